@@ -1,0 +1,50 @@
+# make demo   builds a view of an invented table in an environment of its own and asks it questions
+# make test   checks everything: style, types, tests (installs what it needs, PostgreSQL included)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: demo test lint types unit format clean
+
+demo: $(VENV)/.installed
+	$(BIN)/hdpview demo
+
+test: lint types unit
+
+lint: $(VENV)/.installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-for-tests
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-for-tests postgresql
+	$(BIN)/pytest -n $(WORKERS)
+
+format: $(VENV)/.installed-for-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-for-tests: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $(VENV)/.installed $@
+
+# The tests read from a real PostgreSQL server that they start themselves.
+.PHONY: postgresql
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || { \
+	  echo "installing PostgreSQL for the tests"; \
+	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
+	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+
+clean:
+	rm -rf $(VENV) hdpview-demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

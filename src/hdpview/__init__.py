@@ -1,0 +1,83 @@
+"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
+
+import hdpview as hv
+schema = hv.Schema.load("adult.toml")
+view = hv.build("adult.parquet", schema, epsilon=1.0)
+view.count("age BETWEEN 30 AND 39 AND sex = 'Female'")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hdpview._version import __version__
+
+if TYPE_CHECKING:
+    from hdpview.build import build
+    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+    from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
+    from hdpview.methods import Hdpview
+    from hdpview.pview import PView
+    from hdpview.pview import open_view as open  # noqa: A004
+    from hdpview.query.answers import Answer, Answers, Interval
+
+_HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
+    "Answer": "query.answers",
+    "Answers": "query.answers",
+    "Boolean": "domain",
+    "BudgetError": "errors",
+    "Category": "domain",
+    "DataError": "errors",
+    "Datetime": "domain",
+    "Hdpview": "methods",
+    "HdpviewError": "errors",
+    "Integer": "domain",
+    "Interval": "query.answers",
+    "MethodError": "errors",
+    "PView": "pview",
+    "QueryError": "errors",
+    "Real": "domain",
+    "Schema": "domain",
+    "SchemaError": "errors",
+    "ViewFileError": "errors",
+    "build": "build",
+    "open": "pview",
+}
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "Boolean",
+    "BudgetError",
+    "Category",
+    "DataError",
+    "Datetime",
+    "Hdpview",
+    "HdpviewError",
+    "Integer",
+    "Interval",
+    "MethodError",
+    "PView",
+    "QueryError",
+    "Real",
+    "Schema",
+    "SchemaError",
+    "ViewFileError",
+    "__version__",
+    "build",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME:
+        raise AttributeError(f"module 'hdpview' has no attribute {name!r}")
+    found = getattr(import_module(f"hdpview.{_HOME[name]}"), "open_view" if name == "open" else name)
+    globals()[name] = found  # `build` is a module and a function: the function wins once it is loaded
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

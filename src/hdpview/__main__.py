@@ -1,0 +1,5 @@
+"""`python -m hdpview`."""
+
+from hdpview.cli import main
+
+main()

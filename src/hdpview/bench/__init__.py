@@ -1,0 +1,1 @@
+"""Benchmarks: what the documentation claims, measured."""

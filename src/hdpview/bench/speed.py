@@ -1,0 +1,210 @@
+"""How fast: builds against the paper's method written plainly, answers, files, start-up, and a large table."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdpview.bench import naive
+from hdpview.bench.datasets import load
+from hdpview.counts.sparse import SparseCounts
+from hdpview.demo import hospital_schema, hospital_table
+from hdpview.domain import Schema
+from hdpview.engine.local import LocalEngine
+from hdpview.methods import Hdpview
+from hdpview.methods.base import BlockRelease
+from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.parameters import PartitionParameters
+from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.randomness import Randomness
+from hdpview.pview import PView
+from hdpview.view.manifest import Manifest, Spending
+
+Row = dict[str, Any]
+HOSPITAL = "hospital"
+_EPSILON = Fraction(1)
+
+
+def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
+    """Occupied cells of a dataset; the invented hospital is always there."""
+    if name == HOSPITAL:
+        from hdpview.counts.ingest import read_counts
+
+        return read_counts(hospital_table(), hospital_schema())
+    return load(name, data_dir or Path())
+
+
+def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit_s: float) -> Iterator[Row]:
+    """One row per dataset: blocks, CPU time on one core, the same by the plain implementation, and the size of the file."""
+    for name in names:
+        counts = dataset_counts(name, data_dir)
+        parameters = PartitionParameters.choose(Hdpview(), _EPSILON, counts.schema.n_cells)
+        engine = LocalEngine(threads=1)
+        engine.grow(counts, parameters, Randomness.fresh().root_key("partition"))  # compiles
+        grown = [_timed_growth(engine, counts, parameters) for _ in range(trials)]
+        seconds = statistics.median(s for s, _ in grown)
+        blocks = [len(leaves) for _, leaves in grown]
+        naive_s, finished = _naive_seconds(counts, parameters, naive_limit_s)
+        yield {
+            "dataset": name,
+            "records": int(counts.exact_counts.sum()),
+            "attributes": len(counts.schema),
+            "blocks": round(statistics.mean(blocks)),
+            "blocks_sd": round(statistics.pstdev(blocks)),
+            "build_cpu_ms": round(seconds * 1e3, 1),
+            "naive_cpu_s": round(naive_s, 1),
+            "naive_finished": finished,
+            "times_faster": round(naive_s / seconds) if naive_s else 0,
+            "ns_per_cell_attribute_level": round(_ns_per_unit(counts, grown), 2),
+            "file_kb": round(_file_bytes(counts) / 1000, 1),
+        }
+
+
+def _timed_growth(engine: LocalEngine, counts: SparseCounts, parameters: PartitionParameters) -> tuple[float, ExactBlocks]:
+    key = Randomness.fresh().root_key("partition")
+    started = time.process_time()
+    leaves = engine.grow(counts, parameters, key)
+    return time.process_time() - started, leaves
+
+
+def _ns_per_unit(counts: SparseCounts, grown: list[tuple[float, ExactBlocks]]) -> float:
+    """CPU nanoseconds per occupied cell, attribute and level that the cell passed through."""
+    units = [((leaves.exact_last - leaves.exact_first) * leaves.depth).sum() * len(counts.schema) for _, leaves in grown]
+    return float(statistics.median(s / int(n) * 1e9 for (s, _), n in zip(grown, units, strict=True)))
+
+
+def _naive_seconds(counts: SparseCounts, parameters: PartitionParameters, limit_s: float) -> tuple[float, bool]:
+    cells = list(zip(map(tuple, counts.exact_codes.tolist()), counts.exact_counts.tolist(), strict=True))
+    started, finished = time.process_time(), True
+    if limit_s > 0:
+        try:
+            naive.partition(cells, counts.schema.sizes, parameters, seed=0, limit_s=limit_s)
+        except naive.OutOfTimeError:
+            finished = False
+    return time.process_time() - started, finished
+
+
+def released(counts: SparseCounts) -> PView:
+    """A view of counts that are already there."""
+    ledger, method = Ledger(_EPSILON), Hdpview()
+    release: BlockRelease = method.release(counts, ledger, Randomness.fresh(), LocalEngine())
+    spending = tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close())
+    reasons = ("the schema was drawn from the table itself",) if counts.schema.learnt_from_data else ()
+    facts = (counts.schema, method.name, _EPSILON, spending, release.noise_scale, method.settings(), release.parameters, "bench")
+    return PView(Manifest(*facts, not_private_because=reasons), release.blocks)
+
+
+def _file_bytes(counts: SparseCounts) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "view.pview")
+        released(counts).save(path)
+        return path.stat().st_size
+
+
+def random_ranges(schema: Schema, n_questions: int, n_attributes: int, seed: int = 0) -> list[dict[str, tuple[Any, Any]]]:
+    """Questions with both ends of each range drawn uniformly, over attributes chosen at random; schemas of whole numbers and categories."""
+    from hdpview.domain import Integer
+
+    rng = np.random.default_rng(seed)
+    ordered = [a for a in schema if isinstance(a, Integer)]
+    questions = []
+    for _ in range(n_questions):
+        chosen = rng.choice(len(ordered), min(n_attributes, len(ordered)), replace=False)
+        ends = {ordered[i].name: np.sort(rng.integers(ordered[i].min, ordered[i].max + 1, 2)).tolist() for i in chosen}
+        questions.append({name: (low, high) for name, (low, high) in ends.items()})
+    return questions
+
+
+def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:
+    """Time of 1,000 random three-attribute counts, and of the command line."""
+    view = released(dataset_counts(name, data_dir))
+    questions = random_ranges(view.schema, 1000, 3)
+    view.count_many(questions)
+    milliseconds = _median_ms(lambda: view.count_many(questions), repeats)
+    yield {"what": f"1,000 random 3-D counts with intervals, {name} ({len(view.blocks):,} blocks)", "ms": milliseconds}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "view.pview")
+        view.save(path)
+        yield {"what": f"open the {name} view and check it", "ms": _median_ms(lambda: PView.open(path), repeats)}
+        for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
+            yield {"what": f"hdpview {words[0]}", "ms": _median_ms(partial(_run, [sys.executable, "-m", "hdpview", *words]), repeats)}
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _median_ms(work: Callable[[], Any], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return round(statistics.median(times) * 1e3, 1)
+
+
+def large_table_row(n_rows: int, n_attributes: int = 10, size: int = 100, memory_limit: str | None = None) -> Row:
+    """Build a view of a Parquet file of random rows, in a process of its own, and report its time and peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "large.parquet")
+        _write_random_table(path, n_rows, n_attributes, size)
+        command = [sys.executable, "-c", _LARGE_BUILD, str(path), str(n_attributes), str(size), memory_limit or ""]
+        started = time.perf_counter()
+        printed = _run(command)
+        seconds = time.perf_counter() - started
+    baseline, peak, blocks, cells = map(int, printed.split())
+    encoded = cells * (n_attributes + 8)
+    return {
+        "rows": n_rows,
+        "occupied_cells": cells,
+        "blocks": blocks,
+        "wall_s": round(seconds, 1),
+        "peak_mb": round(peak / 1e6),
+        "before_reading_mb": round(baseline / 1e6),
+        "encoded_cells_mb": round(encoded / 1e6),
+        "peak_over_encoded": round((peak - baseline) / encoded, 2),
+    }
+
+
+_LARGE_BUILD = """
+import resource, sys
+import hdpview as hv
+from hdpview.demo import hospital_schema, hospital_table
+path, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
+hv.build(hospital_table(1000), hospital_schema(), 1.0)  # load and compile everything first
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+schema = hv.Schema(hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range(n_attributes))
+from hdpview.build import read_counts
+import hdpview.build as door
+def counted(*args, **options):
+    global n_cells
+    counts = read_counts(*args, **options)
+    n_cells = len(counts.exact_counts)
+    return counts
+door.read_counts = counted
+view = hv.build(path, schema, 1.0, memory_limit=limit)
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, len(view.blocks), n_cells)
+"""
+
+
+def _write_random_table(path: Path, n_rows: int, n_attributes: int, size: int, rows_per_group: int = 500_000) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(f"a{i}", pa.int16()) for i in range(n_attributes)])
+    with pq.ParquetWriter(path, schema) as writer:
+        for first in range(0, n_rows, rows_per_group):
+            n = min(rows_per_group, n_rows - first)
+            columns = [np.minimum(rng.exponential(size / 4, n), size - 1).astype(np.int16) for _ in range(n_attributes)]
+            writer.write_table(pa.table(columns, schema=schema))

@@ -1,0 +1,85 @@
+"""The door: a table goes in, a view comes out. Beside the methods, the only place that sees both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from hdpview._version import __version__
+from hdpview.counts.ingest import read_counts
+from hdpview.domain import Schema
+from hdpview.engine.local import LocalEngine
+from hdpview.errors import MethodError, SchemaError, unknown_name
+from hdpview.methods import Method, method_named
+from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.randomness import Randomness
+from hdpview.pview import PView
+from hdpview.view.manifest import Manifest, Spending
+
+TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
+LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
+_ENGINES = ("local",)
+
+
+def build(
+    source: Any,
+    schema: Schema,
+    epsilon: float | str | Fraction,
+    *,
+    method: str | Method = "hdpview",
+    engine: str = "local",
+    threads: int | None = None,
+    memory_limit: str | None = None,
+    test_key: bytes | None = None,
+    progress: Callable[[float | None, str], None] | None = None,
+    **settings: Any,
+) -> PView:
+    """Build a view of a table, spending `epsilon` once.
+
+    Args:
+        source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an Ibis table.
+        schema: which columns to use and what values they may take. Public knowledge, not read from the table.
+        epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding or removing a
+            record changes the probability of any outcome by a factor of at most e^epsilon.
+        method: name of a method, or a method object.
+        engine: where to build; `local` uses this machine.
+        threads: number of threads; by default all cores.
+        memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
+        test_key: for tests alone: makes the build repeatable, and the view not private.
+        progress: called with the fraction done (or None) and a few words.
+        **settings: settings of the method, such as `bias_ratio=1.8`.
+
+    Returns:
+        The view. Nothing else of the table leaves this function.
+    """
+    if not isinstance(schema, Schema):
+        raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
+    budget = exact_epsilon(epsilon)
+    chosen = method_named(method, settings) if isinstance(method, str) else method
+    if engine not in _ENGINES:
+        raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
+    reason = chosen.why_infeasible(schema, float(budget))
+    if reason is not None:
+        raise MethodError(reason)
+    randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
+    ledger = Ledger(budget)
+    counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress)
+    release = chosen.release(counts, ledger, randomness, LocalEngine(threads), progress)
+    manifest = Manifest(
+        schema=schema,
+        method=chosen.name,
+        epsilon=budget,
+        spending=tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close()),
+        noise_scale=release.noise_scale,
+        settings=chosen.settings(),
+        parameters=release.parameters,
+        library_version=__version__,
+        not_private_because=_reasons(schema, randomness),
+    )
+    return PView(manifest, release.blocks)
+
+
+def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:
+    stamped = [(randomness.is_test, TEST_KEY_REASON), (schema.learnt_from_data, LEARNT_SCHEMA_REASON)]
+    return tuple(reason for applies, reason in stamped if applies)

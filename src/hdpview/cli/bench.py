@@ -1,0 +1,45 @@
+"""Benchmarks from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hdpview.cli import output
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as Parquet files.")]
+
+
+def speed(
+    datasets: Annotated[str, typer.Option(help="Names, comma-separated: hospital is built in; the others need --data-dir.")] = "hospital",
+    data_dir: DataDir = None,
+    trials: Annotated[int, typer.Option(min=1, help="Builds per dataset.")] = 20,
+    naive_seconds: Annotated[
+        float, typer.Option(help="CPU seconds the plain implementation may take per dataset; 0 leaves it out.")
+    ] = 60.0,
+    large_rows: Annotated[int, typer.Option(help="Also build a Parquet file of this many random rows.")] = 0,
+    memory_limit: Annotated[str | None, typer.Option(help="For the large file: memory of the embedded database.")] = None,
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Time builds against the paper's method written plainly, then answers, start-up and, if asked, a large file.
+
+    Example: hdpview bench speed --datasets small-adult,numerical-adult,adult --data-dir data
+    """
+    from hdpview.bench import speed as measure
+
+    names = [name.strip() for name in datasets.split(",") if name.strip()]
+    builds = []
+    for row in measure.build_rows(names, data_dir, trials, naive_seconds):
+        builds.append(row)
+        typer.echo(f"measured {row['dataset']}", err=True)
+    answers = list(measure.answer_rows(names[-1], data_dir))
+    large = [measure.large_table_row(large_rows, memory_limit=memory_limit)] if large_rows else []
+    if format == output.JsonOrTable.json:
+        output.print_json({"builds": builds, "answers": answers, "large": large})
+        return
+    for rows in (builds, answers, large):
+        if rows:
+            output.print_table(list(rows[0]), rows)
+            typer.echo()

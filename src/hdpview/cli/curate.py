@@ -1,0 +1,103 @@
+"""Commands of the curator: they see the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hdpview.cli import output
+from hdpview.cli.progress import ProgressBar
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False)]
+
+
+def draft(
+    data: Data,
+    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")] = None,
+    from_data_not_private: Annotated[
+        bool, typer.Option(help="Fill in bounds and categories from the data. For public data only: the schema is marked.")
+    ] = False,
+) -> None:
+    """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
+
+    Example: hdpview schema draft adult.parquet -o adult.toml
+    """
+    from hdpview.counts.draft import draft_schema
+
+    text = draft_schema(data, from_data_not_private=from_data_not_private)
+    if output_path is None:
+        typer.echo(text, nl=False)
+        return
+    output_path.write_text(text, encoding="utf-8")
+    typer.echo(f"Wrote {output_path}. Fill in the lines marked with ?, then run: hdpview schema check {output_path} {data}", err=True)
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.", show_default=False)],
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="A table to compare columns with.", show_default=False)] = None,
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Check a schema, and whether a table has its columns. Looks at names and types, never at values.
+
+    Example: hdpview schema check adult.toml adult.parquet
+    """
+    from hdpview.domain import Schema
+
+    checked = Schema.load(schema)
+    if data is not None:
+        from hdpview.counts.ingest import check_columns, column_types
+
+        check_columns(column_types(data), checked)
+    rows = [{"attribute": a.name, "type": a.kind, "values": a.size, "missing and unknown values": a.strays()} for a in checked]
+    if format == output.JsonOrTable.json:
+        output.print_json({"attributes": rows, "cells": float(checked.n_cells), "learnt_from_data": checked.learnt_from_data})
+        return
+    output.print_table(["attribute", "type", "values", "missing and unknown values"], rows)
+    typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
+    if checked.learnt_from_data:
+        typer.secho("It was drawn from the data, so views built on it are NOT PRIVATE.", fg="red")
+
+
+def build(
+    data: Data,
+    schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
+    output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
+    method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
+    engine: Annotated[str, typer.Option(help="Where to build: local.")] = "local",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
+    memory_limit: Annotated[str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")] = None,
+    test_key: Annotated[str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")] = None,
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Build a view of a table, spending EPSILON once. The table is not needed afterwards.
+
+    Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
+    """
+    from hdpview.build import build as build_view
+    from hdpview.domain import Schema
+    from hdpview.errors import ViewFileError
+
+    if not output_path.parent.is_dir():
+        raise ViewFileError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+    with ProgressBar() as progress:
+        view = build_view(
+            data,
+            Schema.load(schema),
+            epsilon,
+            method=method,
+            engine=engine,
+            threads=threads,
+            memory_limit=memory_limit,
+            test_key=None if test_key is None else test_key.encode(),
+            progress=progress,
+        )
+        view.save(output_path)
+    size = output_path.stat().st_size
+    if format == output.JsonOrTable.json:
+        output.print_json({"view": str(output_path), "bytes": size, **view.info()})
+        return
+    typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
+    typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')

@@ -1,0 +1,99 @@
+"""The demo: a fictitious hospital's admissions, a view of them, and answers beside the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hdpview.cli import output
+from hdpview.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hdpview.pview import PView
+
+_EPSILON = 1.0
+
+
+def demo(
+    directory: Annotated[Path, typer.Option("-d", "--directory", help="Where the table, schema, view and picture go.")] = Path(
+        "hdpview-demo"
+    ),
+) -> None:
+    """Build a view of a made-up hospital's admissions and ask it questions. Takes a few seconds.
+
+    Example: hdpview demo
+    """
+    import pyarrow.parquet as pq
+
+    from hdpview.build import build
+    from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
+
+    directory.mkdir(parents=True, exist_ok=True)
+    table, schema = hospital_table(), hospital_schema()
+    pq.write_table(table, directory / "admissions.parquet")
+    (directory / "admissions.toml").write_text(hospital_schema_text(), encoding="utf-8")
+    typer.secho("1. A sensitive table", bold=True)
+    typer.echo(f"   {table.num_rows:,} admissions of a hospital that does not exist: {directory / 'admissions.parquet'}")
+    typer.secho("2. Its view, built once at epsilon 1 (the first build compiles the kernels)", bold=True)
+    with ProgressBar() as progress:
+        view = build(table, schema, _EPSILON, progress=progress)
+    view.save(directory / "admissions.pview")
+    typer.echo("   " + repr(view).replace("\n", "\n   "))
+    typer.secho("3. Questions to the view, beside the truth (which only this demo may look up)", bold=True)
+    _ask(view, table)
+    typer.secho("4. A picture", bold=True)
+    _draw(view, table, directory / "age.png")
+    typer.echo(f"   {directory / 'age.png'}: admissions by age, the view's bars and the truth as dots")
+    typer.secho("5. Now you", bold=True)
+    shown = directory / "admissions.pview"
+    typer.echo(f"   hdpview info {shown}")
+    typer.echo(f"   hdpview query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"")
+    typer.echo("   hdpview schema draft your-table.parquet -o your-table.toml")
+
+
+def _truth(table: pa.Table, where: str) -> int:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("admissions", table)
+        found = connection.execute(f"SELECT COUNT(*) FROM admissions WHERE {where}").fetchall()
+    return int(found[0][0])
+
+
+def _ask(view: PView, table: pa.Table) -> None:
+    from hdpview.demo import QUESTIONS
+
+    answers = view.count_many([question.where for question in QUESTIONS])
+    rows: list[dict[str, Any]] = [
+        {
+            "question": question.text,
+            "view": round(found.estimate),
+            "at least": round(found.lower),
+            "at most": round(found.upper),
+            "truth": _truth(table, question.where),
+        }
+        for question, found in zip(QUESTIONS, answers, strict=True)
+    ]
+    output.print_table(["question", "view", "at least", "at most", "truth"], rows)
+
+
+def _draw(view: PView, table: pa.Table, path: Path) -> None:
+    import altair as alt
+    import numpy as np
+
+    from hdpview.domain import Integer
+    from hdpview.query.plots import histogram
+
+    age = view.schema["age"]
+    assert isinstance(age, Integer)
+    codes = (np.clip(table.column("age").to_numpy(), age.min, age.max) - age.min) // age.every
+    truth = np.bincount(codes, minlength=age.size)
+    dots = alt.Chart(alt.Data(values=[{"label": label, "truth": int(n)} for label, n in zip(age.labels(), truth, strict=True)]))
+    chart = histogram(view, "age") + dots.mark_point(color="#e45756", filled=True).encode(
+        x=alt.X("label:N", sort=age.labels()), y="truth:Q"
+    )
+    chart.properties(title="Admissions by age: view (bars) and truth (dots)").save(path, scale_factor=2)

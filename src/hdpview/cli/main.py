@@ -1,0 +1,55 @@
+"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 130 on Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hdpview._version import __version__
+from hdpview.cli import bench, curate, demo, explore
+from hdpview.errors import HdpviewError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,  # a traceback with local variables could show exact values
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
+
+A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query[/bold] as often as they like.
+
+Example: hdpview demo""",
+)
+schema_app = typer.Typer(no_args_is_help=True, help="Write and check schemas: the public description of a table.")
+bench_app = typer.Typer(no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these.")
+app.add_typer(schema_app, name="schema")
+schema_app.command("draft")(curate.draft)
+schema_app.command("check")(curate.check)
+app.command("build")(curate.build)
+app.command("info")(explore.info)
+app.command("query")(explore.query)
+app.command("demo")(demo.demo)
+app.add_typer(bench_app, name="bench")
+bench_app.command("speed")(bench.speed)
+
+
+@app.callback()
+def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")] = False) -> None:
+    if version:
+        typer.echo(f"hdpview {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except HdpviewError as problem:
+        typer.echo(f"Error: {problem}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away, as `head` does
+        sys.exit(0)

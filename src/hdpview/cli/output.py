@@ -1,0 +1,61 @@
+"""Printing: tables for people, CSV and JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+class JsonOrTable(StrEnum):
+    """How facts are printed."""
+
+    table = "table"
+    json = "json"
+
+
+def print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table with right-aligned numbers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        numeric = any(isinstance(row[column], (int, float)) and not isinstance(row[column], bool) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_shown(row[column]) for column in columns))
+    Console().print(table)
+
+
+def print_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    typer.echo(text.getvalue(), nl=False)
+
+
+def _shown(value: Any) -> str:
+    from rich.markup import escape
+
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))

@@ -1,0 +1,1 @@
+"""From a table to its occupied cells. Private side: everything here is exact."""

@@ -1,0 +1,107 @@
+"""Draft a schema from a table's column names and types. Values are looked at only where the curator says the data is public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+
+from hdpview.counts.ingest import column_types
+from hdpview.counts.sources import describe, open_source
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.domain.schema import toml_key
+from hdpview.errors import DataError, HdpviewError
+
+_HEADER = """\
+# Schema draft: which columns to use and what values they may take.
+# These are public statements: write what is known without looking at the data (a law, a form, a code book).
+# Values beyond the bounds are moved to the nearest bound, so wide bounds are safe and tight ones sharper.
+# Replace every ? and uncomment the line; delete the columns nobody needs to ask about, such as identifiers.
+"""
+_BOUNDS_NOTE = "known without looking at the data"
+_MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
+
+
+def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
+    """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked."""
+    if from_data_not_private:
+        return _filled(source).to_toml()
+    tables = [_open_table(name, _kind(written)) for name, written in column_types(source).items()]
+    return _HEADER + "\n" + "\n".join(tables)
+
+
+def _kind(written: str) -> str:
+    try:
+        dtype = dt.dtype(written)
+    except Exception:  # a type that Ibis writes but does not read
+        return "category"
+    if dtype.is_boolean():
+        return "boolean"
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_floating() or dtype.is_decimal():
+        return "real"
+    return "datetime" if dtype.is_timestamp() or dtype.is_date() else "category"
+
+
+def _open_table(name: str, kind: str) -> str:
+    """One attribute with what needs knowledge left open."""
+    lines = {
+        "integer": [
+            f"# min = ?            # least value, {_BOUNDS_NOTE}",
+            "# max = ?            # greatest value",
+            "# every = 5          # bins of 5; leave out for single values",
+        ],
+        "real": [f"# min = ?            # {_BOUNDS_NOTE}", "# max = ?", "bins = 100"],
+        "datetime": [f"# min = 2020-01-01   # {_BOUNDS_NOTE}", "# max = 2024-12-31", 'every = "1mo"        # or 15min, 1h, 1d, 1w, 1q, 1y'],
+        "category": [
+            '# values = ["?", "?"]   # the categories, from a code book or a form',
+            'other = "other"         # where all other values are counted',
+        ],
+        "boolean": [],
+    }[kind]
+    return "\n".join([f"[attributes.{toml_key(name)}]", f'type = "{kind}"', *lines, "nullable = true", ""])
+
+
+def _filled(source: Any) -> Schema:
+    try:
+        with open_source(source) as opened:
+            attributes = [_filled_attribute(opened.table, opened.backend, name, _kind(t)) for name, t in opened.types.items()]
+    except HdpviewError:
+        raise
+    except Exception as refusal:
+        raise DataError(f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}).") from None
+    return Schema((attribute for attribute in attributes if attribute is not None), learnt_from_data=True)
+
+
+def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> Attribute | None:
+    column = table[name]
+    if kind in ("integer", "real", "datetime"):
+        finite = column.nullif(float("nan")) if kind == "real" and column.type().is_floating() else column
+        row = backend.execute(table.aggregate(low=finite.min(), high=finite.max(), nulls=column.isnull().sum())).iloc[0]
+        nullable = bool(row["nulls"]) or row["low"] is None or row["low"] != row["low"]
+        if row["low"] is None or row["low"] != row["low"]:
+            return Boolean(name=name, nullable=True)  # a column without values: anything will do
+        return _ordered(name, kind, row["low"], row["high"], nullable)
+    if kind == "boolean":
+        return Boolean(name=name, nullable=True)
+    counts = table.filter(column.notnull()).group_by(v=column.cast("string")).aggregate(n=ibis._.count())
+    values = [str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(_MAX_CATEGORIES + 1))["v"]]
+    if not values:
+        return Boolean(name=name, nullable=True)
+    other = "other" if len(values) > _MAX_CATEGORIES else None
+    return Category(name=name, values=tuple(sorted(values[:_MAX_CATEGORIES])), other=other, nullable=True)
+
+
+def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:
+    if kind == "integer":
+        first, last = int(low), int(high)
+        return Integer(name=name, min=first, max=last, every=max(1, -(-(last - first + 1) // _MAX_INTEGER_VALUES)), nullable=nullable)
+    if kind == "datetime":
+        first_day, last_day = str(low)[:10], str(high)[:10]
+        days = (high - low).days
+        every = "1h" if days <= 7 else "1d" if days <= 366 else "1mo"
+        return Datetime(name=name, min=first_day, max=last_day, every=every, nullable=nullable)
+    bottom, top = float(low), float(high)
+    return Real(name=name, min=bottom, max=top if top > bottom else bottom + 1.0, bins=_N_BINS, nullable=nullable)

@@ -1,0 +1,152 @@
+"""From a table to its occupied cells: encode and group inside the database, unpack what comes back. Exact: private side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
+from typing import Any, cast
+
+import duckdb
+import ibis.expr.datatypes as dt
+import numpy as np
+import pyarrow as pa
+
+from hdpview.counts.encode import encode
+from hdpview.counts.files import needs_one_reader
+from hdpview.counts.pack import pack, unpack, words_of
+from hdpview.counts.sources import OpenSource, describe, open_source
+from hdpview.counts.sparse import Codes, SparseCounts, code_type
+from hdpview.domain import Schema
+from hdpview.errors import DataError, HdpviewError, unknown_name
+
+Progress = Callable[[float | None, str], None]  # fraction done from 0 to 1 where known, and what is being done
+
+_BATCH_ROWS = 131_072
+_POLL_SECONDS = 0.1
+_STEP = "Counting occupied cells"
+_NUMBERS = ("integer", "floating", "decimal", "boolean", "string", "null")
+_COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
+    "integer": _NUMBERS,
+    "real": _NUMBERS,
+    "boolean": _NUMBERS,
+    "category": (*_NUMBERS, "uuid"),
+    "datetime": ("timestamp", "date", "string", "null"),
+}
+
+
+def read_counts(
+    source: Any,
+    schema: Schema,
+    *,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> SparseCounts:
+    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing else does.
+
+    source: see `sources.open_source`. memory_limit, threads: of the embedded database, which spills to disk beyond it.
+    """
+    problem: DataError | None = None
+    for parallel_csv in (True, False):
+        try:
+            with open_source(source, schema.names, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv) as opened:
+                check_columns(opened.types, schema)
+                return _count(opened, schema, progress or _silent)
+        except HdpviewError:
+            raise
+        except Exception as refusal:  # whatever a database or file reader raises may quote values: only its kind is passed on
+            problem = _without_values(refusal, source)
+            if not (parallel_csv and needs_one_reader(refusal)):
+                break
+    assert problem is not None
+    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+
+
+def column_types(source: Any) -> dict[str, str]:
+    """Names and types of a table's columns, as Ibis writes them. No row is read from files and databases."""
+    try:
+        with open_source(source) as opened:
+            return opened.types
+    except HdpviewError:
+        raise
+    except Exception as refusal:
+        problem = _without_values(refusal, source)
+    raise problem
+
+
+def check_columns(types: Mapping[str, str], schema: Schema) -> None:
+    """Raise a DataError where a table with columns of these types cannot be read by the schema."""
+    for attribute in schema:
+        if attribute.name not in types:
+            raise DataError(unknown_name("column", attribute.name, types, "The table has"))
+        written = types[attribute.name]
+        if not any(getattr(_dtype(written), f"is_{kind}")() for kind in _COLUMN_KINDS[attribute.kind]):
+            fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
+            raise DataError(
+                f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "
+                f"Change its type in the schema, or make the column one of: {fitting}."
+            )
+
+
+def _dtype(written: str) -> dt.DataType:
+    try:
+        return dt.dtype(written)
+    except Exception:  # Ibis writes types it does not know in a way it does not read
+        return dt.unknown
+
+
+def _count(opened: OpenSource, schema: Schema, report: Progress) -> SparseCounts:
+    words = pack(encode(opened.table, schema), schema.sizes)
+    query = words.group_by(list(words.columns)).aggregate(n=words.count())  # [P7]
+    stop = Event()
+
+    def work() -> SparseCounts:
+        return _collected(opened.batches(query, _BATCH_ROWS), schema, stop)
+
+    report(None, _STEP)
+    return _in_background(work, opened.backend.con, stop, report) if opened.is_duckdb else work()
+
+
+def _in_background(work: Callable[[], SparseCounts], connection: Any, stop: Event, report: Progress) -> SparseCounts:
+    """Run on a thread while this one reports progress and listens for Ctrl-C, which then stops the database at once."""
+    with ThreadPoolExecutor(1, "hdpview-counts") as worker:
+        running = worker.submit(work)
+        try:
+            while not wait([running], _POLL_SECONDS).done:
+                percent = connection.query_progress()
+                report(percent / 100 if percent >= 0 else None, _STEP)
+            return running.result()
+        finally:
+            stop.set()
+            while not running.done():  # again and again: an interrupt before the query begins is forgotten
+                connection.interrupt()
+                wait([running], _POLL_SECONDS)
+
+
+def _collected(batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event) -> SparseCounts:
+    """Unpack each batch as it comes and let it go; the parts are joined one array at a time, to keep the peak low."""
+    dtype, n_words = code_type(schema), len(words_of(schema.sizes))
+    codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
+    counts = [np.empty(0, np.int64)]
+    for batch in batches:
+        if stop.is_set():
+            break
+        codes.append(unpack([batch[f"word_{w}"].to_numpy() for w in range(n_words)], schema.sizes, dtype))
+        counts.append(batch["n"].to_numpy().copy())  # a view would keep the whole batch
+    all_codes = cast("Codes", np.concatenate(codes))
+    codes.clear()
+    return SparseCounts(schema, all_codes, np.concatenate(counts))
+
+
+def _without_values(refusal: Exception, source: Any) -> DataError:
+    """What may be said of an error that came from outside: its kind. Its words may quote what a row holds."""
+    kind, name = type(refusal).__name__, describe(source)
+    if isinstance(refusal, duckdb.OutOfMemoryException):
+        return DataError(f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space.")
+    advice = "Check that it is complete and of the kind its name says, and that you may read it."
+    return DataError(f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice}")
+
+
+def _silent(fraction: float | None, text: str) -> None:
+    """No one listens."""

@@ -1,0 +1,178 @@
+"""Any source as an Ibis table: files and frames in a DuckDB of our own, a database's table where it lives."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+import pyarrow as pa
+
+from hdpview.counts.files import files_of, open_files
+from hdpview.counts.frames import arrow_of
+from hdpview.counts.values import Column
+from hdpview.errors import DataError
+
+_MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else runs, need the other half
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """A table and the backend that computes on it."""
+
+    table: ibis.Table
+    backend: Any
+
+    @property
+    def is_duckdb(self) -> bool:
+        return bool(self.backend.name == "duckdb")
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Type of each column, as Ibis writes it. Names and types are public."""
+        return {name: str(dtype) for name, dtype in self.table.schema().items()}
+
+    def batches(self, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
+        """The result of a query in batches of about `n_rows`."""
+        if not self.is_duckdb:
+            yield from self.backend.to_pyarrow_batches(query, chunk_size=n_rows)
+            return
+        # Ibis 12 would ask DuckDB 2 for a method that is gone. A relation streams, and saves a copy of the result.
+        with _step_by_step():
+            relation = self.backend._to_duckdb_relation(query)
+        with relation.to_arrow_reader(n_rows) as reader:
+            yield from reader
+
+
+@contextmanager
+def open_source(
+    source: Any,
+    wanted: Sequence[str] | None = None,
+    *,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    parallel_csv: bool = True,
+) -> Iterator[OpenSource]:
+    """Open a table for one query.
+
+    source: path, glob or folder of Parquet or CSV files; pandas or Polars frame, or another that narwhals knows; Arrow
+        table, batch, reader or dataset; DuckDB relation; Ibis table.
+    wanted: the columns that will be asked for, so that a frame is not copied whole; all when None.
+    memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings there.
+    """
+    if isinstance(source, ibis.Table):
+        yield _opened(source, source.get_backend())
+        return
+    with _private_duckdb(memory_limit, threads) as backend:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            if isinstance(source, (str, Path)):
+                table = open_files(backend, files_of(source), parallel=parallel_csv)
+            else:
+                backend.con.register("frame", arrow_of(source, wanted))
+                table = backend.table("frame")
+        yield _opened(table, backend)
+
+
+def describe(source: Any) -> str:
+    """What to call a source in a message."""
+    if isinstance(source, (str, Path)):
+        return repr(str(source))
+    return f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+
+
+@contextmanager
+def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[Any]:
+    """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the network."""
+    if memory_limit is not None and not re.fullmatch(r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE):
+        raise DataError(f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a unit, such as '4GB'.")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise DataError(f"threads must be a whole number from 1, not {threads!r}.")
+    directory = tempfile.mkdtemp(prefix="hdpview-")  # mode 0700
+    backend = None
+    try:
+        backend = ibis.duckdb.connect(  # Ibis sets the session's time zone to UTC
+            ":memory:",
+            memory_limit=memory_limit.strip() if memory_limit else f"{_default_memory_mib()}MiB",
+            temp_directory=directory,
+            extension_directory=directory,
+            autoinstall_known_extensions=False,
+            autoload_known_extensions=False,
+            allow_community_extensions=False,
+            preserve_insertion_order=False,
+            **({} if threads is None else {"threads": threads}),
+        )
+        backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        yield backend
+    finally:
+        if backend is not None:
+            backend.disconnect()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _default_memory_mib() -> int:
+    """Half of what this machine, or the container we run in, has."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit_file = Path("/sys/fs/cgroup/memory.max")
+    if limit_file.is_file() and (limit := limit_file.read_text().strip()).isdigit():
+        total = min(total, int(limit))
+    return max(256, int(total * _MEMORY_SHARE) >> 20)
+
+
+@contextmanager
+def _step_by_step() -> Iterator[None]:
+    """Keep the steps of a query apart: fused into one, each step would be computed again for every use of it."""
+    before = ibis.options.sql.fuse_selects
+    ibis.options.sql.fuse_selects = False
+    try:
+        yield
+    finally:
+        ibis.options.sql.fuse_selects = before
+
+
+def _opened(table: ibis.Table, backend: Any) -> OpenSource:
+    """The table with DuckDB's own types put into ones that Ibis knows and that no value makes DuckDB refuse."""
+    if backend.name == "duckdb":
+        replaced = {name: _replacement(table[name]) for name in table.columns}
+        table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
+    return OpenSource(table, backend)
+
+
+# DuckDB's own functions, for what Ibis has no word for. `moment` stays untyped: Ibis has no type for nanoseconds in a time zone.
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def epoch_ns(moment) -> int:  # type: ignore[no-untyped-def,empty-body]
+    """Nanoseconds since 1970."""
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def divide(dividend: int, divisor: int) -> int:  # type: ignore[empty-body]
+    """The quotient of whole numbers, towards zero."""
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def make_timestamp(microseconds: int) -> dt.timestamp:
+    """The moment that many microseconds after 1970."""
+
+
+def _replacement(column: Column) -> Column | None:
+    dtype = column.type()
+    name = dtype.raw_type.sql("duckdb").strip('"') if dtype.is_unknown() and dtype.raw_type is not None else ""
+    if name == "NULL":
+        return ibis.null("string")
+    if name == "UHUGEINT":
+        return column.cast("float64")
+    if name == "TIMESTAMPTZ_NS" or (dtype.is_timestamp() and dtype.scale == 9):  # a cast would round to microseconds, not floor
+        nanoseconds = epoch_ns(column)
+        return make_timestamp(divide(nanoseconds, 1000) - ibis.ifelse(nanoseconds % 1000 < 0, 1, 0))
+    if dtype.is_timestamp() and dtype.scale in (0, 3):  # seconds and milliseconds reach further than microseconds: null there
+        return column.try_cast("timestamp")
+    return None

@@ -1,0 +1,191 @@
+"""The schema: which attributes a table has. It is public knowledge, written by a person, never read from the data."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hdpview.domain.attributes import Attribute, Boolean, Category, Datetime, Integer, Real
+from hdpview.errors import SchemaError, unknown_name
+
+MAX_ATTRIBUTES = 1_000
+MAX_LOG10_CELLS = 300  # block volumes stay within a double
+MAX_SCHEMA_BYTES = 16_000_000
+
+_KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of the class
+    "integer": {"min": "min", "max": "max", "every": "every"},
+    "real": {"min": "min", "max": "max", "bins": "bins", "edges": "explicit_edges"},
+    "category": {"values": "values", "other": "other"},
+    "boolean": {},
+    "datetime": {"min": "min", "max": "max", "every": "every"},
+}
+_CLASSES: dict[str, type[Attribute]] = {cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime)}
+_LEARNT_FROM_DATA = "learnt_from_data"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes in order. `learnt_from_data` marks a schema drawn from the table itself, which is not private."""
+
+    attributes: tuple[Attribute, ...]
+    learnt_from_data: bool = False
+
+    MAX_BYTES: ClassVar[int] = MAX_SCHEMA_BYTES
+
+    def __init__(self, attributes: Iterable[Attribute], learnt_from_data: bool = False) -> None:
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "learnt_from_data", bool(learnt_from_data))
+        self._check()
+
+    def _check(self) -> None:
+        if not self.attributes:
+            raise SchemaError("A schema needs at least one attribute. Add a table such as [attributes.age] with its type and bounds.")
+        if len(self.attributes) > MAX_ATTRIBUTES:
+            raise SchemaError(f"A schema has at most {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}.")
+        seen: dict[str, str] = {}
+        for name in self.names:
+            if name.casefold() in seen:
+                raise SchemaError(f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does not tell them apart.")
+            seen[name.casefold()] = name
+        if sum(math.log10(size) for size in self.sizes) > MAX_LOG10_CELLS:
+            raise SchemaError(f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use wider bins.")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each attribute."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Cells of the data cube: the product of all sizes, exact."""
+        return math.prod(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def index(self, name: str) -> int:
+        """Position of an attribute, by its name; letter case matters only where the exact name is absent."""
+        if name in self._index:
+            return self._index[name]
+        folded = [i for i, known in enumerate(self.names) if known.casefold() == name.casefold()]
+        if folded:
+            return folded[0]
+        raise SchemaError(unknown_name("attribute", name, self.names, "There are"))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain JSON types, the same shape as the TOML file."""
+        mark = {_LEARNT_FROM_DATA: True} if self.learnt_from_data else {}
+        return {**mark, "attributes": {attribute.name: attribute.to_dict() for attribute in self.attributes}}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Schema:
+        """The inverse of `to_dict`; also takes what a TOML reader returns."""
+        extra = set(description) - {"attributes", _LEARNT_FROM_DATA}
+        if extra:
+            raise SchemaError(unknown_name("key", min(map(str, extra)), ["attributes", _LEARNT_FROM_DATA], "A schema has"))
+        attributes = description.get("attributes")
+        if not isinstance(attributes, Mapping):
+            raise SchemaError("A schema is a table `attributes` with one entry per column, such as [attributes.age].")
+        return cls(
+            (_attribute_from(name, entry) for name, entry in attributes.items()),
+            learnt_from_data=bool(description.get(_LEARNT_FROM_DATA, False)),
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Schema:
+        """Read a schema file (TOML)."""
+        try:
+            with open(path, "rb") as file:
+                content = file.read(MAX_SCHEMA_BYTES + 1)
+        except OSError as problem:
+            raise SchemaError(f"Cannot read the schema {str(path)!r}: {problem.strerror or problem}.") from None
+        if len(content) > MAX_SCHEMA_BYTES:
+            raise SchemaError(f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?")
+        try:
+            description = tomllib.loads(content.decode("utf-8"))
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
+            raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {problem}.") from None
+        return cls.from_dict(description)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the schema as TOML."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        mark = (
+            f"{_LEARNT_FROM_DATA} = true  # drawn from the table itself: a view built on it is NOT private\n\n"
+            if self.learnt_from_data
+            else ""
+        )
+        return mark + "\n".join(_toml_table(attribute) for attribute in self.attributes)
+
+
+def _attribute_from(name: str, entry: Any) -> Attribute:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("type"), str):
+        raise SchemaError(f"Attribute {name!r} needs a type: one of {', '.join(_CLASSES)}.")
+    kind = entry["type"]
+    if kind not in _CLASSES:
+        raise SchemaError(f"Attribute {name!r}: " + unknown_name("type", kind, _CLASSES, "The types are"))
+    fields = _KEYS[kind]
+    given = {key: value for key, value in entry.items() if key not in ("type", "nullable")}
+    for key in given:
+        if key not in fields:
+            raise SchemaError(f"Attribute {name!r}: " + unknown_name("key", str(key), [*fields, "nullable"], f"The type {kind} has"))
+    missing = [key for key in fields if key not in given and key not in ("other", *(["every"] if kind == "integer" else []))]
+    if missing and kind != "real":
+        raise SchemaError(f"Attribute {name!r} of type {kind} needs {' and '.join(missing)}.")
+    for key in ("edges", "values"):
+        if key in given:
+            if not isinstance(given[key], (list, tuple)):
+                raise SchemaError(f"Attribute {name!r}: {key} must be a list, not {given[key]!r}.")
+            given[key] = tuple(given[key])
+    return _CLASSES[kind](name=name, nullable=entry.get("nullable", False), **{fields[key]: value for key, value in given.items()})
+
+
+def _toml_table(attribute: Attribute) -> str:
+    lines = [f"[attributes.{toml_key(attribute.name)}]"]
+    for key, value in attribute.to_dict().items():
+        is_date = attribute.kind == "datetime" and key in ("min", "max")
+        lines.append(f"{key} = {value if is_date else _toml_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """A name as a TOML key, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_text(name)
+
+
+def _toml_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # a JSON string is a TOML string, save for DEL
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _toml_text(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return repr(value)

@@ -1,0 +1,66 @@
+"""The local engine: grows a partition on the cores of this machine. It has no randomness of its own.
+
+Blocks with many rows are grown one decision at a time, so that their halves can go to different threads; a block with few
+rows is grown to its end in one task. Every block draws from its own key and owns its own rows, so the result is the same for
+any number of threads and any order of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.machine import available_cores
+from hdpview.partition.grow import ExactBlocks, grow, root
+from hdpview.partition.parameters import PartitionParameters
+
+Progress = Callable[[float | None, str], None]
+
+_ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
+_Path = tuple[int, ...]  # 0 for a left half, 1 for a right one: sorts leaves depth-first
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Grows partitions with `threads` threads; by default as many as the process may use."""
+
+    threads: int | None = None
+
+    def grow(
+        self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
+    ) -> ExactBlocks:
+        """All leaves, in depth-first order. Rows of a copy are reordered; `counts` stays as it is."""
+        codes, row_counts = counts.exact_codes.copy(), counts.exact_counts.copy()
+        n_rows = max(1, len(row_counts))
+        leaves: list[tuple[_Path, ExactBlocks]] = []
+        running: dict[Future[tuple[ExactBlocks, ExactBlocks]], tuple[_Path, int]] = {}
+        n_done = 0
+        with ThreadPoolExecutor(self.threads or available_cores()) as pool:
+
+            def start(block: ExactBlocks, path: _Path) -> None:
+                size = int(block.exact_last[0] - block.exact_first[0])
+                steps = 1 if size > _ROWS_PER_TASK else 2**62
+                running[pool.submit(grow, codes, row_counts, block, parameters, steps)] = (path, size)
+
+            start(root(counts.schema.sizes, row_counts, key), ())
+            try:
+                while running:
+                    for task in wait(running, return_when=FIRST_COMPLETED).done:
+                        path, size = running.pop(task)
+                        grown, pending = task.result()
+                        if len(grown):
+                            leaves.append((path, grown))
+                        for side in range(len(pending)):
+                            start(pending[side : side + 1], (*path, side))
+                        n_done += size if not len(pending) else 0
+                        if progress is not None:
+                            progress(n_done / n_rows, "growing blocks")
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)  # Ctrl-C waits for the tasks under way, starts no other
+                raise
+        return ExactBlocks.concatenate([blocks for _, blocks in sorted(leaves, key=lambda leaf: leaf[0])])

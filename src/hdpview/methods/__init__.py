@@ -1,0 +1,27 @@
+"""Methods: ways to build a view, behind one protocol. Methods never import each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hdpview.errors import MethodError, unknown_name
+from hdpview.methods.base import Method
+from hdpview.methods.hdpview import Hdpview
+
+METHODS: dict[str, type[Any]] = {"hdpview": Hdpview}
+
+
+def method_named(name: str, settings: dict[str, Any]) -> Method:
+    """The method of that name with these settings."""
+    if name not in METHODS:
+        raise MethodError(unknown_name("method", name, METHODS, "The methods are"))
+    cls = METHODS[name]
+    known = list(cls.__dataclass_fields__)
+    for key in settings:
+        if key not in known:
+            raise MethodError(unknown_name("setting", key, known, f"The method {name} has"))
+    method: Method = cls(**settings)
+    return method
+
+
+__all__ = ["METHODS", "Hdpview", "Method", "method_named"]

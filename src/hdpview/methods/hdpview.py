@@ -1,0 +1,64 @@
+"""HDPView, the paper's method: recursive bisection with random converge and random cut, then noise on the leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.methods.base import BlockRelease, Engine, Progress
+from hdpview.partition.parameters import PartitionParameters, PartitionSettings
+from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.noise import laplace_scale, noisy_counts
+from hdpview.privacy.randomness import Randomness
+from hdpview.view.blocks import Blocks
+
+_CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
+
+
+@dataclass(frozen=True)
+class Hdpview(PartitionSettings):
+    """The method of the paper with its parameters; see `partition/parameters.py` for their names there."""
+
+    @property
+    def name(self) -> str:
+        return "hdpview"
+
+    def settings(self) -> Mapping[str, float]:
+        return dataclasses.asdict(self)
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        """Where δ ≤ 2, an empty block is more likely to be cut than to converge, and the tree ends only at single cells."""
+        parameters = PartitionParameters.choose(self, exact_epsilon(epsilon), schema.n_cells)
+        if parameters.chance_to_stop_when_empty > 0.5 or schema.n_cells <= _CELLS_THAT_MAY_ALL_BE_LEAVES:
+            return None
+        largest = epsilon * parameters.converge_bias_per_level / 2
+        return (
+            f"With epsilon {epsilon:g} random converge would go on cutting empty blocks down to single cells of this large domain. "
+            f"Use an epsilon below {largest:.3g}, or a bias_ratio above {self.bias_ratio:g}."
+        )
+
+    def release(
+        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+    ) -> BlockRelease:
+        parameters = PartitionParameters.choose(self, ledger.epsilon, counts.schema.n_cells)
+        ledger.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
+        ledger.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
+        epsilon_counts: Fraction = ledger.charge("noise on counts", parameters.epsilon_counts)  # [P6]
+        leaves = engine.grow(counts, parameters, randomness.root_key("partition"), progress)
+        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys)
+        return BlockRelease(
+            blocks=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth),
+            noise_scale=laplace_scale(epsilon_counts),
+            parameters={
+                "epsilon_counts": float(epsilon_counts),
+                "epsilon_cut": float(parameters.epsilon_cut),
+                "n_private_cut_levels": parameters.n_private_cut_levels,
+                "converge_noise_scale": parameters.converge_noise_scale,
+                "converge_bias_per_level": parameters.converge_bias_per_level,
+                "converge_threshold": parameters.converge_threshold,
+            },
+        )

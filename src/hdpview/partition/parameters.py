@@ -1,0 +1,84 @@
+"""The paper's parameters and the names they have here. This is the only file with Greek letters in it.
+
+paper          code                      unit
+ε_b, ε_r, ε_p  epsilon, epsilon_partition, epsilon_counts
+ratio          partition_share           ε_r / ε_b
+γ              converge_share            share of ε_r for random converge
+ε_cut          epsilon_cut               budget of one private cut
+β, κ           cut_levels_factor, n_private_cut_levels     κ = ⌊β · log₂ |dom|⌋ levels
+α              bias_ratio                ln α = δ / λ
+λ              converge_noise_scale      records
+δ              converge_bias_per_level   records
+θ              converge_threshold        records, 1 / ε_p
+AE(B)          absolute_deviation        records, summed over the cells of a block
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hdpview.errors import MethodError
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """What the curator may choose, with the paper's defaults."""
+
+    partition_share: float = 0.9
+    converge_share: float = 0.9
+    cut_levels_factor: float = 1.2
+    bias_ratio: float = 1.6
+
+    def __post_init__(self) -> None:
+        for name in ("partition_share", "converge_share"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 < value < 1:
+                raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
+        if not isinstance(self.cut_levels_factor, (int, float)) or not 0 < self.cut_levels_factor <= 100:
+            raise MethodError(f"cut_levels_factor must lie between 0 and 100, not {self.cut_levels_factor!r}.")
+        if not isinstance(self.bias_ratio, (int, float)) or not 1 < self.bias_ratio <= 1e6:
+            raise MethodError(f"bias_ratio must be greater than 1, not {self.bias_ratio!r}.")
+
+
+@dataclass(frozen=True)
+class PartitionParameters:
+    """Everything that growing a partition needs, from public quantities alone. Budgets are exact fractions."""
+
+    epsilon_counts: Fraction
+    epsilon_converge: Fraction
+    epsilon_cut: Fraction
+    n_private_cut_levels: int
+    converge_noise_scale: float
+    converge_bias_per_level: float
+    converge_threshold: float
+
+    @classmethod
+    def choose(cls, settings: PartitionSettings, epsilon: Fraction, n_cells: int) -> PartitionParameters:
+        """Split a budget over a domain of `n_cells` cells as the paper does."""
+        epsilon_partition = Fraction(str(settings.partition_share)) * epsilon
+        epsilon_converge = Fraction(str(settings.converge_share)) * epsilon_partition
+        n_levels = max(1, math.floor(settings.cut_levels_factor * math.log2(n_cells)))
+        ratio = settings.bias_ratio
+        noise_scale = (3 * ratio - 2) / (ratio - 1) * 2 / float(epsilon_converge)  # [P4]
+        return cls(
+            epsilon_counts=epsilon - epsilon_partition,
+            epsilon_converge=epsilon_converge,
+            epsilon_cut=(epsilon_partition - epsilon_converge) / n_levels,  # [P3]
+            n_private_cut_levels=n_levels,
+            converge_noise_scale=noise_scale,
+            converge_bias_per_level=noise_scale * math.log(ratio),  # [P4]
+            converge_threshold=float(1 / (epsilon - epsilon_partition)),
+        )
+
+    @property
+    def converge_floor(self) -> float:
+        """The least biased deviation a block can have: θ + 2 − δ. [P4]"""
+        return self.converge_threshold + 2 - self.converge_bias_per_level
+
+    @property
+    def chance_to_stop_when_empty(self) -> float:
+        """Probability that a block at the floor converges. At one half or below, empty blocks split without end."""
+        distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
+        return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2

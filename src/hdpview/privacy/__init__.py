@@ -1,0 +1,1 @@
+"""Private side: the budget, the secret key and the noise."""

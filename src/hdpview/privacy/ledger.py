@@ -1,0 +1,64 @@
+"""The budget of one build, in exact fractions: every mechanism is charged before it runs, and nothing is left over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from hdpview.errors import BudgetError
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Budget spent on one purpose: `times` uses of a mechanism of `epsilon` each on the records of any one path."""
+
+    purpose: str
+    epsilon: Fraction
+    times: int = 1
+
+    @property
+    def total(self) -> Fraction:
+        return self.epsilon * self.times
+
+
+@dataclass
+class Ledger:
+    """A budget of `epsilon` and the charges against it. One charge too many raises before anything is drawn."""
+
+    epsilon: Fraction
+    charges: list[Charge] = field(default_factory=list)
+
+    @property
+    def remaining(self) -> Fraction:
+        return self.epsilon - sum((charge.total for charge in self.charges), Fraction(0))
+
+    def charge(self, purpose: str, epsilon: Fraction, times: int = 1) -> Fraction:
+        """Spend `times · epsilon` on a purpose and return `epsilon`, the budget of one use."""
+        charge = Charge(purpose, epsilon, times)
+        if epsilon < 0 or times < 0:
+            raise BudgetError(f"Cannot charge a negative budget for {purpose!r}.")
+        if charge.total > self.remaining:
+            raise BudgetError(
+                f"{purpose!r} needs a budget of {float(charge.total):g}; only {float(self.remaining):g} of {float(self.epsilon):g} is left."
+            )
+        self.charges.append(charge)  # [P1]
+        return epsilon
+
+    def close(self) -> tuple[Charge, ...]:
+        """The charges of a finished build. A remainder is an error: budget that is not spent is accuracy thrown away."""
+        if self.remaining != 0:
+            raise BudgetError(f"The build left {self.remaining} of its budget unspent; this is a mistake in the method.")
+        return tuple(self.charges)
+
+
+def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
+    """The budget a person wrote, as the exact fraction they meant: 0.1 is one tenth."""
+    try:
+        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
+        usable = exact > 0 and math.isfinite(float(exact)) and float(exact) > 0
+    except (ValueError, ZeroDivisionError, OverflowError):
+        usable = False
+    if not usable:
+        raise BudgetError(f"epsilon must be a positive number such as 1.0, not {epsilon!r}. Smaller protects more; 0.1 to 2 is usual.")
+    return exact

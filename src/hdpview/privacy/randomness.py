@@ -1,0 +1,129 @@
+"""Randomness as a keyed function of a block's place in the tree.
+
+Every block has a key of its own: the root's comes from the operating system, a child's from its parent's by ChaCha20
+(the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's draws are a stream
+under its key. So a view does not depend on the order of work, on threads or on the engine; a task that is retried draws the
+same numbers; and no two blocks share a stream, however deep the tree.
+
+The key is thrown away after the build. A fixed key is for tests: who knows it can subtract the noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+KEY_WORDS = 8  # a key is 8 words of 32 bits
+_KEY_BYTES = 4 * KEY_WORDS
+_CHILDREN, _DRAWS = 0, 1  # purposes: the nonce of the stream cipher
+_DRAWS_PER_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """The secret key of one build."""
+
+    _key: bytes
+    is_test: bool = False
+
+    @classmethod
+    def fresh(cls) -> Randomness:
+        """A key from the operating system's secure source."""
+        return cls(secrets.token_bytes(_KEY_BYTES))  # [P2]
+
+    @classmethod
+    def from_test_key(cls, test_key: bytes) -> Randomness:
+        """A key that anyone can derive again: for tests, and stamped on the view."""
+        return cls(hashlib.blake2b(test_key, digest_size=_KEY_BYTES).digest(), is_test=True)
+
+    def root_key(self, purpose: str) -> NDArray[np.uint32]:
+        """The key of the root of a tree, shape (8,). Different purposes have unrelated keys."""
+        derived = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=_KEY_BYTES).digest()
+        return np.frombuffer(derived, dtype="<u4").astype(np.uint32)
+
+    def __repr__(self) -> str:
+        return f"Randomness({'test key' if self.is_test else 'secret'})"
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _rotate(word, by):  # type: ignore[no-untyped-def]
+    return np.uint32((word << np.uint32(by)) | (word >> np.uint32(32 - by)))
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _quarter(a, b, c, d):  # type: ignore[no-untyped-def]
+    a = np.uint32(a + b)
+    d = _rotate(d ^ a, 16)
+    c = np.uint32(c + d)
+    b = _rotate(b ^ c, 12)
+    a = np.uint32(a + b)
+    d = _rotate(d ^ a, 8)
+    c = np.uint32(c + d)
+    b = _rotate(b ^ c, 7)
+    return a, b, c, d
+
+
+@nb.njit(cache=True, nogil=True)
+def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
+    """The ChaCha20 block function (RFC 8439): key (8,) and out (16,) uint32; counter and the three words of nonce uint32.
+
+    The state lives in sixteen variables, not in an array, so that it stays in registers: this runs twice per block.
+    """
+    a0, a1, a2, a3 = np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574)
+    b0, b1, b2, b3 = key[0], key[1], key[2], key[3]
+    c0, c1, c2, c3 = key[4], key[5], key[6], key[7]
+    d0, d1, d2, d3 = np.uint32(counter), np.uint32(nonce[0]), np.uint32(nonce[1]), np.uint32(nonce[2])
+    for _ in range(10):
+        a0, b0, c0, d0 = _quarter(a0, b0, c0, d0)
+        a1, b1, c1, d1 = _quarter(a1, b1, c1, d1)
+        a2, b2, c2, d2 = _quarter(a2, b2, c2, d2)
+        a3, b3, c3, d3 = _quarter(a3, b3, c3, d3)
+        a0, b1, c2, d3 = _quarter(a0, b1, c2, d3)
+        a1, b2, c3, d0 = _quarter(a1, b2, c3, d0)
+        a2, b3, c0, d1 = _quarter(a2, b3, c0, d1)
+        a3, b0, c1, d2 = _quarter(a3, b0, c1, d2)
+    out[0], out[1], out[2], out[3] = (
+        a0 + np.uint32(0x61707865),
+        a1 + np.uint32(0x3320646E),
+        a2 + np.uint32(0x79622D32),
+        a3 + np.uint32(0x6B206574),
+    )
+    out[4], out[5], out[6], out[7] = b0 + key[0], b1 + key[1], b2 + key[2], b3 + key[3]
+    out[8], out[9], out[10], out[11] = c0 + key[4], c1 + key[5], c2 + key[6], c3 + key[7]
+    out[12], out[13] = d0 + np.uint32(counter), d1 + np.uint32(nonce[0])
+    out[14], out[15] = d2 + np.uint32(nonce[1]), d3 + np.uint32(nonce[2])
+
+
+@nb.njit(cache=True, nogil=True)
+def child_keys(key, words):  # type: ignore[no-untyped-def]
+    """Write the keys of a block's two halves into `words` (16,) uint32: the left one's in the first eight, then the right one's."""
+    chacha20_block(key, 0, (_CHILDREN, 0, 0), words)
+
+
+@nb.njit(cache=True, nogil=True)
+def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
+    """Write draws 8·block to 8·block + 7 of a key's stream into `out`: (8,) float64, uniform on multiples of 2⁻⁵³ in [0, 1)."""
+    chacha20_block(key, block, (_DRAWS, 0, 0), words)
+    for i in range(_DRAWS_PER_BLOCK):
+        bits = (np.uint64(words[2 * i]) << np.uint64(21)) ^ (np.uint64(words[2 * i + 1]) >> np.uint64(11))
+        out[i] = np.float64(bits) * 2.0**-53
+
+
+@nb.njit(cache=True, nogil=True)
+def draw(key, i, stream):  # type: ignore[no-untyped-def]
+    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the draws of the last block asked for: ask in order."""
+    words, draws = stream
+    if i % _DRAWS_PER_BLOCK == 0:
+        draw_block(key, i // _DRAWS_PER_BLOCK, words, draws)
+    return draws[i % _DRAWS_PER_BLOCK]
+
+
+@nb.njit(cache=True, nogil=True)
+def new_stream():  # type: ignore[no-untyped-def]
+    """Scratch space for `draw`."""
+    return np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK, np.float64)

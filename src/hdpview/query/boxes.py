@@ -1,0 +1,108 @@
+"""Questions as disjoint boxes, and boxes as numbers for the kernel.
+
+A box holds a condition on some attributes; the others are free. Any combination of conditions with AND, OR and NOT is a union
+of boxes that do not overlap, so counts of them add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute, Schema
+from hdpview.errors import QueryError
+from hdpview.query.conditions import Condition, complement, prefix_weights
+
+Box = Mapping[int, Condition]  # attribute number → condition
+MAX_BOXES = 4_096  # of one question
+MAX_PREFIX_VALUES = 100_000_000  # of one batch: 800 MB
+
+
+def rest(attribute: Attribute, condition: Condition) -> Condition:
+    """All values that do not satisfy a condition, missing ones included: the complement as a set."""
+    others = complement(attribute, condition)
+    return Condition(others.ranges, others.codes, null=attribute.nullable and not condition.null)
+
+
+def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
+    """Boxes of `left AND right`. Disjoint where both inputs are."""
+    _check_number(len(left) * len(right))
+    both = ({**a, **{k: a[k] & v if k in a else v for k, v in b.items()}} for a in left for b in right)
+    return [box for box in both if all(c.ranges or c.codes or c.null for c in box.values())]
+
+
+def unite(left: Sequence[Box], right: Sequence[Box], schema: Schema) -> list[Box]:
+    """Boxes of `left OR right`, disjoint: what of `right` lies outside each box of `left` is added to it."""
+    outside = list(right)
+    for box in left:
+        outside = [piece for other in outside for piece in _subtract(other, box, schema)]
+        _check_number(len(outside))
+    return [*left, *outside]
+
+
+def _subtract(box: Box, taken: Box, schema: Schema) -> list[Box]:
+    """`box` without `taken`: peel off one attribute's outside at a time."""
+    if not intersect([box], [taken]):
+        return [box]
+    pieces: list[Box] = []
+    inside: Box = box
+    for a, condition in taken.items():
+        pieces += intersect([inside], [{a: rest(schema.attributes[a], condition)}])
+        inside = intersect([inside], [{a: condition}])[0]
+    return pieces
+
+
+def _check_number(n_boxes: int) -> None:
+    if n_boxes > MAX_BOXES:
+        raise QueryError(f"The condition falls apart into more than {MAX_BOXES:,} boxes. Ask for its parts one by one.")
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Many questions, flat. Question q has boxes box_start[q] … box_start[q + 1]; box b has terms term_start[b] … .
+
+    A term restricts one attribute by a prefix sum of weights over its codes: the weight of codes [lo, hi) is
+    prefix[at + hi] − prefix[at + lo].
+    """
+
+    box_start: NDArray[np.int64]
+    term_start: NDArray[np.int64]
+    term_attribute: NDArray[np.int64]
+    term_at: NDArray[np.int64]
+    prefix: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.box_start) - 1
+
+
+def pack(questions: Sequence[Sequence[Box]], schema: Schema) -> Questions:
+    """Questions, each a list of disjoint boxes, as arrays. A condition that occurs again is stored once."""
+    box_start, term_start, attributes, at = [0], [0], [], []
+    places: dict[tuple[int, Condition], int] = {}
+    vectors: list[NDArray[np.float64]] = []
+    n_prefix = 0
+    for boxes in questions:
+        for box in boxes:
+            for a, condition in box.items():
+                place = places.get((a, condition))
+                if place is None:
+                    place = places[a, condition] = n_prefix
+                    vector = prefix_weights(schema.attributes[a], condition)
+                    vectors.append(vector)
+                    n_prefix += len(vector)
+                    if n_prefix > MAX_PREFIX_VALUES:
+                        raise QueryError("Too many questions about attributes with many values at once; ask in smaller batches.")
+                attributes.append(a)
+                at.append(place)
+            term_start.append(len(at))
+        box_start.append(len(term_start) - 1)
+    return Questions(
+        box_start=np.array(box_start, dtype=np.int64),
+        term_start=np.array(term_start, dtype=np.int64),
+        term_attribute=np.array(attributes, dtype=np.int64),
+        term_at=np.array(at, dtype=np.int64),
+        prefix=np.concatenate(vectors) if vectors else np.zeros(0),
+    )

@@ -1,0 +1,225 @@
+"""From what people write to boxes: SQL conditions (parsed by sqlglot, DuckDB's dialect) and Python dictionaries.
+
+NOT is pushed down to single comparisons first, so that SQL's third truth value never has to be stored: a comparison with a
+missing value is neither true nor false, and neither it nor its negation finds the row.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from hdpview.domain import Attribute, Boolean, Schema
+from hdpview.errors import QueryError, SchemaError, unknown_name
+from hdpview.query import conditions
+from hdpview.query.boxes import Box, intersect, unite
+from hdpview.query.conditions import Condition
+
+MAX_TEXT = 200_000  # characters of one condition
+DIALECT = "duckdb"
+
+_COMPARISONS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+}
+_WHAT_WORKS = "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
+
+
+def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]:
+    """Disjoint boxes of a condition: SQL text, a dictionary, or None for everything.
+
+    In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means missing, and
+    anything else is a value: `{"age": (30, 39), "sex": "Female", "region": ["North", "South"]}`.
+    """
+    if where is None:
+        return [{}]
+    if isinstance(where, str):
+        if not where.strip():
+            raise QueryError("The condition is empty. Leave it out to count everything.")
+        return boxes_of_tree(parse(where), schema)
+    if isinstance(where, Mapping):
+        return _boxes_of_mapping(where, schema)
+    raise QueryError(f"A condition is SQL text or a dictionary, not {type(where).__name__}.")
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
+    """Parse one SQL expression or statement; anything else is a QueryError with the place where it went wrong."""
+    if len(text) > MAX_TEXT:
+        raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
+    try:
+        parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
+    except sqlglot.errors.SqlglotError as problem:
+        first_line = re.sub(r"\x1b\[[0-9]*m", "", str(problem)).splitlines()[0] if str(problem) else "unreadable"
+        raise QueryError(f"Not valid SQL: {first_line}") from None
+    except RecursionError:
+        raise QueryError("The SQL is nested too deeply.") from None
+    if len(parsed) != 1:
+        raise QueryError("Give exactly one SQL condition or statement.")
+    return parsed[0]
+
+
+def attribute_number(name: str, schema: Schema) -> int:
+    """Position of an attribute that a question names."""
+    try:
+        return schema.index(name)
+    except SchemaError:
+        raise QueryError(unknown_name("attribute", name, schema.names, "This view has")) from None
+
+
+def boxes_of_tree(tree: exp.Expr, schema: Schema, negated: bool = False) -> list[Box]:
+    """Disjoint boxes of a parsed condition, or of its negation."""
+    try:
+        return _Reader(schema).boxes(tree, negated)
+    except RecursionError:
+        raise QueryError("The condition is nested too deeply.") from None
+
+
+def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
+    box: dict[int, Condition] = {}
+    for name, value in where.items():
+        a = attribute_number(name, schema)
+        attribute = schema.attributes[a]
+        if value is None:
+            condition = conditions.missing(attribute)
+        elif isinstance(value, tuple):
+            if len(value) != 2:
+                raise QueryError(f"A range of {name!r} is a pair (low, high); alternatives are a list.")
+            condition = conditions.between(attribute, *value)
+        elif isinstance(value, (list, set, frozenset)):
+            condition = conditions.one_of(attribute, value)
+        else:
+            condition = conditions.compare(attribute, "=", value)
+        box[a] = condition
+    return intersect([box], [{}])
+
+
+class _Reader:
+    """Reads one tree against one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return self.boxes(node.this, not negated)
+        if isinstance(node, (exp.And, exp.Or)):
+            left, right = self.boxes(node.this, negated), self.boxes(node.expression, negated)
+            return unite(left, right, self.schema) if isinstance(node, exp.Or) != negated else intersect(left, right)
+        if isinstance(node, exp.Boolean):
+            return [{}] if bool(node.this) != negated else []
+        if isinstance(node, exp.Null):
+            return []
+        a, condition = self._leaf(node, negated)
+        return intersect([{a: condition}], [{}])
+
+    def _leaf(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
+        if type(node) in _COMPARISONS:
+            return self._comparison(node, negated)
+        a = self._column(node if isinstance(node, exp.Column) else node.this)
+        attribute = self.schema.attributes[a]
+        if isinstance(node, exp.Is):
+            return a, self._is(attribute, node.expression, negated)
+        found = self._values(attribute, node, negated)
+        return a, found if found is not None else Condition()
+
+    def _comparison(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
+        sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
+        if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
+            sign, left, right = _MIRRORED[sign], right, left
+        a = self._column(left)
+        if isinstance(right, exp.Null):
+            return a, Condition()
+        attribute = self.schema.attributes[a]
+        condition = conditions.compare(attribute, sign, self._literal(right))
+        return a, conditions.complement(attribute, condition) if negated else condition
+
+    def _is(self, attribute: Attribute, what: exp.Expr, negated: bool) -> Condition:
+        if isinstance(what, exp.Null):
+            return conditions.everything(attribute) if negated else conditions.missing(attribute)
+        if isinstance(what, exp.Boolean) and isinstance(attribute, Boolean):
+            found = conditions.compare(attribute, "=", bool(what.this))
+            rest = conditions.complement(attribute, found)
+            return Condition(codes=rest.codes, null=attribute.nullable) if negated else found
+        raise QueryError(f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}.")
+
+    def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
+        """The condition of BETWEEN, IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
+        if isinstance(node, exp.Column):
+            found = conditions.compare(attribute, "=", True)
+        elif isinstance(node, exp.Between):
+            ends = [node.args["low"].unnest(), node.args["high"].unnest()]
+            if any(isinstance(end, exp.Null) for end in ends):
+                return None
+            found = conditions.between(attribute, *map(self._literal, ends))
+        elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
+            values = [value.unnest() for value in node.expressions]
+            known = [value for value in values if not isinstance(value, exp.Null)]
+            if negated and len(known) < len(values):
+                return None
+            found = conditions.one_of(attribute, map(self._literal, known))
+        elif isinstance(node, (exp.Like, exp.ILike)):
+            found = conditions.like(attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike)))
+        else:
+            raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
+        return conditions.complement(attribute, found) if negated else found
+
+    def _column(self, node: Any) -> int:
+        node = node.unnest() if isinstance(node, exp.Expr) else node
+        if not isinstance(node, exp.Column):
+            raise QueryError(f"Expected the name of an attribute, not {_shown(node)}. {_WHAT_WORKS}")
+        return attribute_number(node.name, self.schema)
+
+    def _literal(self, node: exp.Expr) -> Any:
+        node = node.unnest()
+        if isinstance(node, exp.Literal):
+            return node.this if node.is_string else _number(node.this)
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Neg):
+            return -self._numeric(node.this)
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return node.this.this
+        if type(node) in _ARITHMETIC:
+            try:
+                return _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
+            except (ZeroDivisionError, OverflowError):
+                raise QueryError(f"{_shown(node)} has no value.") from None
+        if isinstance(node, exp.Column):
+            raise QueryError(f"Attributes are compared with values, not with each other. If {node.name!r} is a text, write '{node.name}'.")
+        raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
+
+    def _numeric(self, node: exp.Expr) -> float:
+        value = self._literal(node)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise QueryError(f"Expected a number, not {value!r}.")
+        return value
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdigit() and len(text) < 400 else float(text)
+
+
+def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
+    """Whether a text matches an SQL pattern: % for any run of characters, _ for one."""
+    if not isinstance(text, str):
+        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {text!r}.")
+    parts = [".*" if c == "%" else "." if c == "_" else re.escape(c) for c in re.sub("%+", "%", text)]
+    compiled = re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+    return lambda value: compiled.fullmatch(value) is not None
+
+
+def _shown(node: Any) -> str:
+    text = node.sql(dialect=DIALECT) if isinstance(node, exp.Expr) else str(node)
+    return text if len(text) <= 60 else text[:57] + "…"

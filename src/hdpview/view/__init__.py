@@ -1,0 +1,1 @@
+"""Released side: a view as data, and its file."""

@@ -1,0 +1,91 @@
+"""Blocks: boxes of the data cube with noisy counts. What a view is made of, and all it knows of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_COUNT = 2**53  # counts are exact as doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order tells the tree.
+
+    lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
+    noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
+    depth: shape (n_blocks,), int32; the whole domain has depth 1.
+    """
+
+    lower: NDArray[np.int32]
+    upper: NDArray[np.int32]
+    noisy_counts: NDArray[np.int64]
+    depth: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for array in (self.lower, self.upper, self.noisy_counts, self.depth):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.noisy_counts)
+
+    @cached_property
+    def by_attribute(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        """Lower and upper bounds and 1/width, shape (n_attributes, n_blocks) each: the shape that questions are answered in."""
+        lower, upper = np.ascontiguousarray(self.lower.T), np.ascontiguousarray(self.upper.T)
+        return lower, upper, 1.0 / (upper - lower)
+
+    @cached_property
+    def consistent_counts(self) -> NDArray[np.float64]:
+        """Counts that could be a table's: none negative, same total. The nearest such counts by squared distance."""
+        counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum())))
+        counts.setflags(write=False)
+        return counts
+
+
+def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """The non-negative vector with this total that is nearest to `values`: all are lowered alike, and cut off at 0."""
+    if total <= 0:
+        return np.zeros_like(values)
+    falling = np.sort(values)[::-1]
+    surplus = np.cumsum(falling) - total
+    n_kept = np.flatnonzero(falling * np.arange(1, len(values) + 1) > surplus)[-1] + 1
+    projected: NDArray[np.float64] = np.maximum(values - surplus[n_kept - 1] / n_kept, 0.0)
+    return projected
+
+
+def fault_in_tiling(lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]) -> str | None:
+    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the whole domain; None if they are.
+
+    Undoes the cuts from the deepest level up: neighbours at that level must be the two halves of a block one level above. A
+    tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the domain. Cost: blocks × attributes.
+    """
+    if not len(depth):
+        return "there are no blocks"
+    if (lower < 0).any() or (upper > np.array(sizes)).any() or (lower >= upper).any():
+        return "a block is empty or reaches outside the domain"
+    if depth.min() < 1:
+        return "a depth is below 1"
+    lower, upper, depth = lower.copy(), upper.copy(), depth.copy()
+    while len(depth) > 1:
+        deepest = np.flatnonzero(depth == depth.max())
+        left, right = deepest[0::2], deepest[1::2]
+        if len(left) != len(right) or (right != left + 1).any() or depth[deepest[0]] == 1:
+            return "the depths do not form a tree"
+        differs = (lower[left] != lower[right]) | (upper[left] != upper[right])
+        if (differs.sum(axis=1) != 1).any():
+            return "two halves of a block do not fit together"
+        cut = np.argmax(differs, axis=1)
+        if (upper[left, cut] != lower[right, cut]).any():
+            return "two halves of a block overlap or leave a gap"
+        upper[left, cut] = upper[right, cut]
+        depth[left] -= 1
+        kept = np.ones(len(depth), dtype=bool)
+        kept[right] = False
+        lower, upper, depth = lower[kept], upper[kept], depth[kept]
+    if depth[0] != 1 or (lower[0] != 0).any() or (upper[0] != np.array(sizes)).any():
+        return "the blocks do not cover the domain"
+    return None

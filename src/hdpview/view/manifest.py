@@ -1,0 +1,145 @@
+"""The manifest: what a reader must know of a view to use it and to judge its privacy. Plain data, all of it public."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hdpview.domain import Schema
+from hdpview.errors import HdpviewError, ViewFileError
+
+FORMAT_VERSION = 1
+MAX_MANIFEST_BYTES = 16_000_000
+NEIGHBOURS = "tables that differ by adding or removing one record"
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Budget spent on one purpose: `times` uses of `epsilon` each."""
+
+    purpose: str
+    epsilon: Fraction
+    times: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Facts about a view.
+
+    epsilon: the whole budget; `spending` adds up to it exactly.
+    settings: what the curator chose for the method; parameters: what followed from it and from the domain.
+    not_private_because: empty for a private view.
+    """
+
+    schema: Schema
+    method: str
+    epsilon: Fraction
+    spending: tuple[Spending, ...]
+    noise_scale: float
+    settings: Mapping[str, float]
+    parameters: Mapping[str, float]
+    library_version: str
+    privacy_unit: str = "row"
+    not_private_because: tuple[str, ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return not self.not_private_because
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "format_version": FORMAT_VERSION,
+                "library_version": self.library_version,
+                "private": self.is_private,
+                "not_private_because": list(self.not_private_because),
+                "epsilon": _text(self.epsilon),
+                "delta": 0,
+                "neighbours": NEIGHBOURS,
+                "privacy_unit": self.privacy_unit,
+                "spending": [{"purpose": s.purpose, "epsilon": _text(s.epsilon), "times": s.times} for s in self.spending],
+                "noise": {"distribution": "discrete laplace", "scale": self.noise_scale},
+                "method": {"name": self.method, "settings": dict(self.settings), "parameters": dict(self.parameters)},
+                "schema": self.schema.to_dict(),
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Manifest:
+        """Read a manifest, trusting nothing in it."""
+        if len(text) > MAX_MANIFEST_BYTES:
+            raise ViewFileError(f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote.")
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
+        version = content.get("format_version") if isinstance(content, dict) else None
+        if version != FORMAT_VERSION:
+            raise ViewFileError(
+                f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION}. Open it with a newer hdpview."
+            )
+        try:
+            return cls._from_content(content)
+        except HdpviewError as problem:
+            raise ViewFileError(f"The manifest is damaged: {problem}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError):
+            raise ViewFileError("The manifest is damaged: a field is missing or of the wrong type.") from None
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Manifest:
+        method = content["method"]
+        spending = tuple(Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"])) for s in content["spending"][:100])
+        manifest = cls(
+            schema=Schema.from_dict(content["schema"]),
+            method=_short(method["name"]),
+            epsilon=_fraction(content["epsilon"]),
+            spending=spending,
+            noise_scale=_number(content["noise"]["scale"]),
+            settings=_numbers(method["settings"]),
+            parameters=_numbers(method["parameters"]),
+            library_version=_short(content["library_version"]),
+            privacy_unit=_short(content["privacy_unit"]),
+            not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
+        )
+        if content["private"] is not manifest.is_private or content["neighbours"] != NEIGHBOURS or content["delta"] != 0:
+            raise ValueError
+        if sum(s.epsilon * s.times for s in spending) != manifest.epsilon or manifest.epsilon <= 0 or manifest.noise_scale <= 0:
+            raise ValueError
+        return manifest
+
+
+def _text(fraction: Fraction) -> str:
+    return str(fraction)
+
+
+def _fraction(text: Any) -> Fraction:
+    if not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower():  # an exponent could ask for a number of any length
+        raise ValueError
+    return Fraction(text)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError
+    return value
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    return {_short(key): _number(number) for key, number in list(value.items())[:100]}
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 1_000:
+        raise ValueError
+    return value

@@ -1,0 +1,133 @@
+"""The .pview file: one Parquet file with a row per block, and the manifest under one key of its metadata.
+
+Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before memory is
+taken, types, bounds, and that the blocks tile the domain. Writing goes to a temporary file beside the target and is renamed
+into place, so that a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hdpview.domain import Schema
+from hdpview.errors import ViewFileError
+from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_tiling
+from hdpview.view.data import ViewData
+from hdpview.view.manifest import Manifest
+
+MANIFEST_KEY = b"hdpview"
+_MAX_FOOTER_BYTES = 64_000_000
+_MAX_BYTES_IN_MEMORY = 8_000_000_000
+_DEPTH_TYPE, _COUNT_TYPE = pa.uint16(), pa.int64()
+
+
+def write(view: ViewData, path: str | PathLike[str]) -> None:
+    """Write a view, whole or not at all."""
+    target = Path(path)
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as file:
+            try:
+                pq.write_table(
+                    _table(view), file, compression="zstd", compression_level=9, use_dictionary=False, column_encoding=_encodings(view)
+                )
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o666 & ~_umask())
+                Path(file.name).replace(target)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as problem:
+        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+def read(path: str | PathLike[str]) -> ViewData:
+    """Open a .pview file and check all of it."""
+    try:
+        _check_size_of_footer(path)
+        with pq.ParquetFile(path, memory_map=False) as file:
+            manifest = Manifest.from_json((file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path))
+            _check_columns(file, manifest.schema, path)
+            table = file.read()
+    except OSError as problem:
+        raise ViewFileError(f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}.") from None
+    except (pa.ArrowException, MemoryError, ValueError, TypeError, IndexError, OverflowError):
+        raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
+    return ViewData(manifest, _blocks(table, manifest.schema, path))
+
+
+def column_types(schema: Schema) -> dict[str, pa.DataType]:
+    """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count, the depth."""
+    bounds = {f"{a.name}_{end}": pa.uint8() if a.size <= 256 else pa.uint16() for a in schema for end in ("lo", "hi")}
+    return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE}
+
+
+def _table(view: ViewData) -> pa.Table:
+    blocks, types = view.blocks, column_types(view.schema)
+    columns: list[NDArray[np.generic]] = []
+    for a in range(len(view.schema)):
+        columns += [blocks.lower[:, a], blocks.upper[:, a] - 1]
+    columns += [blocks.noisy_counts, blocks.depth]
+    arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types.values(), strict=True)]
+    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+    return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: view.manifest.to_json().encode()}))
+
+
+def _encodings(view: ViewData) -> dict[str, str]:
+    return {name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN" for name in column_types(view.schema)}
+
+
+def _umask() -> int:
+    """The process's mask for new files. It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _no_manifest(path: str | PathLike[str]) -> bytes:
+    raise ViewFileError(f"{str(path)!r} is a Parquet file but not a .pview: it has no hdpview manifest.")
+
+
+def _check_size_of_footer(path: str | PathLike[str]) -> None:
+    """A Parquet file ends with the length of its footer and a mark; check both before a parser sees them."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size >= 12:
+            file.seek(size - 8)
+            length, mark = struct.unpack("<I4s", file.read(8))
+            if mark == b"PAR1" and length <= min(size - 12, _MAX_FOOTER_BYTES):
+                return
+    raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
+
+
+def _check_columns(file: pq.ParquetFile, schema: Schema, path: str | PathLike[str]) -> None:
+    expected = column_types(schema)
+    found = {field.name: field.type for field in file.schema_arrow}
+    if found != expected or len(file.schema_arrow) != len(expected):
+        raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
+    if file.metadata.num_rows * sum(kind.bit_width // 8 for kind in expected.values()) > _MAX_BYTES_IN_MEMORY:
+        raise ViewFileError(f"{str(path)!r} claims more blocks than fit in memory; it is damaged or hostile.")
+
+
+def _blocks(table: pa.Table, schema: Schema, path: str | PathLike[str]) -> Blocks:
+    if any(column.null_count for column in table.columns):
+        raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
+    names = schema.names
+    lower = np.stack([table.column(f"{name}_lo").to_numpy() for name in names], axis=1).astype(np.int32)
+    upper = np.stack([table.column(f"{name}_hi").to_numpy() for name in names], axis=1).astype(np.int32) + 1
+    counts, depth = table.column("count").to_numpy(), table.column("depth").to_numpy().astype(np.int32)
+    fault = fault_in_tiling(lower, upper, depth, schema.sizes)
+    if fault is None and (np.abs(counts.astype(np.float64)) > MAX_COUNT).any():
+        fault = "a count is beyond any table's"
+    if fault is not None:
+        raise ViewFileError(f"{str(path)!r} is damaged: {fault}.")
+    return Blocks(lower, upper, counts.copy(), depth)

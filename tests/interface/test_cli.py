@@ -1,0 +1,192 @@
+"""The command line as a person or a program meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from people import write_people
+
+SCHEMA = """
+[attributes.age]
+type = "integer"
+min = 17
+max = 90
+[attributes.education]
+type = "category"
+values = ["School", "Bachelor", "Master", "Doctorate"]
+other = "other"
+[attributes.member]
+type = "boolean"
+nullable = true
+"""
+
+
+def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table, its schema and its view."""
+    path = tmp_path_factory.mktemp("cli")
+    write_people(path / "people.csv")
+    (path / "people.toml").write_text(SCHEMA)
+    done = run("build", "people.csv", "--schema", "people.toml", "--epsilon", "1.0", "-o", "people.pview", cwd=path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def refused(*words: object, cwd: Path) -> str:
+    """The one sentence with which bad input is refused."""
+    done = run(*words, cwd=cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+COMMANDS = [[], ["schema"], ["schema", "draft"], ["schema", "check"], ["build"], ["info"], ["query"], ["demo"], ["bench"], ["bench", "speed"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: list[str]) -> None:
+    """--help explains each command, and each one that does something shows an example."""
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+    assert command in (["schema"], ["bench"]) or "Example: hdpview" in done.stdout
+
+
+def test_query_prints_json_for_programs(folder: Path) -> None:
+    """The shape of --format json is the documented one."""
+    done = run("query", "people.pview", "SELECT COUNT(*) AS n FROM view WHERE age >= 40", "--format", "json", "--confidence", "0.9", cwd=folder)
+    found = json.loads(done.stdout)
+    assert found["columns"] == ["n", "n_lower", "n_upper"]
+    assert found["confidence"] == 0.9
+    assert found["epsilon"] == 1.0
+    (row,) = found["rows"]
+    assert 0 <= row["n_lower"] <= row["n"] <= row["n_upper"]
+
+
+def test_query_prints_csv_and_tables(folder: Path) -> None:
+    """CSV has a header and a row; the table is for people."""
+    lines = run("query", "people.pview", "SELECT COUNT(*) FROM view", "--format", "csv", cwd=folder).stdout.splitlines()
+    assert lines[0] == "count,count_lower,count_upper"
+    assert len(lines) == 2
+    assert "count_upper" in run("query", "people.pview", "SELECT COUNT(*) FROM view", cwd=folder).stdout
+
+
+def test_info_tells_what_is_protected(folder: Path) -> None:
+    """Budget, unit, neighbours and attributes are shown, in words and in JSON."""
+    text = run("info", "people.pview", cwd=folder).stdout
+    assert "epsilon 1 for one row (add or remove one record)" in text
+    assert "education" in text
+    facts = json.loads(run("info", "people.pview", "--format", "json", cwd=folder).stdout)
+    assert facts["private"] is True
+    assert sum(facts["spending"].values()) == pytest.approx(1.0)
+
+
+def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
+    """A view with a known key is repeatable, and says on every occasion that it is not private."""
+    build = ["build", "people.csv", "-s", "people.toml", "-e", "1", "--test-key", "k"]
+    for name in ("a", "b"):
+        assert "NOT PRIVATE" in run(*build, "-o", f"{name}.pview", cwd=folder).stdout
+    assert (folder / "a.pview").read_bytes() == (folder / "b.pview").read_bytes()
+    assert "NOT PRIVATE" in run("info", "a.pview", cwd=folder).stdout
+    assert "NOT PRIVATE" in run("query", "a.pview", "SELECT COUNT(*) FROM view", cwd=folder).stderr
+
+
+def test_two_builds_without_a_key_differ(folder: Path) -> None:
+    """There is no seed by default."""
+    for name in ("c", "d"):
+        run("build", "people.csv", "-s", "people.toml", "-e", "1", "-o", f"{name}.pview", cwd=folder)
+    assert (folder / "c.pview").read_bytes() != (folder / "d.pview").read_bytes()
+
+
+def test_schema_draft_leaves_knowledge_open_and_check_says_what_is_missing(folder: Path) -> None:
+    """A draft names columns and types; unfilled, it is refused with what it needs."""
+    run("schema", "draft", "people.csv", "-o", "draft.toml", cwd=folder)
+    text = (folder / "draft.toml").read_text()
+    assert "[attributes.education]" in text
+    assert "Bachelor" not in text
+    assert "needs values" in refused("schema", "check", "draft.toml", cwd=folder)
+
+
+def test_schema_drawn_from_data_is_marked_down_to_the_view(folder: Path) -> None:
+    """--from-data-not-private fills everything in, and the view built on it is stamped."""
+    run("schema", "draft", "people.csv", "--from-data-not-private", "-o", "drawn.toml", cwd=folder)
+    assert "NOT PRIVATE" in run("schema", "check", "drawn.toml", "people.csv", cwd=folder).stdout
+    done = run("build", "people.csv", "-s", "drawn.toml", "-e", "1", "-o", "drawn.pview", cwd=folder)
+    assert "NOT PRIVATE" in done.stdout, done.stderr
+
+
+BAD_BUILDS = {
+    "missing table": (["nothing.csv"], "nothing.csv"),
+    "zero budget": (["people.csv", "-e", "0"], "positive number"),
+    "budget that is no number": (["people.csv", "-e", "nan"], "positive number"),
+    "unknown method": (["people.csv", "--method", "hdpviw"], "Did you mean 'hdpview'?"),
+    "unknown engine": (["people.csv", "--engine", "lokal"], "Did you mean 'local'?"),
+    "missing folder": (["people.csv", "-o", "nowhere/x.pview"], "does not exist"),
+    "missing schema": (["people.csv", "-s", "nothing.toml"], "Cannot read the schema"),
+    "memory limit without unit": (["people.csv", "--memory-limit", "lots"], "such as '4GB'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BUILDS)
+def test_bad_builds_are_refused_in_a_sentence_and_leave_nothing(folder: Path, case: str) -> None:
+    """Exit code 2, the way out in words, and no file half-written."""
+    words, expected = BAD_BUILDS[case]
+    defaults = [option for option in (("-s", "people.toml"), ("-e", "1"), ("-o", "bad.pview")) if option[0] not in words]
+    before = sorted(folder.iterdir())
+    message = refused("build", *words, *(word for option in defaults for word in option), cwd=folder)
+    assert expected in message
+    assert sorted(folder.iterdir()) == before
+
+
+BAD_QUESTIONS = {
+    "SELECT COUNT(*) FROM view WHERE agee > 3": "Did you mean 'age'?",
+    "SELECT COUNT(*) FROM view WHERE education = 'Masters'": "Did you mean 'Master'?",
+    "SELECT name FROM view": "COUNT(*)",
+    "SELECT COUNT(*) FROM people": "called view",
+    "DROP TABLE view": "Only SELECT",
+    "SELECT COUNT(*) FROM view WHERE": "Not valid SQL",
+    "": "exactly one",
+}
+
+
+@pytest.mark.parametrize("sql", BAD_QUESTIONS)
+def test_bad_questions_are_refused_with_the_way_out(folder: Path, sql: str) -> None:
+    """A question that cannot be answered says why, and what can."""
+    assert BAD_QUESTIONS[sql] in refused("query", "people.pview", sql, cwd=folder)
+
+
+def test_files_that_are_no_views_are_refused(folder: Path) -> None:
+    """A CSV file, a truncated view and a missing file each get a sentence."""
+    (folder / "cut.pview").write_bytes((folder / "people.pview").read_bytes()[:-20])
+    for name in ("people.csv", "cut.pview", "missing.pview"):
+        assert name in refused("info", name, cwd=folder)
+
+
+def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Ctrl-C in the middle: exit code 130, no view, no temporary file or folder."""
+    write_people(tmp_path / "people.csv", n_rows=200_000)
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    command = [sys.executable, "-m", "hdpview", "build", "people.csv", "-s", "people.toml", "-e", "1", "-o", "x.pview"]
+    environment = {**os.environ, "TMPDIR": str(spill)}
+    building = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list(spill.glob("hdpview-*")) and building.poll() is None:
+        time.sleep(0.005)
+    building.send_signal(signal.SIGINT)
+    _, errors = building.communicate(timeout=60)
+    assert building.returncode == 130, errors
+    assert "Nothing was written" in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.toml", "spill"]
+    assert not list(spill.glob("hdpview-*"))

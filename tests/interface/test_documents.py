@@ -1,0 +1,31 @@
+"""Documents that must agree with the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
+    """Every [P…] in the code has its heading in docs/privacy.md, and every heading its lines."""
+    in_code = {label for path in SOURCES for label in re.findall(r"\[P\d+\]", path.read_text(encoding="utf-8"))}
+    headings = re.findall(r"^### (\[P\d+\])", (ROOT / "docs/privacy.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(headings) == sorted(in_code)
+
+
+def test_greek_stands_in_one_file_of_the_partition() -> None:
+    """Parameters have names; Greek letters are confined to the table that translates them, and to prose."""
+    for path in (ROOT / "src/hdpview/partition").glob("*.py"):
+        if path.name != "parameters.py":
+            code = re.sub(r'""".*?"""|#.*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+            assert not re.search("[α-ωΑ-Ω]", code), path.name
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Relative links and pictures of the README and the docs exist."""
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} → {target}"

@@ -1,0 +1,174 @@
+"""Kernels on sparse rows against the definitions on dense arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hdpview.partition import kernels
+
+FAST = settings(max_examples=200, deadline=None)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block inside a larger domain, dense (`x`, the block alone) and as the kernels take it."""
+
+    x: NDArray[np.int64]
+    lower: NDArray[np.int32]
+    sizes: tuple[int, ...]
+    code_type: type[np.generic]
+
+    @property
+    def upper(self) -> NDArray[np.int32]:
+        return self.lower + np.array(self.x.shape, np.int32)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+
+    def rows(self, seed: int = 0) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+        cells = np.random.default_rng(seed).permutation(np.argwhere(self.x))
+        return np.ascontiguousarray(cells + self.lower, dtype=self.code_type), self.x[tuple(cells.T)]
+
+    def cut_deviations(self) -> NDArray[np.float64]:
+        codes, counts = self.rows()
+        n_values = sum(self.sizes)
+        work = np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values)
+        total, n_cells = int(self.x.sum()), float(self.x.size)
+        n_cuts = kernels.cut_deviations(codes, counts, self.offsets, self.lower, self.upper, total, n_cells, *work)
+        return work[2][:n_cuts].copy()
+
+    def absolute_deviation(self) -> float:
+        return float(kernels.absolute_deviation(self.rows()[1], int(self.x.sum()), float(self.x.size)))
+
+
+def dense_deviation(x: NDArray[np.int64]) -> float:
+    return float(np.abs(x - x.mean()).sum())
+
+
+def dense_cuts(x: NDArray[np.int64]) -> list[float]:
+    cuts = [(a, v) for a, width in enumerate(x.shape) for v in range(1, width)]
+    return [sum(dense_deviation(side) for side in np.split(x, [v], axis=a)) for a, v in cuts]
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> Block:
+    """Blocks from empty to dense, with means on both sides of 1 and of whole numbers."""
+    shape = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    density, most = draw(st.sampled_from([0.0, 0.02, 0.2, 0.7, 1.0])), draw(st.sampled_from([1, 2, 5, 1000, 10**9]))
+    x = (rng.random(shape) < density) * rng.integers(1, most + 1, shape)
+    lower = np.array([draw(st.integers(0, 3)) for _ in shape], np.int32)
+    sizes = tuple(int(low + width + draw(st.integers(0, 2))) for low, width in zip(lower, shape, strict=True))
+    return Block(x.astype(np.int64), lower, sizes, draw(st.sampled_from([np.uint8, np.uint16])))
+
+
+@FAST
+@given(blocks())
+def test_sparse_deviation_is_the_dense_one(block: Block) -> None:
+    """The absolute deviation from occupied cells alone is the sum over all cells of |x − mean|."""
+    assert block.absolute_deviation() == pytest.approx(dense_deviation(block.x), rel=1e-9, abs=1e-6)
+
+
+@FAST
+@given(blocks())
+def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
+    """AE_L + AE_R of every cut, in order of attribute and cut point, equals what splitting the array gives."""
+    assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
+
+
+@FAST
+@given(blocks())
+def test_no_side_of_a_cut_deviates_more_than_the_block(block: Block) -> None:
+    """AE never grows when a block shrinks: the proof for random converge rests on it."""
+    whole = block.absolute_deviation() * (1 + 1e-12) + 1e-9
+    for a, width in enumerate(block.x.shape):
+        for v in range(1, width):
+            for side in np.split(block.x, [v], axis=a):
+                assert Block(side, block.lower, block.sizes, block.code_type).absolute_deviation() <= whole
+
+
+def test_the_two_sides_together_may_deviate_more_than_the_block() -> None:
+    """AE_L + AE_R is no more than AE for most cuts but not for all (the mean is not the median): nothing may rely on it."""
+    block = Block(np.array([[0, 0, 2], [5, 0, 0], [0, 0, 0]]), np.zeros(2, np.int32), (3, 3), np.uint8)
+    assert block.absolute_deviation() == pytest.approx(98 / 9)
+    assert block.cut_deviations() == pytest.approx([11, 28 / 3, 10, 11])
+
+
+@FAST
+@given(blocks(), st.integers(0, 2**32 - 1))
+def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
+    """Adding one record to any cell changes AE by at most 2(1 − 1/|B|)."""
+    more = with_one_more(block, seed)
+    assert abs(more.absolute_deviation() - block.absolute_deviation()) <= 2 * (1 - 1 / block.x.size) + rounding(block)
+
+
+@FAST
+@given(blocks(), st.integers(0, 2**32 - 1))
+def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
+    """Adding one record changes the score of every cut by at most 2·Δ_AE = 4(1 − 1/|B|), what the mechanism is charged for."""
+    moved = np.abs(with_one_more(block, seed).cut_deviations() - block.cut_deviations())
+    assert (moved <= 4 * (1 - 1 / block.x.size) + rounding(block)).all()
+
+
+@FAST
+@given(blocks().filter(lambda block: block.x.sum() < block.x.size))
+def test_below_a_mean_of_one_sum_and_occupied_cells_say_it_all(block: Block) -> None:
+    """Where the mean is below 1, AE = 2·S·(1 − n₊/|B|)."""
+    total, occupied = int(block.x.sum()), np.count_nonzero(block.x)
+    assert kernels.sparse_deviation(total, occupied, float(block.x.size)) == pytest.approx(dense_deviation(block.x), rel=1e-12, abs=1e-9)
+
+
+@FAST
+@given(blocks(), st.data())
+def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObject) -> None:
+    """Rows left of a cut come first, every row survives with its count, and number and sum of the left ones are right."""
+    a = data.draw(st.integers(0, block.x.ndim - 1))
+    cut = data.draw(st.integers(int(block.lower[a]), int(block.upper[a])))
+    codes, counts = block.rows(seed=1)
+    before = sorted(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+    is_left = codes[:, a] < cut
+    expected = int(is_left.sum()), int(counts[is_left].sum())
+    assert kernels.left_of_cut(codes, counts, a, cut) == expected
+    n_left, left_sum = kernels.split_rows(codes, counts, a, cut)
+    assert (n_left, left_sum) == expected
+    assert (codes[:n_left, a] < cut).all()
+    assert (codes[n_left:, a] >= cut).all()
+    assert sorted(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True)) == before
+
+
+@FAST
+@given(blocks())
+def test_histograms_count_records_and_cells_per_value(block: Block) -> None:
+    """Per attribute and value, histograms hold the records and the occupied cells of that slice of the array."""
+    codes, counts = block.rows()
+    sums, occupied = np.full(sum(block.sizes), -1), np.full(sum(block.sizes), -1)
+    kernels.histograms(codes, counts, block.offsets, block.lower, block.upper, sums, occupied)
+    for a, width in enumerate(block.x.shape):
+        if width > 1:
+            first = block.offsets[a] + block.lower[a]
+            others = tuple(b for b in range(block.x.ndim) if b != a)
+            assert sums[first : first + width].tolist() == block.x.sum(axis=others).tolist()
+            assert occupied[first : first + width].tolist() == (block.x > 0).sum(axis=others).tolist()
+
+
+def test_volumes_reach_ten_to_the_three_hundred() -> None:
+    """The volume of a block of 300 attributes with ten values is 10^300, not an overflow."""
+    lower, upper = np.zeros(300, np.int32), np.full(300, 10, np.int32)
+    assert kernels.volume(lower, upper) == pytest.approx(1e300, rel=1e-12)
+
+
+def with_one_more(block: Block, seed: int) -> Block:
+    x = block.x.copy()
+    x.reshape(-1)[seed % x.size] += 1
+    return Block(x, block.lower, block.sizes, block.code_type)
+
+
+def rounding(block: Block) -> float:
+    return 1e-9 + 1e-12 * float(block.x.sum())

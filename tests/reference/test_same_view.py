@@ -1,0 +1,154 @@
+"""Fed the same random numbers, the fast engine and the naive oracle build the same view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts, code_type
+from hdpview.domain import Integer, Schema
+from hdpview.engine import local
+from hdpview.engine.local import LocalEngine
+from hdpview.methods import Hdpview
+from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.parameters import PartitionParameters
+from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.randomness import Randomness
+
+BASE_SEED = 20220915
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+
+
+def schema_of(shape: tuple[int, ...]) -> Schema:
+    return Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(shape)])
+
+
+def sparse(tensor: NDArray[np.int64], seed: int = 0) -> SparseCounts:
+    """Occupied cells of a dense tensor, in a random order."""
+    schema = schema_of(tensor.shape)
+    cells = np.random.default_rng(seed).permutation(np.argwhere(tensor))
+    return SparseCounts(schema, np.ascontiguousarray(cells, dtype=code_type(schema)), tensor[tuple(cells.T)].astype(np.int64))
+
+
+def random_tensor(shape: tuple[int, ...], kind: str, seed: int) -> NDArray[np.int64]:
+    """A table of one kind: a few occupied cells, every cell occupied, one heavy corner, or nothing."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros(shape, np.int64)
+    if kind == "sparse":
+        n = int(rng.integers(1, max(2, x.size // 6)))
+        np.add.at(x.reshape(-1), rng.integers(0, x.size, n), rng.integers(1, 4, n))
+    elif kind == "dense":
+        x += rng.poisson(float(rng.choice([0.5, 1.0, 3.0, 40.0])) * rng.random(shape) * 2)
+    elif kind == "skewed":
+        x += rng.poisson(0.3, shape)
+        x[tuple(slice(0, (size + 1) // 2) for size in shape)] += rng.integers(0, 200)
+        x.reshape(-1)[rng.integers(0, x.size, 3)] += rng.integers(1, 3000, 3)
+    return x
+
+
+shapes = st.lists(st.integers(1, 8), min_size=1, max_size=4).map(tuple).filter(lambda shape: np.prod(shape) <= 2048)
+kinds = st.sampled_from(["sparse", "dense", "skewed", "empty"])
+epsilons = st.sampled_from(["0.1", "0.37", "1", "1.4", "2"])
+factors = st.sampled_from([0.1, 0.4, 1.2, 3.0])
+
+
+def assert_same(fast: ExactBlocks, oracle: naive.Partition) -> None:
+    leaves = oracle.leaves
+    assert fast.lower.tolist() == [list(leaf.lower) for leaf in leaves]
+    assert fast.upper.tolist() == [list(leaf.upper) for leaf in leaves]
+    assert fast.depth.tolist() == [leaf.depth for leaf in leaves]
+    assert fast.exact_sum.tolist() == [leaf.total for leaf in leaves]
+    assert fast.keys.tolist() == [leaf.key.tolist() for leaf in leaves]
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
+@given(shapes, kinds, st.integers(0, 2**32 - 1), epsilons, factors, st.binary(min_size=1, max_size=8), st.integers(1, 2))
+def test_fast_and_naive_grow_the_same_leaves(
+    shape: tuple[int, ...], kind: str, seed: int, epsilon: str, factor: float, test_key: bytes, threads: int
+) -> None:
+    """Bounds, depths, sums and keys of all leaves are the same for any table, budget, number of private levels and threads."""
+    tensor = random_tensor(shape, kind, seed)
+    key = Randomness.from_test_key(test_key).root_key("partition")
+    parameters = PartitionParameters.choose(Hdpview(cut_levels_factor=factor), Fraction(epsilon), tensor.size)
+    oracle = naive.partition(tensor, naive.numbers(float(epsilon), tensor.size, beta=factor), key)
+    assert_same(LocalEngine(threads).grow(sparse(tensor, seed), parameters, key), oracle)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@given(shapes, kinds, st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0, 2, 20]))
+def test_handing_blocks_to_other_threads_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], kind: str, seed: int, threads: int, rows_per_task: int
+) -> None:
+    """Where large blocks are grown one decision at a time, the leaves and their order are those of the naive recursion."""
+    monkeypatch.setattr(local, "_ROWS_PER_TASK", rows_per_task)
+    tensor = random_tensor(shape, kind, seed)
+    key = Randomness.from_test_key(seed.to_bytes(4, "big")).root_key("partition")
+    parameters = PartitionParameters.choose(Hdpview(), Fraction(1), tensor.size)
+    oracle = naive.partition(tensor, naive.numbers(1.0, tensor.size), key)
+    assert_same(LocalEngine(threads).grow(sparse(tensor, seed), parameters, key), oracle)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@given(shapes, kinds, st.integers(0, 2**32 - 1), epsilons, st.binary(min_size=1, max_size=8))
+def test_fast_and_naive_release_the_same_counts(shape: tuple[int, ...], kind: str, seed: int, epsilon: str, test_key: bytes) -> None:
+    """Under a test key the whole release, noise included, is the oracle's, and the ledger is spent exactly."""
+    tensor = random_tensor(shape, kind, seed)
+    randomness, ledger = Randomness.from_test_key(test_key), Ledger(exact_epsilon(epsilon))
+    release = Hdpview().release(sparse(tensor, seed), ledger, randomness, LocalEngine(1))
+    n = naive.numbers(float(epsilon), tensor.size)
+    leaves = naive.partition(tensor, n, randomness.root_key("partition")).leaves
+    assert release.blocks.lower.tolist() == [list(leaf.lower) for leaf in leaves]
+    assert release.blocks.upper.tolist() == [list(leaf.upper) for leaf in leaves]
+    assert release.blocks.depth.tolist() == [leaf.depth for leaf in leaves]
+    assert release.blocks.noisy_counts.tolist() == [leaf.total + naive.keyed_noise(leaf.key, n.epsilon_counts) for leaf in leaves]
+    assert ledger.remaining == 0
+
+
+def test_the_same_leaves_by_every_way_of_cutting() -> None:
+    """On larger tables too the leaves agree, and there cuts by rejection, by inversion and blind ones each occur by the hundred."""
+    ways: Counter[str] = Counter()
+    for i in range(48):
+        shape, factor = ((8, 8, 8, 8), 3.0) if i % 2 else ((7, 5, 6), 0.4)
+        tensor = random_tensor(shape, ["sparse", "dense", "skewed"][i % 3], BASE_SEED + i)
+        if i % 2:
+            tensor = tensor * (np.random.default_rng(i).random(shape) < 0.05)
+        key = Randomness.from_test_key(bytes([i])).root_key("partition")
+        oracle = naive.partition(tensor, naive.numbers(2.0, tensor.size, beta=factor), key)
+        parameters = PartitionParameters.choose(Hdpview(cut_levels_factor=factor), Fraction(2), tensor.size)
+        assert_same(LocalEngine(1).grow(sparse(tensor, i), parameters, key), oracle)
+        ways += oracle.ways
+    assert min(ways[way] for way in ("rejection", "inversion", "blind")) >= 200, ways
+
+
+def test_parameters_are_the_papers() -> None:
+    """The library's parameters are the formulas of the paper, in exact fractions where they are budgets."""
+    for epsilon in ("0.1", "1", "2"):
+        for n_cells in (2, 3, 1000, 2 * 10**21):
+            ours = PartitionParameters.choose(Hdpview(), Fraction(epsilon), n_cells)
+            paper = naive.numbers(float(epsilon), n_cells)
+            assert ours.n_private_cut_levels == paper.kappa
+            assert float(ours.epsilon_counts) == pytest.approx(paper.epsilon_counts, rel=1e-12)
+            assert float(ours.epsilon_cut) == pytest.approx(paper.epsilon_cut, rel=1e-12)
+            assert ours.converge_noise_scale == pytest.approx(paper.lam, rel=1e-12)
+            assert ours.converge_bias_per_level == pytest.approx(paper.delta, rel=1e-12)
+            assert ours.converge_threshold == pytest.approx(paper.theta, rel=1e-12)
+            assert ours.converge_floor == pytest.approx(paper.theta + 2 - paper.delta, rel=1e-12)
+            assert ours.epsilon_cut * ours.n_private_cut_levels + ours.epsilon_converge + ours.epsilon_counts == Fraction(epsilon)
+
+
+def test_the_oracle_itself_is_a_distribution() -> None:
+    """Cut probabilities of the oracle add up to one and agree with a hand computation on a block of three cells."""
+    x = np.array([4, 0, 0])
+    first, second = naive.score(x, 0, 1), naive.score(x, 0, 2)  # the first cut leaves two even sides, the second none
+    assert (first, second) == (0.0, -4.0)
+    r = 0.5 / (8 * (1 - 1 / 3))
+    expected = np.array([1.0, np.exp(-4 * r)])
+    assert naive.cut_probabilities(x, 0.5) == pytest.approx(expected / expected.sum())
+    assert naive.blind_probabilities((3, 1, 2)).tolist() == [0.25, 0.25, 0.5]

@@ -1,0 +1,329 @@
+"""Reading tables: one example per rule of encoding, odd column types, and sources that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from hdpview.counts.ingest import check_columns, column_types, read_counts
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.errors import DataError
+
+RowCodes = Callable[..., NDArray[np.int64]]
+AGE = Schema([Integer(name="age", min=0, max=99)])
+whole = Integer(name="x", min=0, max=9, nullable=True)
+real = Real(name="x", min=0.0, max=1.0, bins=10, nullable=True)
+sexes = Category(name="x", values=("Female", "Male"), nullable=True)
+truth = Boolean(name="x", nullable=True)
+days = Datetime(name="x", min="2020-01-01", max="2020-01-10", every="1d", nullable=True)
+
+
+@pytest.fixture
+def private_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files of the embedded database go; nothing may be left there."""
+    home = tmp_path / "temporary"
+    home.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(home))
+    yield home
+    assert list(home.iterdir()) == []
+
+
+def text_codes(row_codes: RowCodes, attribute: Attribute, *texts: str | None) -> list[int]:
+    return column_codes(row_codes, attribute, pa.array(texts, pa.string()))
+
+
+def column_codes(row_codes: RowCodes, attribute: Attribute, column: Any) -> list[int]:
+    codes: list[int] = row_codes(pa.table({"row": range(len(column)), "x": column}), attribute, n_rows=len(column))[:, 0].tolist()
+    return codes
+
+
+def test_text_is_read_as_numbers(row_codes: RowCodes) -> None:
+    """Numbers in text may have blanks, signs, fractions and exponents; anything else is missing."""
+    read = text_codes(
+        row_codes, whole, "7", " 7 ", "+7", "-7", "7.9", "70e-1", "7.", ".7e1", "007", "9" * 60, "-" + "9" * 25, "inf", "-Infinity"
+    )
+    assert read == [7, 7, 7, 0, 7, 7, 7, 7, 7, 9, 0, 9, 0]
+    unread = text_codes(
+        row_codes, whole, "", " ", None, "nan", "seven", "7 7", "0x7", "7e", "--7", "7,5", "1_0", ".", "e5", "٣", "1e1000x", "7\n"
+    )
+    assert unread == [whole.missing_code] * len(unread)
+
+
+def test_far_exponents_in_text_are_numbers(row_codes: RowCodes) -> None:
+    """Text beyond the range of doubles counts as infinite or as next to zero, on its own side."""
+    sides = Real(name="x", explicit_edges=(-1e300, -1e-300, 0.0, 1e-300, 1e300), nullable=True)
+    assert text_codes(row_codes, sides, "1e400", "-1.5E+999", "5e-324", "-5e-324", "1e-307", "2.5e200", "-0.0") == [3, 0, 2, 1, 2, 3, 2]
+
+
+def test_literals_reach_the_database_exactly(row_codes: RowCodes) -> None:
+    """Edges keep all their bits on the way into SQL: each is in its own bin, the double below in the one before."""
+    edges = (5e-324, 1e-300, 0.1, 0.30000000000000004, 1 / 3, 2 / 3, 1e22 / 3, 1.7976931348623157e308)
+    attribute = Real(name="x", explicit_edges=edges)
+    below = [float(np.nextafter(edge, -1)) for edge in edges[1:-1]]
+    assert column_codes(row_codes, attribute, [*edges[:-1], *below]) == [*range(7), *range(6)]
+
+
+def test_missing_values_have_a_code(row_codes: RowCodes) -> None:
+    """Null, NaN and unreadable values get the code for missing values, or the first where there is none."""
+    assert column_codes(row_codes, real, pa.array([None, float("nan"), 0.05])) == [10, 10, 0]
+    assert column_codes(row_codes, Real(name="x", min=0.5, max=1.0, bins=5), pa.array([None, float("nan"), 0.95])) == [0, 0, 4]
+    assert column_codes(row_codes, truth, pa.nulls(2)) == [2, 2]
+    assert column_codes(row_codes, Category(name="x", values=("a",), other="o", nullable=True), pa.nulls(1)) == [2]
+
+
+def test_categories_by_text(row_codes: RowCodes) -> None:
+    """Text is compared exactly; undeclared text goes to `other`; empty text is missing unless declared."""
+    assert text_codes(row_codes, sexes, "Female", "Male", "male", "Male ", "", None) == [0, 1, 2, 2, 2, 2]
+    other = Category(name="x", values=("a", ""), other="rest", nullable=True)
+    assert text_codes(row_codes, other, "a", "", "rest", "zzz", None) == [0, 1, 2, 2, 3]
+    assert text_codes(row_codes, Category(name="x", values=("a", "b"), other="b"), "a", "b", "c", None, "") == [0, 1, 1, 1, 1]
+
+
+def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
+    """Numeric columns match values as numbers, boolean ones match true and false; long lists behave as short ones."""
+    short = Category(name="x", values=("1", "2.5", "true", "false", "-7"), other="rest", nullable=True)
+    long = Category(name="x", values=(*short.values, *(f"filler {i}" for i in range(100))), other="rest", nullable=True)
+    for attribute in (short, long):
+        rest, missing = attribute.unknown_code, attribute.missing_code
+        assert column_codes(row_codes, attribute, pa.array([1, -7, 2, None])) == [0, 4, rest, missing]
+        assert column_codes(row_codes, attribute, pa.array([1.0, 2.5, -7.0, 2.4999, float("nan")])) == [0, 1, 4, rest, missing]
+        assert column_codes(row_codes, attribute, pa.array([True, False, None])) == [2, 3, missing]
+        assert column_codes(row_codes, attribute, pa.array(["1", "1.0", None]).dictionary_encode()) == [0, rest, missing]
+
+
+def test_many_categories(row_codes: RowCodes) -> None:
+    """65,000 categories are looked up, and no row is lost or doubled on the way."""
+    attribute = Category(name="x", values=tuple(f"value {i}" for i in range(65_000)), nullable=True)
+    wanted = np.random.default_rng(0).integers(0, 65_000, 2_000)
+    assert column_codes(row_codes, attribute, pa.array([f"value {i}" for i in wanted])) == wanted.tolist()
+
+
+def test_truth_in_many_spellings(row_codes: RowCodes) -> None:
+    """Words and numbers are read as true or false, and other words are missing."""
+    assert (
+        text_codes(row_codes, truth, "TRUE", "t", "Yes", "y", "1", "False", "f", "no", "N", "0", "maybe", "", None)
+        == [1] * 5 + [0] * 5 + [2] * 3
+    )
+    assert column_codes(row_codes, truth, pa.array([0.0, -0.0, 0.5, float("nan"), float("inf")])) == [0, 0, 1, 2, 1]
+
+
+def test_moments_in_text(row_codes: RowCodes) -> None:
+    """ISO dates and times are read with fractions and offsets; impossible days are missing, far ones are clamped."""
+    read = [
+        "2020-01-03",
+        " 2020-01-03 ",
+        "2020-01-03T23:59",
+        "2020-01-03 23:59:59.999999999",
+        "2020-01-04T01:30:00+02:00",
+        "2020-01-03T23:30:00Z",
+    ]
+    assert text_codes(row_codes, days, *read, "2020-01-02T23:30-0100", "1850-02-28", "9999-12-31") == [2] * 7 + [0, 9]
+    unread = [
+        "2020-02-30",
+        "2021-02-29",
+        "2020-13-01",
+        "2020-00-10",
+        "0000-01-01",
+        "2020-01-03T24:00",
+        "2020-1-3",
+        "03/01/2020",
+        "2020-01-03T",
+        "x",
+        "",
+    ]
+    assert text_codes(row_codes, days, *unread) == [days.missing_code] * len(unread)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_moments_of_every_unit(row_codes: RowCodes, unit: str, zone: str | None, tmp_path: Path) -> None:
+    """Timestamps of any unit and time zone count as UTC and are rounded down, from Arrow and from Parquet."""
+    at = [datetime(2020, 1, 1), datetime(2020, 1, 3, 23, 59, 59), datetime(1700, 1, 1), None]
+    table = pa.table({"row": range(4), "x": pa.array(at, pa.timestamp(unit, zone))})
+    pq.write_table(table, tmp_path / "moments.parquet")
+    for source in (table, tmp_path / "moments.parquet"):
+        assert row_codes(source, days, n_rows=4)[:, 0].tolist() == [0, 2, 0, 10]
+
+
+def test_nanoseconds_are_rounded_down(row_codes: RowCodes) -> None:
+    """The last nanosecond of a day belongs to that day, before 1970 too."""
+    attribute = Datetime(name="x", min="1969-12-31", max="1970-01-01", every="1d")
+    assert column_codes(row_codes, attribute, pa.array([-1, 0, 86_399_999_999_999], pa.timestamp("ns"))) == [0, 1, 1]
+
+
+def test_far_moments_are_harmless(row_codes: RowCodes) -> None:
+    """Moments that no calendar has do not stop the reading."""
+    far = pa.array([2**62, -(2**62), 0], pa.timestamp("s"))
+    assert column_codes(row_codes, days, far) == [10, 10, 0]
+    assert column_codes(row_codes, days, pa.array([2**31 - 2, -(2**31) + 2, 0], pa.date32())) == [9, 0, 0]
+
+
+def test_odd_column_types(row_codes: RowCodes) -> None:
+    """Half precision, huge integers and identifiers are read like their plainer kin."""
+    assert column_codes(row_codes, whole, pa.array([1.5, 99.0], pa.float16())) == [1, 9]
+    relation = duckdb.sql("SELECT 0 AS row, 340282366920938463463374607431768211455::UHUGEINT AS x UNION ALL SELECT 1, 3::UHUGEINT")
+    assert row_codes(relation, whole, n_rows=2)[:, 0].tolist() == [10, 3]
+    assert row_codes(duckdb.sql("SELECT 0 AS row, sum(x) AS x FROM range(4) t(x)"), whole, n_rows=1).tolist() == [[6]]
+    one = "12345678-1234-5678-1234-567812345678"
+    assert row_codes(duckdb.sql(f"SELECT 0 AS row, '{one}'::UUID AS x"), Category(name="x", values=("a", one)), n_rows=1).tolist() == [[1]]
+
+
+def test_objects_are_read_one_by_one(row_codes: RowCodes) -> None:
+    """In a pandas column of objects a row is read by itself, whatever the types of the others."""
+    values = [3, "4", 5.0, None, pd.NA, float("nan"), True, "x", pd.Timestamp("2020-01-02")]
+    frame = pd.DataFrame({"row": range(len(values)), "x": pd.Series(values, dtype=object)})
+    assert row_codes(frame, whole, n_rows=len(values))[:, 0].tolist() == [3, 4, 5, 10, 10, 10, 10, 10, 10]
+    late = pd.DataFrame({"row": range(200), "x": pd.Series(["1"] * 199 + [2], dtype=object)})  # pandas looks at the first rows only
+    assert row_codes(late, whole, n_rows=200)[:, 0].tolist() == [1] * 199 + [2]
+
+
+def test_two_hundred_attributes() -> None:
+    """A cell of 200 attributes comes back whole, in many words."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 30, 200)
+    values = np.array([rng.integers(0, size, 50) for size in sizes]).T
+    schema = Schema(Integer(name=f"c{i}", min=0, max=int(size) - 1) for i, size in enumerate(sizes))
+    counts = read_counts(pa.table({f"c{i}": values[:, i] for i in range(200)}), schema)
+    assert counts.exact_codes.flags.c_contiguous
+    assert counts.exact_codes.dtype == np.uint8
+    assert sorted(counts.exact_codes.tolist()) == sorted(values.tolist())
+
+
+def test_equal_rows_are_one_cell() -> None:
+    """Rows of one cell are counted together, and an empty table has no cells rather than an error."""
+    counts = read_counts(pa.table({"age": [5, 5, 7, 5, None]}), AGE)
+    assert dict(zip(counts.exact_codes[:, 0].tolist(), counts.exact_counts.tolist(), strict=True)) == {5: 3, 7: 1, 0: 1}
+    empty = read_counts(pa.table({"age": pa.array([], pa.int64())}), AGE)
+    assert empty.exact_codes.shape == (0, 1)
+    assert empty.exact_counts.dtype == np.int64
+
+
+def csv_counts(path: Path, content: bytes) -> dict[tuple[int, ...], int]:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    counts = read_counts(path, Schema([whole, Integer(name="y", min=0, max=9, nullable=True)]))
+    return dict(zip(map(tuple, counts.exact_codes.tolist()), counts.exact_counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "content", [b"x,y\n1,2\n3,\n", b'\xef\xbb\xbfx,y\r\n1,2\r\n3,""\r\n', b"y;x\n2;1\n;3\n", b'"x",y,z\n1,2\n3,,,,,\n', b"x\ty\n1\t2\n3"]
+)
+def test_csv_in_many_shapes(tmp_path: Path, content: bytes) -> None:
+    """Separators, line ends, byte order marks, quotes, short and long lines all give the same rows."""
+    suffix = ".tsv.gz" if b"\t" in content else ".csv"
+    assert csv_counts(tmp_path / f"a[1]{suffix}", content) == {(1, 2): 1, (3, 10): 1}
+
+
+def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
+    """Line breaks in quotes beside short lines are read; a line that is not UTF-8 is passed over without a word."""
+    assert csv_counts(tmp_path / "a.csv", b'x,y\n1,"2\n2"\n3\n') == {(1, 10): 1, (3, 10): 1}
+    assert csv_counts(tmp_path / "b.csv", b"x,y\n1,\xff\n3,4\n") == {(3, 4): 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("absent.parquet", None, "no file"),
+        ("table.xlsx", b"", "not a table"),
+        ("empty.csv", b"", "no header"),
+        ("broken.csv.gz", b"not gzip", "header line"),
+        ("twice.csv", b"a,A\n1,2\n", "two columns named 'a'"),
+        ("broken.parquet", b"PAR1 secret PAR1", "refused to read"),
+        ("folder", None, "holds no table"),
+    ],
+)
+def test_sources_that_cannot_be_read(private_tmp: Path, tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    """A file that is absent, broken or of the wrong kind gives one clear error that says so."""
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    for read in (lambda: read_counts(path, AGE), lambda: column_types(str(path))):
+        with pytest.raises(DataError, match=words) as caught:
+            read()
+        assert "secret" not in str(caught.value)
+
+
+def test_what_is_no_table_is_refused() -> None:
+    """Addresses and other objects are refused with what to pass instead, and without their passwords."""
+    with pytest.raises(DataError, match=r"ibis\.connect") as caught:
+        column_types("postgres://me:secret@host/db")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(DataError, match="'list' is not a table"):
+        read_counts([1, 2], AGE)
+    with pytest.raises(DataError, match="'4GB'"):
+        read_counts(pa.table({"age": [1]}), AGE, memory_limit="a lot")
+
+
+def test_files_read_together_need_one_header(tmp_path: Path) -> None:
+    """Files with other columns, or of both kinds, are not mixed."""
+    (tmp_path / "a.csv").write_text("age\n1\n")
+    (tmp_path / "b.csv").write_text("years\n1\n")
+    with pytest.raises(DataError, match="same header"):
+        read_counts(tmp_path / "*.csv", AGE)
+    pq.write_table(pa.table({"age": [1]}), tmp_path / "c.parquet")
+    with pytest.raises(DataError, match="mixes"):
+        read_counts(tmp_path, AGE)
+
+
+def test_columns_are_checked_by_name_and_type() -> None:
+    """An absent column is named with the nearest one, and a type that makes no sense with those that do."""
+    with pytest.raises(DataError, match="Did you mean 'Age'"):
+        read_counts(pd.DataFrame({"Age": [1], "other": [2]}), AGE)
+    with pytest.raises(DataError, match=r"timestamp.*cannot be read as integer"):
+        check_columns({"age": "timestamp('UTC', 6)"}, AGE)
+    with pytest.raises(DataError, match="cannot be read as datetime"):
+        check_columns({"x": "int64"}, Schema([days]))
+    assert column_types(pa.table({"age": [1], "name": ["x"]})) == {"age": "int64", "name": "string"}
+
+
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB so in the test's own set-up
+def test_errors_of_the_database_quote_no_value() -> None:
+    """What the database says about a value stays inside: neither message nor context carries it."""
+    backend = ibis.duckdb.connect()
+    backend.con.execute("CREATE TABLE people AS SELECT 'secret' AS age")
+    people = backend.table("people")
+    with pytest.raises(DataError) as caught:
+        read_counts(people.mutate(age=people.age.cast("int64")), AGE)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+def test_interruption_stops_the_database(private_tmp: Path) -> None:
+    """Ctrl-C ends an endless query at once, and its temporary directory goes with it."""
+    batch = pa.record_batch({"age": pa.array(range(1000))})
+    endless = pa.RecordBatchReader.from_batches(batch.schema, iter(lambda: batch, None))
+    polls = iter(range(3))
+
+    def interrupt(fraction: float | None, text: str) -> None:
+        if next(polls, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_counts(endless, AGE, progress=interrupt)
+
+
+def test_large_tables_spill_and_report(private_tmp: Path, tmp_path: Path) -> None:
+    """Beyond its memory limit the database goes to its private disk; the cells are the same, and progress stays in bounds."""
+    path = tmp_path / "large.parquet"
+    duckdb.sql("SELECT i % 50000 AS a, i // 50000 AS b FROM range(1500000) t(i)").write_parquet(str(path))
+    schema = Schema([Integer(name="a", min=0, max=49_999), Integer(name="b", min=0, max=29)])
+    seen: list[float | None] = []
+    counts = read_counts(path, schema, memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction))
+    assert counts.exact_counts.sum() == len(counts.exact_counts) == 1_500_000
+    assert counts.exact_codes.dtype == np.uint16
+    assert all(fraction is None or 0 <= fraction <= 1 for fraction in seen)

@@ -1,0 +1,238 @@
+"""From text to boxes: what is understood, and how the rest is refused."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.errors import QueryError
+from hdpview.query.boxes import Box, pack
+from hdpview.query.predicates import MAX_TEXT, boxes_of
+
+SCHEMA = Schema(
+    [
+        Integer(name="age", min=0, max=65_000, nullable=True),
+        Integer(name="hours", min=0, max=60_000),
+        Real(name="income", min=0, max=100, bins=10),
+        Category(name="education", values=("None", "School", "College"), other="Other"),
+        Boolean(name="smoker", nullable=True),
+        Datetime(name="admitted", min="2020-01-01", max="2024-12-31", every="1d"),
+        Category(name="marital status", values=("single", "a" * 40)),
+    ]
+)
+
+
+def codes(where: Any, attribute: str) -> list[float]:
+    """Weights of the codes of one attribute, summed over boxes that restrict it alone."""
+    a = SCHEMA.index(attribute)
+    total = np.zeros(SCHEMA.sizes[a])
+    for box in boxes_of(where, SCHEMA):
+        assert set(box) <= {a}
+        questions = pack([[box]], SCHEMA)
+        total += np.diff(questions.prefix) if len(questions.prefix) else 1.0
+    return total.tolist()
+
+
+def test_none_is_everything_and_false_is_nothing() -> None:
+    """No condition is one box without restriction; a condition that holds of nothing has no boxes."""
+    assert boxes_of(None, SCHEMA) == [{}]
+    assert boxes_of("TRUE", SCHEMA) == [{}]
+    assert boxes_of("FALSE", SCHEMA) == []
+    assert boxes_of("age < 5 AND age > 9", SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("education = 'School'", [0, 1, 0, 0]),
+        ("education <> 'School'", [1, 0, 1, 1]),
+        ("education IN ('None', 'Other')", [1, 0, 0, 1]),
+        ("education NOT IN ('None', 'Other')", [0, 1, 1, 0]),
+        ("education LIKE '%o%'", [1, 1, 1, 0]),
+        ("education ILIKE '%O%'", [1, 1, 1, 1]),
+        ("education LIKE '_o__'", [1, 0, 0, 0]),
+        ("'School' = education", [0, 1, 0, 0]),
+        ('"Education" = \'School\'', [0, 1, 0, 0]),
+        ("EDUCATION = 'School' -- a comment", [0, 1, 0, 0]),
+        ("education IS NULL", []),
+        ("education IS NOT NULL", [1, 1, 1, 1]),
+    ],
+)
+def test_categories(text: str, expected: list[int]) -> None:
+    """Conditions on a category pick the codes of its values, `other` included."""
+    assert codes(text, "education") == (expected or [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("smoker", [0, 1, 0]),
+        ("NOT smoker", [1, 0, 0]),
+        ("smoker IS NOT TRUE", [1, 0, 1]),
+        ("smoker IS NULL", [0, 0, 1]),
+        ("smoker = 'true'", [0, 1, 0]),
+        ("smoker IN (TRUE, FALSE)", [1, 1, 0]),
+        ("smoker IS NULL OR smoker", [0, 1, 1]),
+    ],
+)
+def test_booleans_have_three_states(text: str, expected: list[int]) -> None:
+    """A nullable boolean is true, false or missing, and SQL's logic of missing values holds."""
+    assert codes(text, "smoker") == expected
+
+
+def test_names_with_spaces_are_quoted() -> None:
+    """An attribute whose name is no plain word is written in double quotes."""
+    assert codes("\"marital status\" = 'single'", "marital status") == [1, 0]
+
+
+@pytest.mark.parametrize("value", ["2024-12-30", date(2024, 12, 30), datetime(2024, 12, 30)])
+def test_dates_in_all_forms(value: Any) -> None:
+    """A day's bounds may be ISO text, a date or a datetime; SQL's DATE literal means the same."""
+    expected = [0.0] * 1825 + [1.0, 0.0]
+    next_day = datetime(2024, 12, 30, 23, 59, 59, 999_999)
+    assert codes({"admitted": (value, next_day)}, "admitted") == pytest.approx(expected)
+    assert codes("admitted >= DATE '2024-12-30' AND admitted < DATE '2024-12-31'", "admitted") == pytest.approx(expected)
+
+
+def test_between_symmetric_is_right_or_refused() -> None:
+    """BETWEEN SYMMETRIC 5 AND 1 means from 1 to 5; it may be refused, but not be read as the empty range 5 to 1."""
+    try:
+        boxes = boxes_of("age BETWEEN SYMMETRIC 5 AND 1", SCHEMA)
+    except QueryError:
+        return
+    assert boxes == boxes_of("age BETWEEN 1 AND 5", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("educaton = 'School'", r"Unknown attribute 'educaton'\. Did you mean 'education'\? This view has: age, hours, .*marital status\."),
+        ("education = 'Scool'", r"Unknown value 'Scool'\. Did you mean 'School'\? 'education' has: None, School, College, Other\..*as 'Other'"),
+        ("education < 'School'", r"'education' has no order, so < has no meaning for it\. Use = or IN"),
+        ("age = education", r"Attributes are compared with values, not with each other\. If 'education' is a text, write 'education'"),
+        ("age = 'old'", r"'age' is compared with a number, not with 'old'"),
+        ("admitted > 5", r"'admitted' is compared with a date such as DATE '2024-01-31'"),
+        ("admitted > '2024-02-30'", r"'admitted' is compared with a date"),
+        ("income = 5", r"a single value has no width\. Ask for a range, such as income BETWEEN 5 AND 15"),
+        ("age LIKE '1%'", r"LIKE needs a category; 'age' is of type integer"),
+        ("education LIKE 5", r"LIKE needs a text pattern such as 'Nor%'"),
+        ("age IS TRUE", r"IS takes NULL, or TRUE and FALSE for a boolean"),
+        ("smoker = 'maybe'", r"'smoker' is true or false, not 'maybe'"),
+        ("age <", r"Not valid SQL"),
+        ("age < 5)", r"Not valid SQL"),
+        ("", r"The condition is empty\. Leave it out to count everything"),
+        ("  \n", r"The condition is empty"),
+        ("age < 5; age > 3", r"exactly one SQL condition"),
+        ("age < 1 / 0", r"has no value"),
+        ("age IN (SELECT 1)", r"Cannot use age IN \(SELECT 1\) as a condition"),
+        ("abs(age) < 5", r"Expected the name of an attribute, not ABS\(age\)"),
+        ("age + 1 < 5", r"Expected the name of an attribute"),
+        ("DROP TABLE view", r"Expected the name of an attribute|Only"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_a_way_out(text: str, message: str) -> None:
+    """Unknown names and values, wrong types and foreign SQL are refused with a sentence that says what works."""
+    with pytest.raises(QueryError, match=message):
+        boxes_of(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("age < 1" + "0" * 350, id="350 digits"),
+        pytest.param("income < 1" + "0" * 350, id="350 digits, real"),
+        pytest.param("age < " + "*".join(["9" * 399] * 3), id="a product beyond doubles"),
+        pytest.param("admitted > '0001-01-01T00:00:00+14:00'", id="before year 1 in UTC"),
+        pytest.param("admitted < '9999-12-31T23:59:59-14:00'", id="after year 9999 in UTC"),
+        pytest.param({"age": 10**400}, id="dictionary with 400 digits"),
+        pytest.param({"income": (0, 10**400)}, id="dictionary with 400 digits, real"),
+        pytest.param({"smoker": {"a": 1}}, id="dictionary in a dictionary"),
+        pytest.param({3: 3}, id="name that is no text"),
+        pytest.param({"age": (1, 2, 3)}, id="triple"),
+        pytest.param({"age": float("nan")}, id="nan"),
+        pytest.param({"age": object()}, id="object"),
+        pytest.param(["age < 5"], id="list"),
+        pytest.param(b"age < 5", id="bytes"),
+        pytest.param("age < \x00", id="NUL"),
+        pytest.param("education = '\ud800'", id="lone surrogate"),
+    ],
+)
+def test_strange_values_never_raise_anything_but_a_query_error(where: Any) -> None:
+    """Values beyond doubles, calendars and types give boxes or a QueryError, never another exception."""
+    try:
+        assert isinstance(boxes_of(where, SCHEMA), list)
+    except QueryError:
+        return
+
+
+LONG = {
+    "parentheses": "(" * 90_000 + "age < 3" + ")" * 90_000,
+    "NOT": "NOT " * 49_000 + "age < 3",
+    "minus": "age < " + "- " * 90_000 + "3",
+    "OR": " OR ".join(["age < 3"] * 19_000),
+    "AND": " AND ".join(["age < 3"] * 18_000),
+    "plus": "age < " + "+".join(["1"] * 90_000),
+    "brackets": "[" * 199_000,
+    "CASE": "CASE WHEN " * 19_000,
+    "open quote": "'" + "x" * 199_000,
+    "one word": "x" * 199_000,
+    "too long": "x" * (MAX_TEXT + 1),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_and_deep_texts_are_refused_quickly(name: str) -> None:
+    """Texts of up to 200,000 characters, nested as deep as they can be, give a QueryError within seconds."""
+    start = time.monotonic()
+    with pytest.raises(QueryError):
+        boxes_of(LONG[name], SCHEMA)
+    assert time.monotonic() - start < 10
+
+
+def test_a_long_list_of_values_is_read_quickly() -> None:
+    """IN with 10,000 values takes no more than a few seconds: its cost does not grow with the square of their number."""
+    start = time.monotonic()
+    boxes = boxes_of("age IN (" + ",".join(str(value) for value in range(0, 20_000, 2)) + ")", SCHEMA)
+    assert len(boxes[0][0].ranges) == 10_000
+    assert time.monotonic() - start < 4
+
+
+def test_a_pattern_cannot_backtrack_for_ever() -> None:
+    """LIKE with many wildcards on a long value takes no more than linear or quadratic time."""
+    import subprocess
+    import sys
+
+    program = (
+        "from hdpview.domain import Category, Schema\nfrom hdpview.query.predicates import boxes_of\n"
+        "schema = Schema([Category(name='c', values=('a' * 60,))])\n"
+        "print(boxes_of('c LIKE ' + repr('%a' * 20 + '%b'), schema))"
+    )
+    try:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=10, text=True)
+    except subprocess.TimeoutExpired:
+        pytest.fail("LIKE '%a%a…%b' hangs")
+    assert done.stdout == "[]\n"
+
+
+def test_too_many_boxes_are_refused_in_words() -> None:
+    """A condition that falls apart into more boxes than the limit is refused with what to do."""
+    text = " AND ".join(f"(age = {i} OR hours = {i})" for i in range(9)) + " AND " + " AND ".join(f"(age <> {i} OR hours <> {i})" for i in range(20))
+    pairs = " OR ".join("(" + " OR ".join(f"(age = {i * 50 + j} AND hours = {j * 3})" for j in range(50)) + ")" for i in range(3))
+    with pytest.raises(QueryError, match="more than 4,096 boxes"):
+        boxes_of(f"({pairs}) AND (NOT ({pairs}) OR age > 7) AND ({text} OR age > 0)", SCHEMA)
+
+
+def overlap(a: Box, b: Box) -> bool:
+    return all((a[k] & b[k]) != type(a[k])() for k in a.keys() & b.keys())
+
+
+def test_boxes_of_a_union_do_not_overlap() -> None:
+    """No two boxes of a condition share a cell, however its parts overlap."""
+    boxes = boxes_of("age < 40 OR hours > 10 OR (age BETWEEN 30 AND 50 AND education = 'School') OR smoker IS NULL", SCHEMA)
+    assert len(boxes) >= 4
+    assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
