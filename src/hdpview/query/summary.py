@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from hdpview.machine import available_cores
 from hdpview.query.boxes import Questions
-from hdpview.view.blocks import Blocks
+from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
 
 FEW = 32  # boxes; a NumPy pass over a block costs about ten times the kernel's
 FULL = 1.0 - 1e-9  # a weight this close to 1 is 1, but for rounding
 _QUESTIONS_PER_TASK = 250
+_N_COLUMNS = 10  # of `Summary`, before the coarser ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,8 @@ class Summary:
     squares, fourths, largest: of the weights' squares and fourth powers, and the largest weight.
     full_sum, n_full: of noisy counts, and number, of blocks that lie inside the question.
     touched_sum, n_touched: the same of all blocks it touches.
+    spread: of consistent counts times (weight·(1 − weight))^¾: how much lies in blocks that the question cuts through.
+    coarser_estimates, coarser_spreads: `consistent` and `spread` from coarser blocks, shape (n_levels, n_questions).
     """
 
     raw: Floats
@@ -42,57 +45,77 @@ class Summary:
     n_full: Floats
     touched_sum: Floats
     n_touched: Floats
+    spread: Floats
+    coarser_estimates: Floats
+    coarser_spreads: Floats
 
 
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
-    """Answer questions with sums over all blocks."""
-    rows = np.empty((len(questions), len(Summary.__dataclass_fields__)))
+    """Answer questions with sums over all blocks, fine and coarse."""
+    finest, *coarser = blocks.levels
+    columns = np.empty((len(questions), _N_COLUMNS))
+    of_coarser = np.empty((len(coarser), len(questions), 2))
     if questions.box_start[-1] <= FEW:
-        _summarise_few(blocks, questions, rows)
+        _summarise_few(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     else:
-        _summarise_many(blocks, questions, rows)
-    return Summary(*rows.T)
+        _summarise_many(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
+    named = dict(zip(Summary.__dataclass_fields__, columns.T, strict=False))
+    return Summary(**named, coarser_estimates=of_coarser[..., 0], coarser_spreads=of_coarser[..., 1])
 
 
-def block_weights(blocks: Blocks, questions: Questions, q: int) -> Floats:
+def block_weights(level: Level, questions: Questions, q: int) -> Floats:
     """Weight of every block in one question, shape (n_blocks,)."""
-    lower, upper, inverse_width = blocks.by_attribute
-    weight = np.zeros(len(blocks))
+    weight = np.zeros(len(level.counts))
     for box in range(questions.box_start[q], questions.box_start[q + 1]):
-        of_box = np.ones(len(blocks))
+        of_box = np.ones(len(level.counts))
         for term in range(questions.term_start[box], questions.term_start[box + 1]):
             a, at = questions.term_attribute[term], questions.term_at[term]
-            of_box *= (questions.prefix[at + upper[a]] - questions.prefix[at + lower[a]]) * inverse_width[a]
+            of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_width[a]
         weight += of_box
     return weight
 
 
-def _summarise_few(blocks: Blocks, questions: Questions, rows: Floats) -> None:
-    noisy = blocks.noisy_counts.astype(np.float64)
+def _summarise_few(
+    finest: Level, coarser: list[Level], noisy_counts: NDArray[np.int64], questions: Questions, columns: Floats, of_coarser: Floats
+) -> None:
     for q in range(len(questions)):
-        weight = block_weights(blocks, questions, q)
+        weight = block_weights(finest, questions, q)
         squares, full, touched = weight**2, weight > FULL, weight > 0
-        rows[q] = (
-            weight @ noisy,
-            weight @ blocks.consistent_counts,
+        columns[q] = (
+            weight @ noisy_counts,
+            weight @ finest.counts,
             squares.sum(),
             (squares**2).sum(),
             weight.max(),
-            noisy[full].sum(),
+            noisy_counts[full].sum(),
             full.sum(),
-            noisy[touched].sum(),
+            noisy_counts[touched].sum(),
             touched.sum(),
+            _spread(weight) @ finest.counts,
         )
+        for i, level in enumerate(coarser):
+            weight = block_weights(level, questions, q)
+            of_coarser[i, q] = weight @ level.counts, _spread(weight) @ level.counts
 
 
-def _summarise_many(blocks: Blocks, questions: Questions, rows: Floats) -> None:
+def _spread(weight: Floats) -> Floats:
+    partial: Floats = np.where((weight > 0) & (weight <= FULL), weight * (1.0 - weight), 0.0) ** 0.75
+    return partial
+
+
+def _summarise_many(
+    finest: Level, coarser: list[Level], noisy_counts: NDArray[np.int64], questions: Questions, columns: Floats, of_coarser: Floats
+) -> None:
     from hdpview.query import kernels
 
     arrays = (questions.box_start, questions.term_start, questions.term_attribute, questions.term_at, questions.prefix)
-    columns = (*blocks.by_attribute, blocks.noisy_counts.astype(np.float64), blocks.consistent_counts)
+    noisy = noisy_counts.astype(np.float64)
 
     def task(first: int) -> None:
-        kernels.summarise(first, min(first + _QUESTIONS_PER_TASK, len(questions)), arrays, *columns, FULL, rows)
+        rows = (first, min(first + _QUESTIONS_PER_TASK, len(questions)), arrays)
+        kernels.summarise(*rows, finest.lower, finest.upper, finest.inverse_width, finest.counts, noisy, FULL, columns)
+        for level, out in zip(coarser, of_coarser, strict=True):
+            kernels.estimate_and_spread(*rows, level.lower, level.upper, level.inverse_width, level.counts, FULL, out)
 
     with ThreadPoolExecutor(available_cores()) as pool:
         list(pool.map(task, range(0, len(questions), _QUESTIONS_PER_TASK)))

@@ -9,6 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_COUNT = 2**53  # counts are exact as doubles
+N_COARSER_LEVELS, COARSENING = 4, 4  # each coarser level has at most a quarter of the blocks: together a third more
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks), and counts (n_blocks,)."""
+
+    lower: NDArray[np.int32]
+    upper: NDArray[np.int32]
+    inverse_width: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64]) -> Level:
+        by_attribute = np.ascontiguousarray(lower.T), np.ascontiguousarray(upper.T)
+        return cls(*by_attribute, 1.0 / (by_attribute[1] - by_attribute[0]), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +49,15 @@ class Blocks:
         return len(self.noisy_counts)
 
     @cached_property
-    def by_attribute(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-        """Lower and upper bounds and 1/width, shape (n_attributes, n_blocks) each: the shape that questions are answered in."""
-        lower, upper = np.ascontiguousarray(self.lower.T), np.ascontiguousarray(self.upper.T)
-        return lower, upper, 1.0 / (upper - lower)
+    def levels(self) -> tuple[Level, ...]:
+        """These blocks with their consistent counts, and coarser ones: the tree with its deepest cuts undone, again and again."""
+        lower, upper, depth, counts = self.lower, self.upper, self.depth, self.consistent_counts
+        found = [Level.of(lower, upper, counts)]
+        for step in range(1, N_COARSER_LEVELS + 1):
+            while len(depth) > max(1.0, len(self) / COARSENING**step):
+                lower, upper, depth, counts = undo_deepest_cuts(lower, upper, depth, counts)
+            found.append(Level.of(lower, upper, counts))
+        return tuple(found)
 
     @cached_property
     def consistent_counts(self) -> NDArray[np.float64]:
@@ -44,6 +65,21 @@ class Blocks:
         counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum())))
         counts.setflags(write=False)
         return counts
+
+
+def undo_deepest_cuts(
+    lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], counts: NDArray[np.float64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Blocks one level above the deepest: each pair of halves there becomes the block it was cut from."""
+    deepest = np.flatnonzero(depth == depth.max())
+    left, right = deepest[0::2], deepest[1::2]
+    upper, depth, counts = upper.copy(), depth.copy(), counts.copy()
+    upper[left] = upper[right]  # the halves differ in one attribute only, and there the right one ends where the block does
+    depth[left] -= 1
+    counts[left] += counts[right]
+    kept = np.ones(len(depth), dtype=bool)
+    kept[right] = False
+    return lower[kept], upper[kept], depth[kept], counts[kept]
 
 
 def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
@@ -69,7 +105,7 @@ def fault_in_tiling(lower: NDArray[np.int32], upper: NDArray[np.int32], depth: N
         return "a block is empty or reaches outside the domain"
     if depth.min() < 1:
         return "a depth is below 1"
-    lower, upper, depth = lower.copy(), upper.copy(), depth.copy()
+    unused = np.zeros(len(depth))
     while len(depth) > 1:
         deepest = np.flatnonzero(depth == depth.max())
         left, right = deepest[0::2], deepest[1::2]
@@ -81,11 +117,7 @@ def fault_in_tiling(lower: NDArray[np.int32], upper: NDArray[np.int32], depth: N
         cut = np.argmax(differs, axis=1)
         if (upper[left, cut] != lower[right, cut]).any():
             return "two halves of a block overlap or leave a gap"
-        upper[left, cut] = upper[right, cut]
-        depth[left] -= 1
-        kept = np.ones(len(depth), dtype=bool)
-        kept[right] = False
-        lower, upper, depth = lower[kept], upper[kept], depth[kept]
+        lower, upper, depth, unused = undo_deepest_cuts(lower, upper, depth, unused)
     if depth[0] != 1 or (lower[0] != 0).any() or (upper[0] != np.array(sizes)).any():
         return "the blocks do not cover the domain"
     return None

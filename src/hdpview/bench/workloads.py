@@ -1,0 +1,110 @@
+"""The paper's workloads: questions drawn from them, and their true answers.
+
+A workload is a set of boxes of codes: all ranges of one attribute, all cells of all k-way marginals, all prefixes of k attributes, or
+random ranges of k attributes. Questions are drawn uniformly from that set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.errors import QueryError, unknown_name
+from hdpview.query.boxes import Questions
+
+WORKLOADS = ("range-1d", "marginal-2", "prefix-2d", "marginal-3", "prefix-3d", "random-2d", "random-3d", "random-4d")
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBoxes:
+    """Questions as ranges of codes on k attributes each: arrays of shape (n, k), ranges half-open."""
+
+    attribute: Ints
+    lower: Ints
+    upper: Ints
+
+    def __len__(self) -> int:
+        return len(self.attribute)
+
+
+def draw(workload: str, sizes: tuple[int, ...], n: int, rng: Generator) -> CodeBoxes | None:
+    """Draw `n` questions; None where the domain has too few attributes."""
+    if workload not in WORKLOADS:
+        raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
+    kind, number = workload.split("-")
+    k = int(number[0])
+    if k > len(sizes):
+        return None
+    width = np.array(sizes, dtype=np.int64)
+    if kind == "random":
+        attribute = np.argsort(rng.random((n, len(sizes))), axis=1)[:, :k]
+        ends = np.sort(rng.integers(0, width[attribute][..., None], (n, k, 2)), axis=2)
+        return CodeBoxes(attribute, ends[..., 0], ends[..., 1] + 1)
+    if kind == "range":
+        weight = width * (width + 1) / 2.0
+        attribute = rng.choice(len(sizes), (n, 1), p=weight / weight.sum())
+        ends = _uniform_ranges(width[attribute[:, 0]], rng)
+        return CodeBoxes(attribute, ends[:, :1], ends[:, 1:])
+    attribute = _subsets(width, k, n, rng)
+    code = rng.integers(0, width[attribute])
+    return CodeBoxes(attribute, code if kind == "marginal" else np.zeros_like(code), code + 1)
+
+
+def _uniform_ranges(width: Ints, rng: Generator) -> Ints:
+    """A range uniform among all with lower < upper ≤ width, shape (n, 2)."""
+    ends = rng.integers(0, width[:, None] + 1, (len(width), 2))
+    while (bad := ends[:, 0] == ends[:, 1]).any():
+        ends[bad] = rng.integers(0, width[bad, None] + 1, (int(bad.sum()), 2))
+    return np.sort(ends, axis=1)
+
+
+def _subsets(width: Ints, k: int, n: int, rng: Generator) -> Ints:
+    """Attribute sets in proportion to their number of cells, shape (n, k)."""
+    from itertools import combinations
+
+    sets = np.array(list(combinations(range(len(width)), k)), dtype=np.int64)
+    weight = width[sets].astype(np.float64).prod(axis=1)
+    chosen: Ints = sets[rng.choice(len(sets), n, p=weight / weight.sum())]
+    return chosen
+
+
+def as_questions(boxes: CodeBoxes, sizes: tuple[int, ...]) -> Questions:
+    """The same questions for the answering kernel."""
+    n, k = boxes.attribute.shape
+    attribute, lower, upper = boxes.attribute.ravel(), boxes.lower.ravel(), boxes.upper.ravel()
+    length = np.array(sizes, dtype=np.int64)[attribute] + 1
+    at = np.concatenate([[0], np.cumsum(length)])
+    code = np.arange(at[-1]) - np.repeat(at[:-1], length)
+    prefix = np.clip(code, np.repeat(lower, length), np.repeat(upper, length)) - np.repeat(lower, length)
+    return Questions(np.arange(n + 1), np.arange(n + 1) * k, attribute, at[:-1], prefix.astype(np.float64))
+
+
+def true_counts(counts: SparseCounts, boxes: CodeBoxes) -> NDArray[np.float64]:
+    """What the table itself answers, shape (n,)."""
+    by_attribute = np.ascontiguousarray(counts.exact_codes.T)
+    found: NDArray[np.float64] = _true_counts(by_attribute, counts.exact_counts, boxes.attribute, boxes.lower, boxes.upper)
+    return found
+
+
+@nb.njit(cache=True, parallel=False)
+def _true_counts(codes, counts, attribute, lower, upper):  # type: ignore[no-untyped-def]
+    found = np.zeros(len(attribute))
+    inside = np.empty(len(counts), np.bool_)
+    for q in range(len(attribute)):
+        inside[:] = True
+        for j in range(attribute.shape[1]):
+            column = codes[attribute[q, j]]
+            for i in range(len(counts)):
+                inside[i] &= (column[i] >= lower[q, j]) & (column[i] < upper[q, j])
+        total = 0
+        for i in range(len(counts)):
+            if inside[i]:
+                total += counts[i]
+        found[q] = total
+    return found
