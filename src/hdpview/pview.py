@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from hdpview.query import answers
-from hdpview.query.answers import Answer, Answers, Reading, Where
+from hdpview.query.answers import Answer, Answers, Interval, Where
+from hdpview.query.compare import Comparison, compare
+from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.paper_bound import error_bound
 from hdpview.view import storage
 from hdpview.view.data import ViewData
 
@@ -21,14 +24,27 @@ class PView(ViewData):
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
 
-    def count(self, where: Where = None, *, confidence: float = 0.95, counts: Reading = "consistent") -> Answer:
-        """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex": "Female"}."""
-        found: Answer = self.count_many([where], confidence=confidence, counts=counts)[0]
+    def count(self, where: Where = None, *, confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical") -> Answer:
+        """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex": "Female"}.
+
+        `lower` and `upper` of the answer are the ends of the interval named: typical, guaranteed or noise; all three are there.
+        """
+        found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
         return found
 
-    def count_many(self, wheres: Sequence[Where], *, confidence: float = 0.95, counts: Reading = "consistent") -> Answers:
+    def count_many(
+        self, wheres: Sequence[Where], *, confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical"
+    ) -> Answers:
         """Answer many counting questions at once: much faster than one by one."""
-        return answers.count_many(self, wheres, confidence, counts)
+        return answers.count_many(self, wheres, confidence, counts, interval)
+
+    def compare(self, first: Where, second: Where, *, confidence: float = 0.95) -> Comparison:
+        """Whether two counts really differ: their difference and ratio, with intervals that know what the counts share."""
+        return compare(self, first, second, confidence)
+
+    def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
+        """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
+        return error_bound(self, where, mu, xi)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""

@@ -94,13 +94,13 @@ def _naive_seconds(counts: SparseCounts, parameters: PartitionParameters, limit_
     return time.process_time() - started, finished
 
 
-def released(counts: SparseCounts) -> PView:
+def released(counts: SparseCounts, epsilon: Fraction = _EPSILON) -> PView:
     """A view of counts that are already there."""
-    ledger, method = Ledger(_EPSILON), Hdpview()
+    ledger, method = Ledger(epsilon), Hdpview()
     release: BlockRelease = method.release(counts, ledger, Randomness.fresh(), LocalEngine())
     spending = tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close())
     reasons = ("the schema was drawn from the table itself",) if counts.schema.learnt_from_data else ()
-    facts = (counts.schema, method.name, _EPSILON, spending, release.noise_scale, method.settings(), release.parameters, "bench")
+    facts = (counts.schema, method.name, epsilon, spending, release.noise_scale, method.settings(), release.parameters, "bench")
     return PView(Manifest(*facts, not_private_because=reasons), release.blocks)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.progress import ProgressBar
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as Parquet files.")]
 
@@ -43,3 +44,30 @@ def speed(
         if rows:
             output.print_table(list(rows[0]), rows)
             typer.echo()
+
+
+def coverage(
+    datasets: Annotated[str, typer.Option(help="Names, comma-separated: hospital is built in; the others need --data-dir.")] = "hospital",
+    data_dir: DataDir = None,
+    workloads: Annotated[str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The privacy budget.")] = "1.0",
+    trials: Annotated[int, typer.Option(min=1, help="Builds per dataset, each with fresh noise.")] = 20,
+    questions: Annotated[int, typer.Option(min=1, help="Questions per workload and build.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Measure how often each interval holds the true count, and how wide it is beside the actual error.
+
+    Example: hdpview bench coverage --datasets adult,traffic --data-dir data
+    """
+    from hdpview.bench.coverage import coverage_rows
+    from hdpview.bench.workloads import WORKLOADS
+
+    names = [name.strip() for name in datasets.split(",") if name.strip()]
+    chosen = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]
+    with ProgressBar() as progress:
+        rows = list(coverage_rows(names, data_dir, chosen, epsilon, trials, questions, confidence, progress))
+    if format == output.JsonOrTable.json:
+        output.print_json(rows)
+    else:
+        output.print_table(list(rows[0]), rows)

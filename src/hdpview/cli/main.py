@@ -34,6 +34,7 @@ app.command("query")(explore.query)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
 bench_app.command("speed")(bench.speed)
+bench_app.command("coverage")(bench.coverage)
 
 
 @app.callback()

@@ -91,14 +91,15 @@ def _summarise_few(
             full.sum(),
             noisy_counts[touched].sum(),
             touched.sum(),
-            _spread(weight) @ finest.counts,
+            spread_weights(weight) @ finest.counts,
         )
         for i, level in enumerate(coarser):
             weight = block_weights(level, questions, q)
-            of_coarser[i, q] = weight @ level.counts, _spread(weight) @ level.counts
+            of_coarser[i, q] = weight @ level.counts, spread_weights(weight) @ level.counts
 
 
-def _spread(weight: Floats) -> Floats:
+def spread_weights(weight: Floats) -> Floats:
+    """(w·(1 − w))^¾ where a block is cut through, else 0: how much it may be misjudged, shape (n_blocks,)."""
     partial: Floats = np.where((weight > 0) & (weight <= FULL), weight * (1.0 - weight), 0.0) ** 0.75
     return partial
 
