@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from hdpview.build import build
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
     from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
+    from hdpview.estimate import Estimate, estimate
     from hdpview.methods import Hdpview
     from hdpview.pview import PView
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.answers import Answer, Answers, Interval
+    from hdpview.query.compare import Comparison
 
 _HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
     "Answer": "query.answers",
@@ -28,7 +30,9 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "BudgetError": "errors",
     "Category": "domain",
     "DataError": "errors",
+    "Comparison": "query.compare",
     "Datetime": "domain",
+    "Estimate": "estimate",
     "Hdpview": "methods",
     "HdpviewError": "errors",
     "Integer": "domain",
@@ -41,6 +45,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "SchemaError": "errors",
     "ViewFileError": "errors",
     "build": "build",
+    "estimate": "estimate",
     "open": "pview",
 }
 
@@ -50,8 +55,10 @@ __all__ = [
     "Boolean",
     "BudgetError",
     "Category",
+    "Comparison",
     "DataError",
     "Datetime",
+    "Estimate",
     "Hdpview",
     "HdpviewError",
     "Integer",
@@ -65,6 +72,7 @@ __all__ = [
     "ViewFileError",
     "__version__",
     "build",
+    "estimate",
     "open",
 ]
 

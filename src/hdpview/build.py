@@ -8,6 +8,7 @@ from typing import Any
 
 from hdpview._version import __version__
 from hdpview.counts.ingest import read_counts
+from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
@@ -63,21 +64,33 @@ def build(
     if reason is not None:
         raise MethodError(reason)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
-    ledger = Ledger(budget)
     counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress)
-    release = chosen.release(counts, ledger, randomness, LocalEngine(threads), progress)
+    return release(counts, budget, chosen, randomness, threads, progress)
+
+
+def release(
+    counts: SparseCounts,
+    epsilon: Fraction,
+    method: Method,
+    randomness: Randomness,
+    threads: int | None = None,
+    progress: Callable[[float | None, str], None] | None = None,
+) -> PView:
+    """A view of exact counts: the method's release, and a manifest that says what it cost."""
+    ledger = Ledger(epsilon)
+    released = method.release(counts, ledger, randomness, LocalEngine(threads), progress)
     manifest = Manifest(
-        schema=schema,
-        method=chosen.name,
-        epsilon=budget,
+        schema=counts.schema,
+        method=method.name,
+        epsilon=epsilon,
         spending=tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close()),
-        noise_scale=release.noise_scale,
-        settings=chosen.settings(),
-        parameters=release.parameters,
+        noise_scale=released.noise_scale,
+        settings=method.settings(),
+        parameters=released.parameters,
         library_version=__version__,
-        not_private_because=_reasons(schema, randomness),
+        not_private_because=_reasons(counts.schema, randomness),
     )
-    return PView(manifest, release.blocks)
+    return PView(manifest, released.blocks)
 
 
 def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:

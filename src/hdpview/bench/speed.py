@@ -17,18 +17,16 @@ import numpy as np
 
 from hdpview.bench import naive
 from hdpview.bench.datasets import load
+from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
-from hdpview.methods.base import BlockRelease
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
-from hdpview.view.manifest import Manifest, Spending
 
 Row = dict[str, Any]
 HOSPITAL = "hospital"
@@ -95,13 +93,8 @@ def _naive_seconds(counts: SparseCounts, parameters: PartitionParameters, limit_
 
 
 def released(counts: SparseCounts, epsilon: Fraction = _EPSILON) -> PView:
-    """A view of counts that are already there."""
-    ledger, method = Ledger(epsilon), Hdpview()
-    release: BlockRelease = method.release(counts, ledger, Randomness.fresh(), LocalEngine())
-    spending = tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close())
-    reasons = ("the schema was drawn from the table itself",) if counts.schema.learnt_from_data else ()
-    facts = (counts.schema, method.name, epsilon, spending, release.noise_scale, method.settings(), release.parameters, "bench")
-    return PView(Manifest(*facts, not_private_because=reasons), release.blocks)
+    """A view by the paper's method, with fresh noise."""
+    return release(counts, epsilon, Hdpview(), Randomness.fresh())
 
 
 def _file_bytes(counts: SparseCounts) -> int:

@@ -101,3 +101,29 @@ def build(
         return
     typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
     typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')
+
+
+def estimate(
+    schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
+    rows: Annotated[int, typer.Option(min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False)],
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)] = None,
+    error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes.")] = None,
+    method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
+
+    Example: hdpview estimate --schema adult.toml --rows 50000 --epsilon 1.0
+    """
+    import dataclasses
+
+    from hdpview.domain import Schema
+    from hdpview.estimate import estimate as estimate_build
+
+    with ProgressBar() as progress:
+        found = estimate_build(Schema.load(schema), rows, epsilon, error=error, method=method, progress=progress)
+    if format == output.JsonOrTable.json:
+        errors = {kind: bounds._asdict() for kind, bounds in found.errors.items()}
+        output.print_json({**dataclasses.asdict(found), "errors": errors})
+    else:
+        typer.echo(str(found))

@@ -1,0 +1,234 @@
+"""Before spending: what a budget will buy, from public quantities alone.
+
+No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn evenly to records heaped on a few
+values; views of them are built, questions asked, and errors measured against the inventions. Real tables lie somewhere between.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from hdpview.bench.workloads import as_questions, draw, true_counts
+from hdpview.build import release
+from hdpview.counts.sparse import SparseCounts, code_type
+from hdpview.domain import Schema
+from hdpview.errors import BudgetError, DataError, MethodError
+from hdpview.methods import Method, method_named
+from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.summary import summarise
+from hdpview.view.risk import risk_sentence
+
+KINDS = {  # what is asked → the workload that stands for it
+    "range of one attribute": "range-1d",
+    "range of two attributes": "random-2d",
+    "range of three attributes": "random-3d",
+    "cell of a two-way table": "marginal-2",
+}
+WANTED = "range of two attributes"  # the kind that a wanted error is about
+_HEAPED = (0.0, 0.3, 0.6, 0.9)  # share of records on each attribute's most frequent value, one invented table each
+_HEAPED_TOGETHER = 0.95  # in one more table, the share of records on the most frequent values of all attributes at once
+_N_CLASSES, _N_QUESTIONS, _MOST_ROWS = 6, 400, 50_000
+_SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
+_BYTES_PER_BLOCK_AND_ATTRIBUTE, _BYTES_PER_CELL = 0.5, 3.0
+
+Progress = Callable[[float | None, str], None]
+
+
+class Error(NamedTuple):
+    """Root mean square error, in records: to be expected, and from the most to the least favourable invented table."""
+
+    expected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a build will give and take."""
+
+    epsilon: float
+    n_rows: int
+    errors: dict[str, Error]
+    n_blocks: int
+    file_bytes: int
+    build_seconds: float
+    memory_bytes: int
+    risk: str
+
+    def __str__(self) -> str:
+        lines = [f"With epsilon {self.epsilon:.3g} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"]
+        lines += [f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})" for kind, found in self.errors.items()]
+        lines.append("The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside.")
+        size = f"{self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB"
+        lines.append(f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read.")
+        return "\n".join([*lines, self.risk])
+
+
+def estimate(
+    schema: Schema,
+    n_rows: int,
+    epsilon: float | str | Fraction | None = None,
+    *,
+    error: float | None = None,
+    method: str | Method = "hdpview",
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Estimate:
+    """Tell what a budget will buy, or find the budget for a wanted error.
+
+    Args:
+        schema: the table's schema.
+        n_rows: about how many rows it has. Say what is public; a rounded figure will do.
+        epsilon: the budget; or leave it out and give `error`.
+        error: wanted root mean square error, in records, of a range of two attributes.
+        method: name of a method, or a method object.
+        progress: called with the fraction done and a few words.
+        **settings: settings of the method.
+    """
+    if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
+        raise DataError(f"n_rows must be a whole number from 1, not {n_rows!r}.")
+    if (epsilon is None) == (error is None):
+        raise BudgetError("Give either epsilon, the budget, or error, the root mean square error that you want.")
+    chosen = method_named(method, settings) if isinstance(method, str) else method
+    trial = _Trial(schema, n_rows, chosen, progress)
+    if epsilon is not None:
+        return trial.run(exact_epsilon(epsilon))
+    assert error is not None
+    return trial.search(error)
+
+
+class _Trial:
+    """Invented tables, and builds on them."""
+
+    def __init__(self, schema: Schema, n_rows: int, method: Method, progress: Progress | None) -> None:
+        self.schema, self.n_rows, self.method = schema, n_rows, method
+        self.progress = progress or _silent
+        self.simulated_rows = min(n_rows, _MOST_ROWS)
+        rng = np.random.default_rng(0)  # invented data: the same for every call, so that budgets can be compared
+        self.tables = _invented_tables(schema, self.simulated_rows, rng)
+        # Where the table is too large to invent whole, a second and smaller size tells how errors grow with rows.
+        self.smaller = _invented_tables(schema, self.simulated_rows // 4, rng) if n_rows > self.simulated_rows else self.tables
+
+    def run(self, epsilon: Fraction) -> Estimate:
+        reason = self.method.why_infeasible(self.schema, float(epsilon))
+        if reason is not None:
+            raise MethodError(reason)
+        measured = []
+        for i, table in enumerate(self.tables):
+            self.progress(i / len(self.tables), "building views of invented tables")
+            measured.append(_measure(table, epsilon, self.method))
+        small = measured if self.smaller is self.tables else [_measure(table, epsilon, self.method) for table in self.smaller]
+        factor = self.n_rows / self.simulated_rows
+        errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in KINDS}
+        n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
+        width = len(self.schema) + 1
+        return Estimate(
+            epsilon=float(epsilon),
+            n_rows=self.n_rows,
+            errors=errors,
+            n_blocks=n_blocks,
+            file_bytes=round(n_blocks * width * _BYTES_PER_BLOCK_AND_ATTRIBUTE) + 4_000,
+            build_seconds=statistics.median(m["seconds"] for m in measured) * factor,
+            memory_bytes=round(self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL),
+            risk=risk_sentence(epsilon),
+        )
+
+    def search(self, error: float) -> Estimate:
+        """The smallest budget whose expected error is at most `error`, to within 5 %."""
+        low, high = _SMALLEST, self._largest_feasible()
+        if not error > 0 or self._expected(high) > error:
+            raise BudgetError(
+                f"No budget up to {high:.3g} brings the error of a {WANTED} down to {error:g} records; "
+                f"the least to expect is {self._expected(high):,.0f}. Ask for coarser bins or fewer attributes."
+            )
+        while high / low > 1.05:
+            middle = (low * high) ** 0.5
+            low, high = (low, middle) if self._expected(middle) <= error else (middle, high)
+        return self.run(Fraction(f"{high:.3g}"))
+
+    def _largest_feasible(self) -> float:
+        largest = _LARGEST
+        while self.method.why_infeasible(self.schema, largest) is not None:
+            largest /= 1.1
+        return largest
+
+    def _expected(self, epsilon: float) -> float:
+        return self.run(Fraction(f"{epsilon:.4g}")).errors[WANTED].expected
+
+
+def _measure(table: SparseCounts, epsilon: Fraction, method: Method) -> dict[str, float]:
+    """Errors by kind, blocks and seconds of one build."""
+    started = time.perf_counter()
+    view = release(table, epsilon, method, Randomness.from_test_key(b"estimate"))  # of invented data; budgets compare on equal terms
+    measured: dict[str, float] = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
+    rng = np.random.default_rng(1)
+    for kind, workload in KINDS.items():
+        boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
+        if boxes is not None:
+            found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
+            measured[kind] = float(np.sqrt(((found - true_counts(table, boxes)) ** 2).mean()))
+    return measured
+
+
+def _scaled(measured: dict[str, float], smaller: dict[str, float], what: str, factor: float) -> float:
+    """A figure for a table `factor` times as large as the one measured, by the power law through two sizes."""
+    if factor == 1 or what not in measured:
+        return measured.get(what, 0.0)
+    power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
+    return float(measured[what] * factor**power)
+
+
+def _silent(fraction: float | None, text: str) -> None:
+    """No one listens."""
+
+
+def _spread(values: list[float]) -> Error:
+    """What to expect from tables heaped attribute by attribute; the table heaped on all at once is the favourable extreme."""
+    return Error(statistics.median(values[: len(_HEAPED)]), min(values), max(values))
+
+
+def _invented_tables(schema: Schema, n_rows: int, rng: Generator) -> list[SparseCounts]:
+    tables = [invented_counts(schema, n_rows, heaped, 0.0, rng) for heaped in _HEAPED]
+    return [*tables, invented_counts(schema, n_rows, 0.0, _HEAPED_TOGETHER, rng)]
+
+
+def invented_counts(schema: Schema, n_rows: int, heaped: float, together: float, rng: Generator) -> SparseCounts:
+    """Occupied cells of a made-up table: a few classes of records, each with its own place and width on half of the attributes.
+
+    A share `together` of the records lies on the tops of its class in all attributes at once, and a share `heaped` in each one by itself.
+    """
+    classes = rng.choice(_N_CLASSES, n_rows, p=rng.dirichlet(np.full(_N_CLASSES, 2.0)))
+    on_top = rng.random(n_rows) < together
+    columns = []
+    for size in schema.sizes:
+        shared = _invented_distribution(size, heaped, rng)
+        column = np.empty(n_rows, np.int64)
+        for k in range(_N_CLASSES):
+            inside = classes == k
+            chance = _invented_distribution(size, heaped, rng) if rng.random() < 0.5 else shared
+            drawn = rng.choice(size, int(inside.sum()), p=chance)
+            column[inside] = np.where(on_top[inside], chance.argmax(), drawn)
+        columns.append(column)
+    cells, counts = np.unique(np.stack(columns, axis=1).astype(code_type(schema)), axis=0, return_counts=True)
+    return SparseCounts(schema, np.ascontiguousarray(cells), counts.astype(np.int64))
+
+
+def _invented_distribution(size: int, heaped: float, rng: Generator) -> NDArray[np.float64]:
+    """A peak that falls off to both sides, with a share of all records on its top."""
+    place = (np.arange(size) + 0.5) / size
+    top, width = rng.beta(1, 2), rng.uniform(0.05, 0.4)
+    shape = np.exp(-np.abs(place - top) / width)
+    chance = (1 - heaped) * shape / shape.sum()
+    chance[int(top * size)] += heaped
+    normalised: NDArray[np.float64] = chance / chance.sum()
+    return normalised
