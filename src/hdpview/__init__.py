@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from hdpview._version import __version__
 
 if TYPE_CHECKING:
-    from hdpview.build import build
+    from hdpview.door import build
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
     from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
-    from hdpview.estimate import Estimate, estimate
+    from hdpview.forecast import Estimate, estimate
     from hdpview.methods import Hdpview
     from hdpview.pview import PView
     from hdpview.pview import open_view as open  # noqa: A004
@@ -32,7 +32,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "DataError": "errors",
     "Comparison": "query.compare",
     "Datetime": "domain",
-    "Estimate": "estimate",
+    "Estimate": "forecast",
     "Hdpview": "methods",
     "HdpviewError": "errors",
     "Integer": "domain",
@@ -44,8 +44,8 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Schema": "domain",
     "SchemaError": "errors",
     "ViewFileError": "errors",
-    "build": "build",
-    "estimate": "estimate",
+    "build": "door",
+    "estimate": "forecast",
     "open": "pview",
 }
 
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'hdpview' has no attribute {name!r}")
     found = getattr(import_module(f"hdpview.{_HOME[name]}"), "open_view" if name == "open" else name)
-    globals()[name] = found  # `build` is a module and a function: the function wins once it is loaded
+    globals()[name] = found
     return found
 
 

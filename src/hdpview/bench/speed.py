@@ -17,7 +17,7 @@ import numpy as np
 
 from hdpview.bench import naive
 from hdpview.bench.datasets import load
-from hdpview.build import release
+from hdpview.door import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Schema
@@ -177,8 +177,8 @@ path, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]
 hv.build(hospital_table(1000), hospital_schema(), 1.0)  # load and compile everything first
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 schema = hv.Schema(hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range(n_attributes))
-from hdpview.build import read_counts
-import hdpview.build as door
+from hdpview.door import read_counts
+import hdpview.door as door
 def counted(*args, **options):
     global n_cells
     counts = read_counts(*args, **options)

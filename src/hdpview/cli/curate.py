@@ -76,7 +76,7 @@ def build(
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
-    from hdpview.build import build as build_view
+    from hdpview.door import build as build_view
     from hdpview.domain import Schema
     from hdpview.errors import ViewFileError
 
@@ -118,7 +118,7 @@ def estimate(
     import dataclasses
 
     from hdpview.domain import Schema
-    from hdpview.estimate import estimate as estimate_build
+    from hdpview.forecast import estimate as estimate_build
 
     with ProgressBar() as progress:
         found = estimate_build(Schema.load(schema), rows, epsilon, error=error, method=method, progress=progress)

@@ -29,7 +29,7 @@ def demo(
     """
     import pyarrow.parquet as pq
 
-    from hdpview.build import build
+    from hdpview.door import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
 
     directory.mkdir(parents=True, exist_ok=True)

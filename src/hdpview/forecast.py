@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from hdpview.bench.workloads import as_questions, draw, true_counts
-from hdpview.build import release
+from hdpview.door import release
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, DataError, MethodError

@@ -1,0 +1,60 @@
+"""What a budget will buy, told from public quantities."""
+
+from __future__ import annotations
+
+import pytest
+
+import hdpview as hv
+from hdpview.demo import hospital_schema
+
+SMALL = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=9), hv.Category(name="c", values=("x", "y", "z"))])
+
+
+def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones() -> None:
+    """low ≤ expected ≤ high for every kind, and ten times the budget lowers what to expect."""
+    cheap, dear = (hv.estimate(SMALL, 5_000, epsilon) for epsilon in (0.1, 1.0))
+    for kind, found in dear.errors.items():
+        assert 0 <= found.low <= found.expected <= found.high
+        assert found.expected < cheap.errors[kind].expected
+
+
+def test_the_budget_for_a_wanted_error_reaches_it() -> None:
+    """The inverse: building with the budget found is expected to give the error asked for, and a little less would not."""
+    wanted = hv.estimate(SMALL, 5_000, 0.5).errors["range of two attributes"].expected
+    found = hv.estimate(SMALL, 5_000, error=wanted)
+    assert found.errors["range of two attributes"].expected <= wanted * 1.02
+    assert found.epsilon <= 0.55
+
+
+def test_an_error_out_of_reach_is_refused_with_the_least_there_is() -> None:
+    """Asking for the impossible says what is possible."""
+    with pytest.raises(hv.BudgetError, match="the least to expect is"):
+        hv.estimate(SMALL, 5_000, error=1e-6)
+
+
+def test_large_tables_are_extrapolated() -> None:
+    """A hundred times the rows: more blocks, larger errors in records, smaller ones in share, and no longer wait."""
+    small, large = (hv.estimate(SMALL, n, 0.1) for n in (50_000, 5_000_000))
+    for kind, found in large.errors.items():
+        assert small.errors[kind].expected * 0.5 <= found.expected <= small.errors[kind].expected * 100
+    assert large.memory_bytes == 100 * small.memory_bytes
+
+
+def test_one_sentence_tells_the_risk() -> None:
+    """People get a sentence, not a letter: at ε = 1 a suspicion of 50 % grows to 73.1 % at most."""
+    text = str(hv.estimate(SMALL, 1_000, 1.0))
+    assert "at most 73.1% sure" in text
+    assert "range of two attributes" in text
+
+
+@pytest.mark.parametrize("arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}])
+def test_bad_arguments_are_refused(arguments: dict[str, float]) -> None:
+    """Neither or both of budget and error, a budget of 0, and a table without rows."""
+    with pytest.raises(hv.HdpviewError):
+        hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})  # type: ignore[arg-type]
+
+
+def test_a_budget_the_method_cannot_use_is_refused_before_building() -> None:
+    """The same refusal as from build."""
+    with pytest.raises(hv.MethodError, match="epsilon below"):
+        hv.estimate(hospital_schema(), 1_000, 5.0)
