@@ -34,7 +34,7 @@ def test_one_charge_too_many_raises_and_is_not_recorded() -> None:
     """A charge beyond the budget, by however little, raises before it is written down."""
     ledger = Ledger(Fraction(1))
     ledger.charge("all", Fraction(1, 3), times=3)
-    with pytest.raises(BudgetError, match=r"'more' needs .* and only 0 of 1 is left"):
+    with pytest.raises(BudgetError, match=r"'more' needs .*only 0 of 1 is left"):
         ledger.charge("more", Fraction(1, 10**30))
     assert len(ledger.charges) == 1
 
@@ -94,7 +94,9 @@ def test_epsilon_is_the_fraction_a_person_meant(written: Any, meant: Fraction) -
     assert exact_epsilon(written) == meant
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, -0.1, 0.0, math.nan, math.inf, -math.inf, "abc", "", None, True, "1/0", [1], 10**400, Fraction(0)])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, -0.1, 0.0, math.nan, math.inf, -math.inf, "abc", "", None, True, "1/0", [1], 10**400, Fraction(0)]
+)
 def test_bad_budgets_are_refused_in_words(epsilon: Any) -> None:
     """Anything but a positive finite number is refused with an example of what to write."""
     with pytest.raises(BudgetError, match=r"epsilon must be a positive number such as 1\.0"):

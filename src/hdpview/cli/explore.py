@@ -44,19 +44,19 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="The question.", show_default=False)],
     format: Annotated[output.Format, typer.Option(help="table for people; csv or json for programs.")] = output.Format.table,
     confidence: Annotated[float, typer.Option(help="Confidence of the interval, 0.5 to 0.9999.")] = 0.95,
+    interval: Annotated[output.Interval, typer.Option(help="Which interval is printed as lower and upper.")] = output.Interval.typical,
+    dialect: Annotated[str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")] = "duckdb",
 ) -> None:
-    """Ask a view a question. Costs no budget, however often.
+    """Ask a view a question in SQL. Costs no budget, however often.
 
-    Example: hdpview query adult.pview "SELECT COUNT(*) FROM view WHERE age BETWEEN 30 AND 39"
+    Example: hdpview query adult.pview "SELECT sex, COUNT(*) AS n, AVG(age) FROM view WHERE hours >= 40 GROUP BY sex"
     """
     from hdpview.pview import PView
     from hdpview.query.sql import run
 
     opened = PView.open(view)
-    result = run(opened, sql, confidence)
-    name = result.column
-    rows = [{name: found.estimate, f"{name}_lower": found.lower, f"{name}_upper": found.upper} for found in result.answers]
-    columns = list(rows[0])
+    result = run(opened, sql, confidence, interval=interval.value, dialect=dialect)
+    columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
         output.print_json({"columns": columns, "rows": rows, "confidence": confidence, "epsilon": float(opened.manifest.epsilon)})
     elif format == output.Format.csv:

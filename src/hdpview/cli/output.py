@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -27,8 +29,27 @@ class JsonOrTable(StrEnum):
     json = "json"
 
 
+class Interval(StrEnum):
+    """Which interval is shown."""
+
+    typical = "typical"
+    guaranteed = "guaranteed"
+    noise = "noise"
+
+
 def print_json(content: Any) -> None:
-    typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+    """Dates as ISO text; infinities, which JSON does not know, as null."""
+    typer.echo(json.dumps(_json_value(content), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _json_value(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(each) for each in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -56,6 +77,8 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None
 def _shown(value: Any) -> str:
     from rich.markup import escape
 
+    if value is None:
+        return "NULL"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))

@@ -7,7 +7,7 @@ of boxes that do not overlap, so counts of them add up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Schema
 from hdpview.errors import QueryError
 from hdpview.query.conditions import Condition, complement, prefix_weights
+from hdpview.view.base import Base
 
 Box = Mapping[int, Condition]  # attribute number → condition
 MAX_BOXES = 4_096  # of one question
@@ -36,14 +37,19 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
 
 def unite(left: Sequence[Box], right: Sequence[Box], schema: Schema) -> list[Box]:
     """Boxes of `left OR right`, disjoint: what of `right` lies outside each box of `left` is added to it."""
-    outside = list(right)
-    for box in left:
-        outside = [piece for other in outside for piece in _subtract(other, box, schema)]
+    return [*left, *subtract(right, left, schema)]
+
+
+def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
+    """What of `boxes` lies in no box of `taken`; missing values count like any other. Disjoint where `boxes` are."""
+    outside = list(boxes)
+    for box in taken:
+        outside = [piece for other in outside for piece in _without(other, box, schema)]
         _check_number(len(outside))
-    return [*left, *outside]
+    return outside
 
 
-def _subtract(box: Box, taken: Box, schema: Schema) -> list[Box]:
+def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
     """`box` without `taken`: peel off one attribute's outside at a time."""
     if not intersect([box], [taken]):
         return [box]
@@ -76,6 +82,16 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.box_start) - 1
+
+    def over(self, base: Base | None) -> Questions:
+        """The same questions with codes weighed by a base measure."""
+        if base is None:
+            return self
+        prefix = self.prefix.copy()
+        for a, at in set(zip(self.term_attribute.tolist(), self.term_at.tolist(), strict=True)):
+            own = slice(at, at + len(base.weights[a]) + 1)
+            prefix[own] = np.concatenate([[0.0], np.cumsum(np.diff(self.prefix[own]) * base.weights[a])])
+        return replace(self, prefix=prefix)
 
 
 def pack(questions: Sequence[Sequence[Box]], schema: Schema) -> Questions:

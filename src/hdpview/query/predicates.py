@@ -32,6 +32,7 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
 }
+ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
 _WHAT_WORKS = "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
 
 
@@ -77,10 +78,10 @@ def attribute_number(name: str, schema: Schema) -> int:
         raise QueryError(unknown_name("attribute", name, schema.names, "This view has")) from None
 
 
-def boxes_of_tree(tree: exp.Expr, schema: Schema, negated: bool = False) -> list[Box]:
-    """Disjoint boxes of a parsed condition, or of its negation."""
+def boxes_of_tree(tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None) -> list[Box]:
+    """Disjoint boxes of a parsed condition, or of its negation. `computed` takes comparisons of anything but an attribute with values."""
     try:
-        return _Reader(schema).boxes(tree, negated)
+        return _Reader(schema, computed).boxes(tree, negated)
     except RecursionError:
         raise QueryError("The condition is nested too deeply.") from None
 
@@ -107,8 +108,9 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
 class _Reader:
     """Reads one tree against one schema."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, computed: ComputedBoxes | None = None) -> None:
         self.schema = schema
+        self.computed = computed
 
     def boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
         node = node.unnest()
@@ -121,6 +123,8 @@ class _Reader:
             return [{}] if bool(node.this) != negated else []
         if isinstance(node, exp.Null):
             return []
+        if self.computed is not None and not _is_about_one_attribute(node):
+            return self.computed(node, negated)
         a, condition = self._leaf(node, negated)
         return intersect([{a: condition}], [{}])
 
@@ -205,6 +209,15 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise QueryError(f"Expected a number, not {value!r}.")
         return value
+
+
+def _is_about_one_attribute(node: exp.Expr) -> bool:
+    """Whether a comparison is one of a plain attribute with values, or no comparison at all."""
+    if not isinstance(node, (*_COMPARISONS, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike)):
+        return True
+    sides = [node.this, node.expression] if type(node) in _COMPARISONS else [node.this]
+    subjects = sum(isinstance(side.unnest(), exp.Column) for side in sides)
+    return subjects == 1 and sum(1 for _ in node.find_all(exp.Column)) == 1
 
 
 def _number(text: str) -> int | float:

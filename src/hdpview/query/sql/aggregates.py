@@ -1,0 +1,230 @@
+"""Aggregates: what COUNT, SUM, AVG and the quantiles of a statement ask for, as boxes with values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sqlglot import exp
+
+from hdpview.domain import Attribute, Datetime, Ordered
+from hdpview.errors import QueryError
+from hdpview.query import conditions
+from hdpview.query.boxes import Box, intersect, subtract
+from hdpview.query.conditions import Condition
+from hdpview.query.predicates import attribute_number
+from hdpview.query.sql.axes import AxisReader, attributes_in, code_conditions, code_keys, has_single_values
+from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
+from hdpview.query.sums import Part, Values, bin_values
+
+Kind = Literal["count", "sum", "mean", "quantile"]
+_MAX_PARTS = 2_000
+_QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+_NAMED_QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont"}
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """One aggregate.
+
+    boxes: which records it counts. parts: for sums and means, the same records with their values.
+    attribute, quantile: for quantiles. of_moments: whether its values are microseconds that stand for datetimes.
+    """
+
+    kind: Kind
+    boxes: Sequence[Box]
+    parts: Sequence[Part] = ()
+    attribute: int = -1
+    quantile: float = 0.5
+    of_moments: bool = False
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node takes many records and gives one value."""
+    if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
+        return not isinstance(node, exp.Filter) or is_aggregate(node.this)
+    return isinstance(node, exp.Anonymous) and node.name.lower() in {"mean", *_NAMED_QUANTILES}
+
+
+def contains_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression has an aggregate in it, windows included."""
+    return any(is_aggregate(part) for part in node.walk())
+
+
+def default_name(node: exp.Expr) -> str:
+    """What a column is called that was not given a name."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return node.name
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(inner, exp.Count) and isinstance(inner.this, (exp.Star, exp.Literal)):
+        return "count"
+    if isinstance(inner, (exp.Count, exp.Sum, exp.Avg, exp.Median)) and isinstance(inner.this, exp.Column):
+        return f"{inner.key}_{inner.this.name}"
+    return shown(node).replace('"', "").lower()
+
+
+class AggregateReader:
+    """Reads aggregates against a schema."""
+
+    def __init__(self, axes: AxisReader) -> None:
+        self.axes = axes
+        self.schema = axes.schema
+
+    def read(self, node: exp.Expr) -> Aggregate:
+        """What an aggregate asks for, or why it cannot be told."""
+        if isinstance(node, exp.Filter):
+            return self._filtered(self.read(node.this), self.axes.boxes(node.expression.this))
+        if isinstance(node, exp.Count):
+            return Aggregate("count", self._counted(node))
+        if isinstance(node, exp.CountIf):
+            return Aggregate("count", self.axes.boxes(node.this))
+        named = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, (exp.Sum, exp.Avg)) or named == "mean":
+            return self._sum(node, node.expressions[0] if named else node.this, "sum" if isinstance(node, exp.Sum) else "mean")
+        if isinstance(node, (*_QUANTILES, exp.WithinGroup)) or named in _NAMED_QUANTILES:
+            return self._quantile(node)
+        raise QueryError(_why_not(node))
+
+    def _filtered(self, of: Aggregate, boxes: Sequence[Box]) -> Aggregate:
+        parts = [Part(box, part.values) for part in of.parts for box in intersect(boxes, [part.box])]
+        return Aggregate(of.kind, intersect(boxes, of.boxes), parts, of.attribute, of.quantile, of.of_moments)
+
+    def _counted(self, node: exp.Count) -> Sequence[Box]:
+        argument = node.this.unnest()
+        if isinstance(argument, exp.Distinct) or node.expressions:
+            raise QueryError(
+                "COUNT(DISTINCT …) cannot be told from noisy counts: a value with few records looks like one with none. "
+                "Count the records of each value: SELECT x, COUNT(*) FROM view GROUP BY x."
+            )
+        if isinstance(argument, exp.Star):
+            return [{}]
+        if isinstance(argument, exp.Column):
+            a = attribute_number(argument.name, self.schema)
+            return intersect([{a: conditions.everything(self.schema.attributes[a])}], [{}])
+        axis = self.axes.axis(argument)
+        return [box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes]
+
+    def _sum(self, node: exp.Expr, argument: exp.Expr, kind: Kind) -> Aggregate:
+        argument = argument.unnest()
+        if isinstance(argument, exp.Distinct):
+            raise QueryError(f"{shown(node)}: values that differ cannot be told from noisy counts; leave out DISTINCT.")
+        single = self._attribute(argument)
+        if isinstance(single, Datetime) and kind == "sum":
+            raise QueryError(f"{shown(node)}: moments cannot be added up. Ask for their mean, AVG({single.name}), or median.")
+        parts = self._parts(argument)
+        if len(parts) > _MAX_PARTS:
+            raise QueryError(f"{shown(argument)} takes too many different values to add up; sum single attributes.")
+        return Aggregate(kind, [part.box for part in parts], parts, of_moments=isinstance(single, Datetime))
+
+    def _attribute(self, node: exp.Expr) -> Attribute | None:
+        return self.schema.attributes[attribute_number(node.name, self.schema)] if isinstance(node, exp.Column) else None
+
+    def _parts(self, node: exp.Expr) -> list[Part]:
+        """Disjoint boxes that hold all records for which an expression has a value, and these values."""
+        node = node.unnest()
+        if isinstance(node, exp.Case):
+            return self._case(branches(node), node.args.get("default"))
+        if isinstance(node, exp.If):
+            return self._case([(node.this, node.args["true"])], node.args.get("false"))
+        numbers = attributes_in(node, self.schema)
+        if not numbers:
+            value = constant(node)
+            return [] if value is None else [Part({}, Values.constant(_number(value, node)))]
+        attribute = self.schema.attributes[numbers[0]]
+        if len(numbers) == 1 and (isinstance(node, exp.Column) or not isinstance(attribute, Datetime)):
+            return self._vector(node, numbers[0], attribute)
+        axis = self.axes.axis(node)
+        pairs = [(key, box) for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes]
+        return [Part(box, Values.constant(_number(key, node))) for key, box in pairs]
+
+    def _case(self, cases: Iterable[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> list[Part]:
+        remaining: list[Box] = [{}]
+        parts: list[Part] = []
+        for condition, result in [*cases, (exp.true(), default or exp.null())]:
+            holds = self.axes.boxes(condition)
+            inside = intersect(remaining, holds)
+            parts += [Part(box, part.values) for part in self._parts(result) for box in intersect(inside, [part.box])]
+            remaining = subtract(remaining, holds, self.schema)
+        return parts
+
+    def _vector(self, node: exp.Expr, a: int, attribute: Attribute) -> list[Part]:
+        """Values per code of an expression of one attribute."""
+        if isinstance(node, exp.Column):
+            return [Part({a: conditions.everything(attribute)}, bin_values(attribute, a))]
+
+        def value_at(key: Any) -> Any:
+            return evaluate(node, lambda part: key if isinstance(part, exp.Column) else UNKNOWN)
+
+        keys = code_keys(attribute)
+        if has_single_values(attribute):
+            columns = [[value_at(key) for key in keys]] * 3
+        else:
+            base = bin_values(attribute, a)
+            columns = [
+                [value_at(None if key is None else x) for key, x in zip(keys, values.tolist(), strict=True)]
+                for values in (base.mean, base.least, base.greatest)
+            ]
+        has_value = [all(column[code] is not None for column in columns) for code in range(attribute.size)]
+        mean, one_end, other_end = (np.array([0.0 if v is None else _number(v, node) for v in column]) for column in columns)
+        values = Values(a, mean, np.minimum(one_end, other_end), np.maximum(one_end, other_end))
+        holds = _condition_of_codes(attribute, has_value)
+        return [Part({a: holds}, values)] if any(has_value) else []
+
+    def _quantile(self, node: exp.Expr) -> Aggregate:
+        argument, share = _quantile_arguments(node)
+        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
+            raise QueryError(f"{shown(node)}: the quantile is a number from 0 to 1, such as 0.5 for the median.")
+        attribute = self._attribute(argument)
+        if not isinstance(attribute, Ordered):
+            raise QueryError(f"{shown(node)}: quantiles are taken of a numeric or datetime attribute by itself.")
+        a = attribute_number(argument.name, self.schema)
+        boxes = [{a: conditions.everything(attribute)}]
+        return Aggregate("quantile", boxes, attribute=a, quantile=float(share), of_moments=isinstance(attribute, Datetime))
+
+
+def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:
+    if isinstance(node, exp.WithinGroup):
+        ordered = node.expression.expressions[0]
+        share = constant(node.this.this)
+        return ordered.this.unnest(), 1 - share if ordered.args.get("desc") and isinstance(share, (int, float)) else share
+    if isinstance(node, exp.Median):
+        return node.this.unnest(), 0.5
+    if isinstance(node, exp.Anonymous):
+        if len(node.expressions) != 2:
+            raise QueryError(f"{shown(node)}: write quantile_cont(attribute, 0.5).")
+        return node.expressions[0].unnest(), constant(node.expressions[1])
+    share = node.args.get("quantile") or node.args.get("expression")
+    if share is None:
+        raise QueryError(f"{shown(node)}: write quantile_cont(attribute, 0.5).")
+    return node.this.unnest(), constant(share)
+
+
+def _condition_of_codes(attribute: Attribute, chosen: Sequence[bool]) -> Condition:
+    found = [condition for condition, keep in zip(code_conditions(attribute), chosen, strict=True) if keep]
+    ranges = tuple(pair for condition in found for pair in condition.ranges)
+    codes = frozenset(code for condition in found for code in condition.codes)
+    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()
+
+
+def _number(value: Any, node: exp.Expr) -> float:
+    if not isinstance(value, (bool, int, float)) or abs(float(value)) > 1e60:
+        raise QueryError(f"{shown(node)} is not a number that can be added up.")
+    return float(value)
+
+
+_REASONS: dict[type[exp.Expr], Callable[[str], str]] = {
+    exp.Min: lambda x: f"The least value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.01).",
+    exp.Max: lambda x: f"The greatest value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.99).",
+    exp.ArrayAgg: lambda x: f"A view holds no rows to list. Count them: SELECT {x}, COUNT(*) FROM view GROUP BY {x}.",
+}
+
+
+def _why_not(node: exp.Expr) -> str:
+    argument = shown(node.this) if isinstance(node.this, exp.Expr) else "x"
+    reason = _REASONS.get(type(node))
+    if reason is not None:
+        return f"{shown(node)} cannot be answered. {reason(argument)}"
+    return f"{shown(node)} cannot be answered from counts. What can: COUNT, SUM, AVG, MEDIAN and quantile_cont, with FILTER (WHERE …)."

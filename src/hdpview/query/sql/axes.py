@@ -1,0 +1,288 @@
+"""What groups are named by: an SQL expression as a list of its values, each with the boxes where it takes that value.
+
+A column of single values (whole numbers, categories, truth values) has a box per code, and any expression of such columns is
+computed value by value. A column of bins is cut where the expression steps from one value to the next: at the starts of months for
+date_trunc, at multiples of ten for floor(x / 10) * 10.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Self
+
+from sqlglot import exp
+
+from hdpview.domain import Attribute, Datetime, Integer, Ordered, Schema, calendar
+from hdpview.errors import QueryError
+from hdpview.query import conditions
+from hdpview.query.boxes import Box, intersect, subtract
+from hdpview.query.conditions import Condition
+from hdpview.query.predicates import attribute_number, boxes_of_tree
+from hdpview.query.sql.scalar import PART_NODES, UNKNOWN, branches, constant, evaluate, shown, truncate
+
+MAX_KEYS = 65_536
+_MAX_CELLS = 20_000  # of an expression of several attributes
+_TRUTHS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike)
+_STEPS = (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.IntDiv, exp.Cast, exp.WidthBucket)
+_RISING = (*_STEPS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Literal, exp.Column, exp.Identifier, exp.DataType)
+
+
+class BinLabel(str):
+    """The name of a bin, which stands among its fellows by where it lies, not by its letters."""
+
+    __slots__ = ("place",)
+    place: int
+
+    def __new__(cls, text: str, place: int) -> Self:
+        label = super().__new__(cls, text)
+        label.place = place
+        return label
+
+    def __lt__(self, other: str) -> bool:
+        return self.place < other.place if isinstance(other, BinLabel) else super().__lt__(other)
+
+    def __gt__(self, other: str) -> bool:
+        return self.place > other.place if isinstance(other, BinLabel) else super().__gt__(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Values of an expression, and disjoint boxes of each; together they cover everything.
+
+    attribute: where the values are exactly the codes of one attribute, in their order, its number.
+    """
+
+    keys: tuple[Any, ...]
+    boxes: tuple[Sequence[Box], ...]
+    attribute: int | None = None
+
+
+def code_keys(attribute: Attribute) -> list[Any]:
+    """What each code is called in a result: its value, its text, its truth, the start of its time bin, or the name of its bin."""
+    keys: list[Any]
+    if has_single_values(attribute):
+        keys = list(attribute.edges[:-1].tolist()) if isinstance(attribute, Integer) else list(attribute.value_labels())
+        keys = [False, True] if attribute.kind == "boolean" else keys
+    elif isinstance(attribute, Datetime):
+        starts = [calendar.moment(edge) for edge in attribute.edges[:-1].tolist()]
+        by_day = all(start.time() == datetime.min.time() for start in starts)
+        keys = [start.date() if by_day else start for start in starts]
+    else:
+        keys = [BinLabel(text, place) for place, text in enumerate(attribute.value_labels())]
+    return keys + [None] * attribute.nullable
+
+
+def has_single_values(attribute: Attribute) -> bool:
+    """Whether each code stands for one value."""
+    return attribute.kind in ("category", "boolean") or (isinstance(attribute, Integer) and attribute.every == 1)
+
+
+def code_conditions(attribute: Attribute) -> list[Condition]:
+    """The condition that holds for one code, per code."""
+    if isinstance(attribute, Ordered):
+        found = [Condition(ranges=(ends,)) for ends in itertools.pairwise(attribute.edges.tolist())]
+    else:
+        found = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
+    return found + ([conditions.missing(attribute)] if attribute.nullable else [])
+
+
+def attributes_in(node: exp.Expr, schema: Schema) -> list[int]:
+    """Numbers of the attributes that an expression speaks of, each once."""
+    return list(dict.fromkeys(attribute_number(column.name, schema) for column in node.find_all(exp.Column)))
+
+
+class AxisReader:
+    """Reads expressions against a schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def axis(self, node: exp.Expr) -> Axis:
+        """The values of an expression."""
+        node = node.unnest()
+        if isinstance(node, exp.Column):
+            return self._column(attribute_number(node.name, self.schema))
+        if isinstance(node, exp.Case):
+            return self._case(branches(node), node.args.get("default"))
+        if isinstance(node, exp.If):
+            return self._case([(node.this, node.args["true"])], node.args.get("false"))
+        numbers = attributes_in(node, self.schema)
+        if not numbers:
+            return Axis((constant(node),), ([{}],))
+        if isinstance(node, _TRUTHS) and not self._is_computed(node):
+            return self._truth(node)
+        parts = [(a, self._values(node, a, alone=len(numbers) == 1)) for a in numbers]
+        if math.prod(len(values) for _, values in parts) > (MAX_KEYS if len(parts) == 1 else _MAX_CELLS):
+            raise QueryError(f"{shown(node)} takes too many different values. Group by single attributes, or by wider bins.")
+        return self._computed(node, parts)
+
+    def boxes(self, node: exp.Expr, negated: bool = False) -> list[Box]:
+        """Where a condition holds, or where its negation does; conditions on computed values included."""
+        return boxes_of_tree(node, self.schema, negated, self._computed_boxes)
+
+    def _is_computed(self, node: exp.Expr) -> bool:
+        """Whether a condition compares anything else than an attribute with values."""
+        if isinstance(node, (exp.And, exp.Or, exp.Not)):
+            return False
+        return not any(isinstance(side.unnest(), exp.Column) for side in (node.this, node.args.get("expression")) if side is not None)
+
+    def _computed_boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
+        """Boxes of a comparison of computed values, such as year(d) = 2024 or x % 2 = 0."""
+        if not attributes_in(node, self.schema):
+            return [{}] if constant(node) is (not negated) else []
+        parts = [(a, self._values(node, a, alone=False)) for a in attributes_in(node, self.schema)]
+        if math.prod(len(values) for _, values in parts) > _MAX_CELLS * (1 if len(parts) > 1 else 4):
+            raise QueryError(f"{shown(node)} compares too many combinations of values; compare single attributes with values.")
+        axis = self._computed(node, parts)
+        return [box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is (not negated) for box in boxes]
+
+    def _column(self, a: int) -> Axis:
+        attribute = self.schema.attributes[a]
+        return Axis(tuple(code_keys(attribute)), tuple([{a: c}] for c in code_conditions(attribute)), a)
+
+    def _truth(self, node: exp.Expr) -> Axis:
+        true, false = self.boxes(node), self.boxes(node, negated=True)
+        unknown = subtract(subtract([{}], true, self.schema), false, self.schema)
+        kept = [(key, boxes) for key, boxes in ((False, false), (True, true), (None, unknown)) if boxes]
+        return Axis(tuple(key for key, _ in kept), tuple(boxes for _, boxes in kept))
+
+    def _case(self, cases: Iterable[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> Axis:
+        remaining: list[Box] = [{}]
+        found: list[tuple[Any, Sequence[Box]]] = []
+        for condition, result in [*cases, (exp.true(), default or exp.null())]:
+            holds = self.boxes(condition)
+            inside = intersect(remaining, holds)
+            if inside:
+                axis = self.axis(result)
+                found += [(key, intersect(inside, boxes)) for key, boxes in zip(axis.keys, axis.boxes, strict=True)]
+            remaining = subtract(remaining, holds, self.schema)
+        return _merged(found)
+
+    def _values(self, node: exp.Expr, a: int, alone: bool) -> list[tuple[Any, Condition]]:
+        """Values of attribute `a` fine enough for the expression to be constant on each, with their conditions."""
+        attribute = self.schema.attributes[a]
+        if has_single_values(attribute):
+            return list(zip(code_keys(attribute), code_conditions(attribute), strict=True))
+        missing = [(None, conditions.missing(attribute))] if attribute.nullable else []
+        if isinstance(attribute, Datetime):
+            return [*_periods(attribute, _finest_unit(node, attribute)), *missing]
+        if isinstance(attribute, Ordered) and alone and node.find(*_STEPS) and all(isinstance(part, _RISING) for part in node.walk()):
+            return [*_steps(attribute, lambda x: evaluate(node, lambda part: x if isinstance(part, exp.Column) else UNKNOWN)), *missing]
+        raise QueryError(
+            f"{attribute.name!r} is counted in bins, so {shown(node)} is not known for single values. "
+            f"Use {attribute.name} itself, or a step such as floor({attribute.name} / 10) * 10."
+        )
+
+    def _computed(self, node: exp.Expr, parts: Sequence[tuple[int, list[tuple[Any, Condition]]]]) -> Axis:
+        numbers = [a for a, _ in parts]
+        place = {a: i for i, a in enumerate(numbers)}
+        found: list[tuple[Any, Sequence[Box]]] = []
+        for combination in itertools.product(*(values for _, values in parts)):
+
+            def lookup(part: exp.Expr, combination: tuple[tuple[Any, Condition], ...] = combination) -> Any:
+                return combination[place[attribute_number(part.name, self.schema)]][0] if isinstance(part, exp.Column) else UNKNOWN
+
+            box = {a: condition for a, (_, condition) in zip(numbers, combination, strict=True)}
+            found.append((evaluate(node, lookup), [box]))
+        return _merged(found)
+
+
+def _merged(found: Iterable[tuple[Any, Sequence[Box]]]) -> Axis:
+    """Equal keys as one; boxes that differ in a single attribute's condition as one box."""
+    by_key: dict[tuple[bool, Any], list[Box]] = {}
+    for key, boxes in found:
+        if boxes:
+            by_key.setdefault((isinstance(key, bool), key), []).extend(boxes)
+    return Axis(tuple(key for _, key in by_key), tuple(map(_joined, by_key.values())))
+
+
+def _joined(boxes: list[Box]) -> list[Box]:
+    attributes = {tuple(box) for box in boxes}
+    if len(boxes) == 1 or len(attributes) != 1 or len(next(iter(attributes))) != 1:
+        return boxes
+    (a,) = attributes.pop()
+    ranges = (pair for box in boxes for pair in box[a].ranges)
+    codes = frozenset(itertools.chain.from_iterable(box[a].codes for box in boxes))
+    return [{a: Condition(tuple(ranges), codes, any(box[a].null for box in boxes)) | Condition()}]
+
+
+def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[Any, Condition]]:
+    """Where a rising or falling step function of a binned attribute takes each of its values: borders found by halving."""
+    first, end = attribute.edges[0].item(), attribute.edges[-1].item()
+    found: list[tuple[Any, Condition]] = []
+    start = first
+    while start < end:
+        value = function(start)
+        border = _border(function, value, start, end, attribute.whole)
+        found.append((start, Condition(ranges=((start, border),))))
+        start = border
+        if len(found) > 10_000:
+            raise QueryError(f"That cuts {attribute.name!r} into more than 10,000 steps; use wider ones.")
+    return found
+
+
+def _border(function: Callable[[float], Any], value: Any, start: float, end: float, whole: bool) -> float:
+    """The first place after `start` where the function leaves `value`, or `end`."""
+    last = end - 1 if whole else math.nextafter(end, -math.inf)
+    if function(last) == value:
+        return end
+    low, high = start, last  # the function has left `value` at `high`
+    while (high - low > 1) if whole else (math.nextafter(low, math.inf) < high):
+        middle = (low + high) // 2 if whole else (low + high) / 2
+        low, high = (middle, high) if function(middle) == value else (low, middle)
+    neat = float(f"{high:.12g}")
+    return high if whole or abs(neat - high) > 1e-12 * abs(high) else neat
+
+
+_UNIT_OF_PART = {"DOW": "DAY", "DAYOFWEEK": "DAY", "ISODOW": "DAY", "DAYOFYEAR": "DAY"}
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+
+
+def _finest_unit(node: exp.Expr, attribute: Datetime) -> str:
+    """The longest unit of time over which an expression of a datetime is constant."""
+    units = set()
+    for column in node.find_all(exp.Column):
+        parent = column.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if isinstance(parent, (exp.TimestampTrunc, exp.DateTrunc)):
+            units.add(parent.args["unit"].name.upper())
+        elif isinstance(parent, exp.Extract):
+            units.add(parent.this.name.upper())
+        elif parent is not None and type(parent) in PART_NODES:
+            units.add(PART_NODES[type(parent)])
+        elif isinstance(parent, exp.Cast) and parent.to.is_type(exp.DataType.Type.DATE):
+            units.add("DAY")
+        elif column.name.casefold() == attribute.name.casefold():
+            raise QueryError(
+                f"Use {attribute.name!r} by itself, or parts of it: date_trunc('month', {attribute.name}), year({attribute.name})."
+            )
+    units = {_UNIT_OF_PART.get(unit, unit) for unit in units}
+    for unit in units - set(_UNITS):
+        raise QueryError(f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}.")
+    if "WEEK" in units and units & {"YEAR", "QUARTER", "MONTH"}:
+        units.add("DAY")
+    return str(max(units, key=_UNITS.index))
+
+
+def _periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
+    """The years, months, … of a datetime's axis."""
+    shortest = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1, "HOUR": 1 / 24, "MINUTE": 1 / 1440}[unit]
+    if (attribute.last - attribute.first) / (shortest * calendar.MICROSECONDS_PER_DAY) > MAX_KEYS:
+        raise QueryError(f"{attribute.name!r} spans more than {MAX_KEYS:,} {unit.lower()}s; use a longer unit.")
+    found = []
+    start = _midnight(truncate(calendar.moment(attribute.first), unit))
+    while calendar.microseconds(start) <= attribute.last:
+        beyond = start + timedelta(days=max(1.0, shortest * 1.15)) if shortest >= 1 else start + timedelta(days=shortest, seconds=1)
+        after = _midnight(truncate(beyond, unit))
+        found.append((start, Condition(ranges=((calendar.microseconds(start), calendar.microseconds(after)),))))
+        start = after
+    return found
+
+
+def _midnight(value: date | datetime) -> datetime:
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)

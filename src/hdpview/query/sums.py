@@ -1,0 +1,286 @@
+"""Sums of values over records: like counts, with each code weighted by the value it stands for.
+
+A block gives its count times the mean value of those of its cells that are asked for. What a record adds is known only to lie between
+the least and the greatest value in its block, or to be 0 where it may lie outside the question: this bounds the guaranteed
+interval. A count is a sum of ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute, Integer, Ordered, Schema
+from hdpview.errors import QueryError
+from hdpview.query import intervals
+from hdpview.query.answers import Answers
+from hdpview.query.boxes import Box
+from hdpview.query.grouped import box_weight, code_classes, code_shares, group_shares, rectangles, running, share
+from hdpview.query.intervals import Kind, Reading
+from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.summary import FULL, Summary
+from hdpview.view.base import Base
+from hdpview.view.blocks import Blocks, Level
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What each code of an attribute stands for, shape (size,): its mean value, and the least and greatest value in its bin.
+
+    attribute: its number; None for a constant, where the arrays have shape (1,).
+    """
+
+    attribute: int | None
+    mean: Floats
+    least: Floats
+    greatest: Floats
+
+    @classmethod
+    def constant(cls, value: float) -> Values:
+        number = np.array([float(value)])
+        return cls(None, number, number, number)
+
+
+class Part(NamedTuple):
+    """Records in a box, each counted with its value."""
+
+    box: Box
+    values: Values
+
+
+def bin_values(attribute: Attribute, a: int) -> Values:
+    """Values of the codes of a number, a datetime (microseconds from 1970) or a truth (0 and 1): bins stand for their middle."""
+    if attribute.kind == "boolean":
+        mean = least = greatest = np.array([0.0, 1.0])
+    elif isinstance(attribute, Ordered):
+        edges = attribute.edges.astype(np.float64)
+        least, greatest = edges[:-1], edges[1:] - attribute.whole
+        mean = least if isinstance(attribute, Integer) and attribute.every == 1 else (least + greatest) / 2
+    else:
+        raise QueryError(f"{attribute.name!r} has no numbers to add up. Count its values: SELECT {attribute.name}, COUNT(*) … GROUP BY 1.")
+    null = np.zeros(int(attribute.nullable))
+    return Values(a, *(np.concatenate([values, null]) for values in (mean, least, greatest)))
+
+
+@dataclass(frozen=True, eq=False)
+class SumSummary(Summary):
+    """The fields of `Summary` for sums: weights are in units of value, and may be negative.
+
+    full_sum, touched_sum: the least and the greatest sum that the counts allow; n_full, n_touched: squares of their weights, summed.
+    least_fourths, least_largest, greatest_fourths, greatest_largest: of the same weights.
+    n_records: consistent count of the records summed over; non_negative: whether no value is negative.
+    """
+
+    least_fourths: Floats
+    least_largest: Floats
+    greatest_fourths: Floats
+    greatest_largest: Floats
+    n_records: Floats
+    non_negative: bool
+
+
+class _Weights(NamedTuple):
+    """Per block: value and squared value of a record, share of records asked for, and bounds of what one may add."""
+
+    value: Floats
+    square: Floats
+    share: Floats
+    least: Floats
+    greatest: Floats
+
+
+def summarise_sums(blocks: Blocks, schema: Schema, questions: Sequence[Sequence[Part]]) -> SumSummary:
+    """Sums of many questions, each a list of disjoint parts."""
+    unit = _unit(part for question in questions for part in question)
+    finest, *coarser = blocks.levels
+    additive, largest = np.zeros((len(questions), _N_ADDITIVE)), np.zeros((len(questions), 3))
+    of_coarser = np.zeros((len(coarser), len(questions), 2))
+    for q, question in enumerate(questions):
+        weights = _weights(finest, schema, blocks.base, question, np.ones(len(question)), (), unit)
+        columns = _contributions(weights, blocks.noisy_counts, finest.counts)
+        additive[q], largest[q] = columns.sum(axis=1), [np.abs(w).max() for w in (weights.value, weights.least, weights.greatest)]
+        for i, level in enumerate(coarser):
+            of_level = _weights(level, schema, blocks.base, question, np.ones(len(question)), (), unit)
+            of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
+    return _summary(additive.T, largest.T, of_coarser, unit, _non_negative(questions))
+
+
+def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], attributes: Sequence[int]) -> SumSummary | None:
+    """Sums in every group of codes of `attributes`, in code order; None where groups have to be asked one by one."""
+    boxes = [part.box for part in parts]
+    classes = code_classes(schema, boxes, attributes)
+    if classes is None or blocks.base is not None or any(part.values.attribute in attributes for part in parts):
+        return None  # with a base, bounds and spreads differ from group to group inside a block
+    unit = _unit(parts)
+    finest, *coarser = blocks.levels
+    n_cells = math.prod(schema.sizes[a] for a in attributes)
+    additive, largest = np.zeros((_N_ADDITIVE, n_cells)), np.zeros((3, n_cells))
+    of_coarser = np.zeros((len(coarser), n_cells, 2))
+    for one in classes:
+        cells = slice(None) if one.cells is None else one.cells
+        grid = rectangles(finest, schema, attributes)
+        weights = _weights(finest, schema, None, parts, one.coefficients, attributes, unit)
+        additive[:, cells] = grid.sums(_contributions(weights, blocks.noisy_counts, finest.counts))[:, cells]
+        for row, column in zip(largest, (weights.value, weights.least, weights.greatest), strict=True):
+            row[cells] = grid.maxima(np.abs(column))[cells]
+        for out, level in zip(of_coarser, coarser, strict=True):
+            of_level = _weights(level, schema, None, parts, one.coefficients, attributes, unit)
+            columns = np.stack([of_level.value * level.counts, _spread(of_level) * level.counts])
+            out[cells] = rectangles(level, schema, attributes).sums(columns)[:, cells].T
+    for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
+        additive[squares] = np.maximum(additive[squares], largest[most] ** 2)
+        additive[fourths] = np.clip(additive[fourths], largest[most] ** 4, additive[squares] * largest[most] ** 2)
+    return _summary(additive, largest, of_coarser, unit, _non_negative([parts]))
+
+
+def scaled(of: Summary, values: Floats) -> SumSummary:
+    """Sums where all records of a question have the same value: counts times values, shape (n,)."""
+    least = np.where(values >= 0, of.full_sum, of.touched_sum), np.where(values >= 0, of.n_full, of.n_touched)
+    greatest = np.where(values >= 0, of.touched_sum, of.full_sum), np.where(values >= 0, of.n_touched, of.n_full)
+    size = np.abs(values)
+    return SumSummary(
+        raw=of.raw * values,
+        consistent=of.consistent * values,
+        squares=of.squares * values**2,
+        fourths=of.fourths * values**4,
+        largest=of.largest * size,
+        full_sum=least[0] * values,
+        n_full=least[1] * values**2,
+        touched_sum=greatest[0] * values,
+        n_touched=greatest[1] * values**2,
+        spread=of.spread * size,
+        coarser_estimates=of.coarser_estimates * values,
+        coarser_spreads=of.coarser_spreads * size,
+        least_fourths=least[1] * values**4,
+        least_largest=np.minimum(least[1], 1.0) * size,
+        greatest_fourths=greatest[1] * values**4,
+        greatest_largest=np.minimum(greatest[1], 1.0) * size,
+        n_records=of.consistent,
+        non_negative=bool((values >= 0).all()),
+    )
+
+
+def with_sum_intervals(of: SumSummary, law: NoiseLaw, confidence: float, counts: Reading, interval: Kind) -> Answers:
+    """Answers from sums of values, with the three intervals that counts have."""
+    estimate = of.raw if counts == "raw" else of.consistent
+    least = law.half_width(of.n_full, of.least_fourths, of.least_largest, confidence)
+    greatest = law.half_width(of.n_touched, of.greatest_fourths, of.greatest_largest, confidence)
+    guaranteed = np.stack([of.full_sum - least, of.touched_sum + greatest], axis=1)
+    typical = intervals.typical_interval(of, law, confidence, counts, guaranteed)
+    noise = intervals.noise_interval(of, law, confidence)
+    lowest = 0.0 if counts == "consistent" and of.non_negative else -np.inf
+    ends = [np.maximum(found, lowest) for found in (typical, guaranteed, noise)]
+    around = [np.stack([np.minimum(e[:, 0], estimate), np.maximum(e[:, 1], estimate)], axis=1) for e in ends]
+    return Answers(estimate, confidence, around[0], around[1], around[2], interval=interval)
+
+
+_N_ADDITIVE = 12
+
+
+def _contributions(of: _Weights, noisy_counts: NDArray[np.int64], counts: Floats) -> Floats:
+    """What each block adds, shape (12, n_blocks): in the order in which `_summary` takes it apart."""
+    square, least, greatest = of.value**2, of.least**2, of.greatest**2
+    columns = [of.value * noisy_counts, of.value * counts, square, square**2]
+    columns += [of.least * noisy_counts, least, least**2, of.greatest * noisy_counts, greatest, greatest**2]
+    return np.stack([*columns, _spread(of) * counts, of.share * counts])
+
+
+def _spread(of: _Weights) -> Floats:
+    """How much a block may be misjudged: the ¾ power of the variance of what a record in it adds, in units of the largest value.
+
+    For counts, values 0 and 1, this is the (w·(1 − w))^¾ of `summary.spread_weights`.
+    """
+    variance = of.square - of.value**2
+    return np.where(variance > 1e-12, np.maximum(variance, 0.0), 0.0) ** 0.75
+
+
+def _weights(
+    level: Level, schema: Schema, base: Base | None, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float
+) -> _Weights:
+    """Weights of blocks, values in units of `unit`. With `groups`, of a block in each single group of codes that it covers."""
+    n = len(level.counts)
+    value, square, asked = np.zeros(n), np.zeros(n), np.zeros(n)
+    least, greatest = np.full(n, np.inf), np.full(n, -np.inf)
+    for (box, values), coefficient in zip(parts, coefficients, strict=True):
+        if not coefficient:
+            continue
+        a = values.attribute
+        rest = coefficient * box_weight(level, schema, base, box, without=groups if a is None else (*groups, a))
+        if groups:
+            rest *= group_shares(level, groups)
+        if a is None:
+            means, bounds, shares = values.mean[0] / unit, (values.least[0] / unit, values.greatest[0] / unit), rest
+            value += rest * means
+            square += rest * means**2
+        else:
+            of_code = code_shares(schema, a, box.get(a))
+            scaled_mean = values.mean / unit
+            value += rest * share(level, a, running(of_code * scaled_mean, a, base))
+            square += rest * share(level, a, running(of_code * scaled_mean**2, a, base))
+            shares = rest * share(level, a, running(of_code, a, base))
+            bounds = _bounds(level, a, of_code > 0, values, unit)
+        asked += shares
+        least = np.where(shares > 0, np.minimum(least, bounds[0]), least)
+        greatest = np.where(shares > 0, np.maximum(greatest, bounds[1]), greatest)
+    full, touched = asked > FULL, asked > 0
+    least, greatest = np.where(touched, least, 0.0), np.where(touched, greatest, 0.0)
+    return _Weights(
+        value, square, asked, np.where(full, least, np.minimum(least, 0.0)), np.where(full, greatest, np.maximum(greatest, 0.0))
+    )
+
+
+def _bounds(level: Level, a: int, asked: NDArray[np.bool_], values: Values, unit: float) -> tuple[Floats, Floats]:
+    """Least and greatest value among the codes of each block that are asked for."""
+    ends = np.stack([level.lower[a], level.upper[a]], axis=1).reshape(-1)
+    least = np.append(np.where(asked, values.least / unit, np.inf), np.inf)
+    greatest = np.append(np.where(asked, values.greatest / unit, -np.inf), -np.inf)
+    return np.minimum.reduceat(least, ends)[::2], np.maximum.reduceat(greatest, ends)[::2]
+
+
+def _unit(parts: object) -> float:
+    """A power of two near the largest value: powers of values stay within range, and whole numbers stay exact."""
+    sizes = [float(np.abs(values).max()) for part in parts for values in (part.values.least, part.values.greatest)]  # type: ignore[attr-defined]
+    largest = max(sizes, default=1.0)
+    return 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 1.0
+
+
+def _non_negative(questions: Sequence[Sequence[Part]]) -> bool:
+    return all(bool((part.values.least >= 0).all()) for question in questions for part in question)
+
+
+def _summary(additive: Floats, largest: Floats, of_coarser: Floats, unit: float, non_negative: bool) -> SumSummary:
+    raw, consistent, squares, fourths, least, least2, least4, greatest, greatest2, greatest4, spread, n_records = additive
+    return SumSummary(
+        raw=raw * unit,
+        consistent=consistent * unit,
+        squares=squares * unit**2,
+        fourths=fourths * unit**4,
+        largest=largest[0] * unit,
+        full_sum=least * unit,
+        n_full=least2 * unit**2,
+        touched_sum=greatest * unit,
+        n_touched=greatest2 * unit**2,
+        spread=np.maximum(spread, 0.0) * unit,
+        coarser_estimates=of_coarser[..., 0] * unit,
+        coarser_spreads=np.maximum(of_coarser[..., 1], 0.0) * unit,
+        least_fourths=least4 * unit**4,
+        least_largest=largest[1] * unit,
+        greatest_fourths=greatest4 * unit**4,
+        greatest_largest=largest[2] * unit,
+        n_records=n_records,
+        non_negative=non_negative,
+    )
+
+
+def take(of: Summary, rows: NDArray[np.int64]) -> Summary:
+    """Some questions of a summary."""
+    fields = {f.name: getattr(of, f.name) for f in dataclasses.fields(of)}
+    return dataclasses.replace(of, **{name: value[..., rows] for name, value in fields.items() if isinstance(value, np.ndarray)})

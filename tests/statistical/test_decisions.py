@@ -1,0 +1,158 @@
+"""Random converge and random cut decide with exactly the probabilities of the paper.
+
+Keys are fixed, so these results are deterministic; each test would raise a false alarm with probability 1e-6 under other keys.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from testers import cut_probabilities, cut_scores, frequencies_are_rejected, frequency_is_rejected, mean_score_is_rejected
+
+from hdpview.partition.converge import converges
+from hdpview.partition.cut import cut_blindly, cut_privately
+from hdpview.partition.parameters import PartitionParameters, PartitionSettings
+from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.randomness import draw, new_stream
+
+N_CONVERGE, N_CUT = 200_000, 600_000
+
+
+@pytest.fixture(scope="module")
+def keys() -> NDArray[np.uint32]:
+    return np.random.default_rng(2022).integers(0, 2**32, (N_CUT, 8), dtype=np.uint32)
+
+
+@nb.njit
+def count_converged(keys, deviation, depth, scale, bias, threshold, floor):  # type: ignore[no-untyped-def]
+    stream, n = new_stream(), 0
+    for i in range(len(keys)):
+        n += converges(deviation, depth, scale, bias, threshold, floor, draw(keys[i], 0, stream))
+    return n
+
+
+@nb.njit
+def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsilon):  # type: ignore[no-untyped-def]
+    stream, total = new_stream(), counts.sum()
+    n_values = offsets[-1] + upper[-1]
+    work = (np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values, np.float64))
+    found = np.zeros((len(lower), upper.max() + 1), np.int64)
+    for i in range(len(keys)):
+        draw(keys[i], 0, stream)
+        a, v = cut_privately(codes, counts, offsets, lower, upper, total, n_cells, epsilon, keys[i], 1, stream, work)
+        found[a, v] += 1
+    return found
+
+
+@nb.njit
+def count_blind_cuts(keys, lower, upper):  # type: ignore[no-untyped-def]
+    stream = new_stream()
+    found = np.zeros((len(lower), upper.max() + 1), np.int64)
+    for i in range(len(keys)):
+        draw(keys[i], 0, stream)
+        a, v = cut_blindly(lower, upper, keys[i], 1, stream)
+        found[a, v] += 1
+    return found
+
+
+def in_order(found: NDArray[np.int64], lower: NDArray[np.int32], upper: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Counts of all cuts, by attribute and cut point; there must be no other."""
+    counts = np.concatenate([found[a, lower[a] + 1 : upper[a]] for a in range(len(lower))])
+    assert counts.sum() == found.sum()
+    return counts
+
+
+def frequencies(keys: NDArray[np.uint32], x: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]:
+    """How often each cut of a dense block is chosen. The block lies inside a larger domain, not at its corner."""
+    lower = np.arange(1, x.ndim + 1, dtype=np.int32)
+    upper = (lower + x.shape).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
+    cells = np.argwhere(x)
+    codes = np.ascontiguousarray(cells + lower, dtype=np.uint8)
+    found = count_private_cuts(keys, codes, x[tuple(cells.T)], offsets, lower, upper, float(x.size), epsilon)
+    return in_order(found, lower, upper)
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("above", [-3.0, -1.0, -0.2, 0.0, 0.3, 1.0, 3.0])
+def test_converge_follows_the_laplace_distribution(keys: NDArray[np.uint32], above: float, depth: int) -> None:
+    """A block converges with probability P(BAE + Lap(λ) ≤ θ); λ 5 % off is rejected. 200,000 decisions a case."""
+    p = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), 10**6)
+    scale, bias, threshold = p.converge_noise_scale, p.converge_bias_per_level, p.converge_threshold
+    deviation = threshold + depth * bias + above * scale
+    n = count_converged(keys[:N_CONVERGE], deviation, depth, scale, bias, threshold, p.converge_floor)
+
+    def chance(noise_scale: float) -> float:
+        biased = max(threshold + 2 - bias, deviation - depth * bias)
+        return float(stats.laplace.cdf(threshold, loc=biased, scale=noise_scale))
+
+    assert not frequency_is_rejected(n, N_CONVERGE, chance(scale))
+    if above >= 1:  # below, blocks stand at the floor, near θ, where the chance hardly depends on λ
+        assert frequency_is_rejected(n, N_CONVERGE, chance(scale * 1.05))
+        assert frequency_is_rejected(n, N_CONVERGE, chance(scale / 1.05))
+
+
+def test_an_empty_block_converges_at_the_floor(keys: NDArray[np.uint32]) -> None:
+    """However deep, a block without deviation converges with the same probability, more than one half and less than one."""
+    p = PartitionParameters.choose(PartitionSettings(), exact_epsilon("0.5"), 10**6)
+    numbers = p.converge_noise_scale, p.converge_bias_per_level, p.converge_threshold, p.converge_floor
+    chance = float(stats.laplace.cdf(p.converge_bias_per_level - 2, scale=p.converge_noise_scale))
+    assert 0.5 < chance < 1
+    assert p.chance_to_stop_when_empty == pytest.approx(chance)
+    hits = {count_converged(keys[:N_CONVERGE], 0.0, depth, *numbers) for depth in (1, 2, 1_000)}
+    assert len(hits) == 1
+    assert not frequency_is_rejected(hits.pop(), N_CONVERGE, chance)
+
+
+def sparse_block() -> NDArray[np.int64]:
+    """512 cells, a few records along one edge: every mean is below 1, and all scores are close."""
+    x = np.zeros((8, 8, 8), np.int64)
+    x[0, 0] = [4, 6, 5, 5, 3, 7, 5, 5]
+    return x
+
+
+def dense_block() -> NDArray[np.int64]:
+    """Means above and below 1 on different sides."""
+    x = np.random.default_rng(4).poisson(2.0, (6, 5))
+    x[:2, :3] += np.arange(6).reshape(2, 3)
+    x[4:, 3:] = 0
+    return x.astype(np.int64)
+
+
+def used_rejection(x: NDArray[np.int64], epsilon: float) -> bool:
+    """The condition under which the library samples by rejection."""
+    most_gain = 2 * x.sum() * np.count_nonzero(x) * max(x.shape) / x.size
+    return bool(x.sum() * max(x.shape) < x.size and epsilon / (8 * (1 - 1 / x.size)) * most_gain <= 1)
+
+
+@pytest.mark.parametrize(
+    ("regime", "x", "epsilon"), [("rejection", sparse_block(), 0.75), ("inversion", sparse_block(), 4.0), ("inversion", dense_block(), 0.8)]
+)
+def test_cuts_follow_the_exponential_mechanism(keys: NDArray[np.uint32], regime: str, x: NDArray[np.int64], epsilon: float) -> None:
+    """Frequencies of all cuts fit the exact probabilities in both regimes; an ε 5 % larger or smaller is rejected. 600,000 cuts a case."""
+    assert used_rejection(x, epsilon) == (regime == "rejection")
+    observed, scores = frequencies(keys, x, epsilon), cut_scores(x)
+    right = cut_probabilities(x, epsilon)
+    assert not frequencies_are_rejected(observed, right)
+    assert not mean_score_is_rejected(observed, right, scores)
+    assert mean_score_is_rejected(observed, cut_probabilities(x, epsilon * 1.05), scores)
+    assert mean_score_is_rejected(observed, cut_probabilities(x, epsilon / 1.05), scores)
+
+
+def test_a_tenth_more_budget_is_seen_by_the_frequencies_alone(keys: NDArray[np.uint32]) -> None:
+    """Also without knowing where to look the chi-square test rejects an ε that is a tenth larger."""
+    x = dense_block()
+    assert frequencies_are_rejected(frequencies(keys, x, 0.8), cut_probabilities(x, 0.88))
+
+
+def test_blind_cuts_are_uniform_over_attributes_and_then_over_points(keys: NDArray[np.uint32]) -> None:
+    """Past the private levels each wide attribute is equally likely, and so is each of its cut points; other laws are rejected."""
+    lower, upper = np.array([2, 0, 1, 0], np.int32), np.array([7, 1, 4, 2], np.int32)
+    observed = in_order(count_blind_cuts(keys[:N_CONVERGE], lower, upper), lower, upper)
+    right = np.array([1 / 12] * 4 + [1 / 6] * 2 + [1 / 3])
+    assert not frequencies_are_rejected(observed, right)
+    assert frequencies_are_rejected(observed, np.full(7, 1 / 7))
+    assert frequencies_are_rejected(observed, np.array([1.05 / 12] * 4 + [1 / 6] * 2 + [0.95 / 3]) / (1.05 / 3 + 1 / 3 + 0.95 / 3))

@@ -1,0 +1,51 @@
+"""Noise on counts: the scale is 1/ε, no more and no less. 60,000 draws, false-alarm rate 1e-6 per test."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
+
+from hdpview.privacy.noise import laplace_scale, noisy_counts
+from hdpview.privacy.randomness import Randomness
+
+N = 60_000  # draws: 5 % of a scale are 12 standard errors
+EXACT = np.arange(N) % 7 * 1_000
+
+
+def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
+    leaf_keys = np.random.default_rng(5).integers(0, 2**32, (N, 8), dtype=np.uint32)
+    return noisy_counts(EXACT, epsilon, randomness, leaf_keys) - EXACT
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
+@pytest.mark.parametrize("kind", ["fresh", "test key"])
+def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction) -> None:
+    """OpenDP's noise, and its stand-in under a test key, is discrete Laplace of scale 1/ε: scales 5 % off are rejected."""
+    noise = draw(Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), epsilon)
+    scale = float(1 / epsilon)
+    assert noise.dtype == np.int64
+    assert not laplace_scale_is_rejected(noise, scale)
+    assert not laplace_shape_is_rejected(noise, scale)
+    assert laplace_scale_is_rejected(noise, scale * 1.05)
+    assert laplace_scale_is_rejected(noise, scale / 1.05)
+
+
+def test_noise_is_drawn_for_each_count_by_itself() -> None:
+    """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm rate 1e-6)."""
+    for randomness in (Randomness.fresh(), Randomness.from_test_key(b"noise")):
+        noise = draw(randomness, Fraction(1, 10)).astype(float)
+        correlation = np.corrcoef(noise[:-1], noise[1:])[0, 1]
+        assert abs(correlation) * np.sqrt(N) < 4.9
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 3), Fraction(1, 10), Fraction(7, 10), Fraction(10**20 + 1, 10**20), Fraction(1, 10**12 + 1)]
+)
+def test_the_scale_as_a_double_is_never_too_small(epsilon: Fraction) -> None:
+    """Rounding 1/ε to a double may add noise but never take any away, and adds at most one unit in the last place."""
+    scale = Fraction(laplace_scale(epsilon))
+    assert scale * epsilon >= 1
+    assert scale * epsilon <= 1 + Fraction(1, 2**51)

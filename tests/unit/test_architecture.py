@@ -1,0 +1,153 @@
+"""Two sides and one door: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hdpview
+
+ROOT = Path(hdpview.__file__).parent
+FOUNDATION = ["_version", "errors", "machine", "domain"]
+RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
+PRIVATE = ["privacy", "counts", "partition", "engine"]  # likewise
+BOTH_SIDES = ["methods", "door", "forecast", "bench", "demo", "cli"]
+ENTRANCES = ["__init__", "__main__"]
+# What a room of this list does not say, it may not import.
+MAY_IMPORT = {
+    "_version": set(),
+    "errors": set(),
+    "machine": {"errors"},
+    "domain": {"errors", "machine"},
+    **{room: {*FOUNDATION, *RELEASED[:i]} for i, room in enumerate(RELEASED)},
+    **{room: {*FOUNDATION, *PRIVATE[:i]} for i, room in enumerate(PRIVATE)},
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 2 else parts)
+
+
+def room_of(module: str) -> str:
+    """The room of `hdpview.room.module`: its second part."""
+    return module.split(".")[1]
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports_of(source: str, module: str, is_package: bool) -> set[str]:
+    """All modules of this package that a source imports, at its top or inside functions, by absolute or relative name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parent = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            base = ".".join([*parent, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names} | {base}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
+            found |= {arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
+    return {name for name in found if name.startswith("hdpview.")}
+
+
+def known_modules() -> set[str]:
+    return {module_name(file) for file in FILES}
+
+
+def imported_rooms(file: Path) -> set[str]:
+    """Rooms that a file imports, its own aside. `from hdpview import x` counts where x is a module or a public name's home."""
+    module = module_name(file)
+    rooms = {room_of(name) for name in imports_of(file.read_text(), module, file.name == "__init__.py")}
+    known = {room_of(name) for name in known_modules()}
+    return {_home(room) if room not in known else room for room in rooms} - {room_of(module)}
+
+
+def _home(name: str) -> str:
+    return hdpview._HOME.get(name, name).split(".")[0]
+
+
+def test_the_import_finder_sees_every_kind_of_import() -> None:
+    """Top-level, nested, relative, aliased and dynamic imports are all found: the tests below could fail."""
+    source = (
+        "import hdpview.engine.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts import sparse as s\n"
+        "def f():\n    from hdpview.privacy.ledger import Ledger\n    import_module('hdpview.methods')\n"
+    )
+    found = imports_of(source, "hdpview.query.answers", is_package=False)
+    assert {"engine", "build", "query", "counts", "privacy", "methods"} == {room_of(name) for name in found}
+
+
+def test_every_room_has_its_place() -> None:
+    """A new room must be put on one side before it can be used."""
+    rooms = {room_of(module_name(file)) for file in FILES}
+    assert rooms <= {*FOUNDATION, *RELEASED, *PRIVATE, *BOTH_SIDES, *ENTRANCES}
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(module_name(file)) in MAY_IMPORT], ids=module_name)
+def test_a_room_imports_only_what_stands_before_it_on_its_side(file: Path) -> None:
+    """Released rooms never import private ones, nor private ones released ones, not even inside a function."""
+    assert imported_rooms(file) <= MAY_IMPORT[room_of(module_name(file))]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "methods").glob("*.py")), ids=module_name)
+def test_methods_never_import_each_other(file: Path) -> None:
+    """A method imports `methods.base` and no other method."""
+    if file.name == "__init__.py":
+        return
+    modules = known_modules()
+    others = {name for name in imports_of(file.read_text(), module_name(file), False) if name in modules and room_of(name) == "methods"}
+    assert others <= {"hdpview.methods.base"}
+    assert "hdpview.methods" not in imports_of(file.read_text(), module_name(file), False)
+
+
+def test_the_package_itself_imports_lazily() -> None:
+    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers."""
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    tree.body = [node for node in tree.body if not _is_type_checking(node)]
+    assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {"hdpview._version", "hdpview._version.__version__"}
+
+
+def names_in(source: str) -> set[str]:
+    """Identifiers, attributes, arguments, keywords, imported names and texts of a source; docstrings aside."""
+    tree = ast.parse(source)
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node) is not None:
+            docstrings.add(node.body[0].value)  # type: ignore[attr-defined]
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+            names.add(node.value)
+        for field in ("id", "attr", "arg", "name", "asname"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                names.add(value)
+    return names
+
+
+def test_the_name_finder_sees_every_kind_of_name() -> None:
+    """Variables, attributes, arguments, keywords, definitions, imports and texts are all found."""
+    source = "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, y='exact_h')\nclass exact_i: pass"
+    assert {name for name in names_in(source) if name.startswith("exact_")} == {f"exact_{letter}" for letter in "abcdefghi"}
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(module_name(file)) in RELEASED], ids=module_name)
+def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
+    """No name and no text on the released side begins with exact_: exact values have no place there."""
+    assert not {name for name in names_in(file.read_text()) if name.startswith("exact_")}
+
+
+@pytest.mark.parametrize("module", ["hdpview", "hdpview.pview", "hdpview.view.storage", "hdpview.query.sql"])
+def test_opening_a_view_loads_no_private_code(module: str) -> None:
+    """A fresh process that imports the released side has no module of the private side, of the methods or of the door loaded."""
+    program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert not {name for name in loaded if room_of(name) in {*PRIVATE, *BOTH_SIDES}}
+    assert module == "hdpview" or module in loaded

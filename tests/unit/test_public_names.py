@@ -1,0 +1,158 @@
+"""The public face: exactly these names, and values that cannot be changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hdpview
+from hdpview.domain import Integer, Schema
+from hdpview.pview import PView
+from hdpview.view.blocks import Blocks
+from hdpview.view.manifest import Manifest, Spending
+
+PUBLIC = [
+    "Answer",
+    "Answers",
+    "Boolean",
+    "BudgetError",
+    "Category",
+    "Comparison",
+    "DataError",
+    "Datetime",
+    "Estimate",
+    "Hdpview",
+    "HdpviewError",
+    "Integer",
+    "Interval",
+    "MethodError",
+    "PView",
+    "QueryError",
+    "Real",
+    "Schema",
+    "SchemaError",
+    "ViewFileError",
+    "__version__",
+    "build",
+    "estimate",
+    "open",
+]
+
+
+def test_the_public_list_is_this_one() -> None:
+    """`hdpview.__all__` is exactly the stated list, and `dir` shows no other name."""
+    assert sorted(hdpview.__all__) == PUBLIC
+    assert sorted(dir(hdpview)) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_resolves(name: str) -> None:
+    """Every public name is there, callable or a text, in a process that has imported nothing else."""
+    program = f"import hdpview; x = hdpview.{name}; assert callable(x) or isinstance(x, str), x"
+    if name in ("build", "estimate", "open", "PView", "__version__"):  # the ones with a trick: in a process of their own
+        subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
+    found = getattr(hdpview, name)
+    assert callable(found) or isinstance(found, str)
+
+
+def test_public_functions_are_not_hidden_by_modules() -> None:
+    """`build`, `estimate` and `open` stay functions whichever modules are loaded, in whichever order."""
+    first = "; ".join(f"import hdpview.{home}" for home in sorted(set(hdpview._HOME.values())))
+    for order in (first, "import hdpview; hdpview.build, hdpview.estimate, hdpview.open; " + first):
+        program = f"{order}\nassert all(map(callable, (hdpview.build, hdpview.estimate, hdpview.open)))"
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    """A name that is not public raises AttributeError, so that hasattr works."""
+    assert not hasattr(hdpview, "exact_counts")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        hdpview.nothing  # noqa: B018
+
+
+def test_all_errors_are_one_family() -> None:
+    """Every public error is an HdpviewError, and none is a builtin error that a bug could raise too."""
+    for name in PUBLIC:
+        if name.endswith("Error"):
+            assert issubclass(getattr(hdpview, name), hdpview.HdpviewError)
+            assert not issubclass(getattr(hdpview, name), (ValueError, TypeError, KeyError, OSError))
+
+
+def small_view() -> PView:
+    manifest = Manifest(
+        schema=Schema([Integer(name="a", min=0, max=3), Integer(name="b", min=0, max=1)]),
+        method="hdpview",
+        epsilon=Fraction(1),
+        spending=(Spending("noise on counts", Fraction(1), 1),),
+        noise_scale=1.0,
+        settings={"bias_ratio": 1.6},
+        parameters={"epsilon_cut": 0.1},
+        library_version="0",
+    )
+    lower = np.array([[0, 0], [2, 0]], np.int32)
+    return PView(manifest, Blocks(lower, lower + 2, np.array([5, -1]), np.array([2, 2], np.int32)))
+
+
+@pytest.mark.parametrize("part", ["view", "blocks", "manifest", "schema", "attribute", "spending"])
+def test_no_field_can_be_set(part: str) -> None:
+    """No field of a view, its blocks, its manifest, its schema or its ledger of spending can be assigned or deleted."""
+    view = small_view()
+    owner: Any = {
+        "view": view,
+        "blocks": view.blocks,
+        "manifest": view.manifest,
+        "schema": view.schema,
+        "attribute": view.schema.attributes[0],
+        "spending": view.manifest.spending[0],
+    }[part]
+    for field in dataclasses.fields(owner):
+        with pytest.raises(AttributeError):
+            setattr(owner, field.name, None)
+        with pytest.raises(AttributeError):
+            delattr(owner, field.name)
+
+
+def test_no_method_of_a_view_can_be_replaced() -> None:
+    """A view's methods cannot be shadowed by assigning to the view."""
+    with pytest.raises(AttributeError):
+        small_view().count = None  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("name", ["lower", "upper", "noisy_counts", "depth", "consistent_counts"])
+def test_no_array_of_blocks_can_be_written(name: str) -> None:
+    """Bounds, counts and depths of blocks are read-only arrays."""
+    array = getattr(small_view().blocks, name)
+    with pytest.raises(ValueError, match="read-only"):
+        array[...] = 0
+
+
+def test_no_cached_array_of_blocks_can_be_written() -> None:
+    """The arrays that questions are answered from are read-only too: writing there would change every later answer."""
+    arrays = [getattr(level, field.name) for level in small_view().blocks.levels for field in dataclasses.fields(level)]
+    assert len(arrays) >= 3
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+@pytest.mark.parametrize("name", ["settings", "parameters"])
+def test_no_mapping_of_a_manifest_can_be_written(name: str) -> None:
+    """What a manifest says of settings and parameters cannot be changed, nor by whoever made it."""
+    with pytest.raises(TypeError):
+        getattr(small_view().manifest, name)["epsilon"] = 3.0
+
+
+def test_info_is_a_copy() -> None:
+    """Changing what `info` returned changes nothing in the view."""
+    view = small_view()
+    before = view.info()
+    for value in view.info().values():
+        if isinstance(value, (dict, list)):
+            value.clear()
+    assert view.info() == before
