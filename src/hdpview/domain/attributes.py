@@ -23,6 +23,7 @@ from hdpview.errors import SchemaError
 
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
 MAX_EXPLICIT_EDGES = 1_001  # explicit edges become a nested comparison inside the database
+LEAST_FRACTION = 1e-9  # of a bin that can be asked for; less is taken for this much
 _INT64 = 2**63
 _LARGEST_REAL = 1e300  # sums and differences of bounds stay finite in every database
 
@@ -108,12 +109,17 @@ class Ordered(Attribute):
         return [float(edge) if not self.whole else edge for edge in self.edges.tolist()]
 
     def bin_place(self, position: float) -> float:
-        """A place on the axis as a number of bins from the start: 2.5 is the middle of the third bin."""
+        """A place on the axis as a number of bins from the start: 2.5 is the middle of the third bin.
+
+        Only an edge is a whole number: a place ever so near to one keeps `LEAST_FRACTION` away, so that rounding cannot take it there.
+        """
         edges = self._edge_list
         i = bisect_right(edges, position) - 1
         if i < 0 or i >= self.n_values:
             return 0.0 if i < 0 else float(self.n_values)
-        return i + (position - edges[i]) / (edges[i + 1] - edges[i])
+        if position == edges[i]:
+            return float(i)
+        return i + min(max((position - edges[i]) / (edges[i + 1] - edges[i]), LEAST_FRACTION), 1.0 - 10 * LEAST_FRACTION)
 
     def strays(self) -> str:
         return f"beyond the bounds → nearest bin; {super().strays()}"

@@ -32,12 +32,7 @@ class LocalEngine:
     threads: int | None = None
 
     def grow(
-        self,
-        counts: SparseCounts,
-        parameters: PartitionParameters,
-        key: NDArray[np.uint32],
-        progress: Progress | None = None,
-        running_base: tuple[NDArray[np.float64], ...] | None = None,
+        self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
     ) -> ExactBlocks:
         """All leaves, in depth-first order. Rows of a copy are reordered; `counts` stays as it is."""
         codes, row_counts = counts.exact_codes.copy(), counts.exact_counts.copy()
@@ -50,7 +45,7 @@ class LocalEngine:
             def start(block: ExactBlocks, path: _Path) -> None:
                 size = int(block.exact_last[0] - block.exact_first[0])
                 steps = 1 if size > _ROWS_PER_TASK else 2**62
-                running[pool.submit(grow, codes, row_counts, block, parameters, running_base, steps)] = (path, size)
+                running[pool.submit(grow, codes, row_counts, block, parameters, steps)] = (path, size)
 
             start(root(counts.schema.sizes, row_counts, key), ())
             try:

@@ -6,10 +6,9 @@ from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.base import Method
-from hdpview.methods.calibrated import Calibrated
 from hdpview.methods.hdpview import Hdpview
 
-METHODS: dict[str, type[Any]] = {"hdpview": Hdpview, "calibrated": Calibrated}
+METHODS: dict[str, type[Any]] = {"hdpview": Hdpview}
 
 
 def method_named(name: str, settings: dict[str, Any]) -> Method:
@@ -25,4 +24,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["METHODS", "Calibrated", "Hdpview", "Method", "method_named"]
+__all__ = ["METHODS", "Hdpview", "Method", "method_named"]

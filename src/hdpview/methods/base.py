@@ -24,12 +24,7 @@ class Engine(Protocol):
     """Where partitions are grown. Engines differ in speed and reach, never in what they build."""
 
     def grow(
-        self,
-        counts: SparseCounts,
-        parameters: PartitionParameters,
-        key: NDArray[np.uint32],
-        progress: Progress | None = None,
-        running_base: tuple[NDArray[np.float64], ...] | None = None,
+        self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None
     ) -> ExactBlocks: ...
 
 

@@ -47,7 +47,7 @@ def cut_privately(codes, counts, offsets, lower, upper, total, n_cells, epsilon,
         return _by_rejection(codes, counts, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream)
     sums, occupied, scores = work
     n_cuts = kernels.cut_deviations(codes, counts, offsets, lower, upper, total, n_cells, sums, occupied, scores)
-    chosen = by_inversion(scores[:n_cuts], rate, draw(key, n_drawn, stream))
+    chosen = _by_inversion(scores[:n_cuts], rate, draw(key, n_drawn, stream))
     return _cut_number(lower, upper, chosen)
 
 
@@ -73,7 +73,7 @@ def _by_rejection(codes, counts, lower, upper, total, n_cells, rate, most_gain, 
 
 
 @nb.njit(cache=True, nogil=True)
-def by_inversion(deviations, rate, uniform):  # type: ignore[no-untyped-def]
+def _by_inversion(deviations, rate, uniform):  # type: ignore[no-untyped-def]
     """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function. Overwrites its input."""
     least = deviations.min()
     total = 0.0

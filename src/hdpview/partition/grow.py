@@ -17,7 +17,6 @@ from hdpview.counts.sparse import Codes
 from hdpview.partition import kernels
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
-from hdpview.partition.discrepancy import cut_by_discrepancy
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
@@ -72,21 +71,14 @@ def root(sizes: tuple[int, ...], exact_counts: NDArray[np.int64], key: NDArray[n
 
 
 def grow(
-    exact_codes: Codes,
-    exact_counts: NDArray[np.int64],
-    start: ExactBlocks,
-    parameters: PartitionParameters,
-    running_base: tuple[NDArray[np.float64], ...] | None = None,
-    max_steps: int = 2**62,
+    exact_codes: Codes, exact_counts: NDArray[np.int64], start: ExactBlocks, parameters: PartitionParameters, max_steps: int = 2**62
 ) -> tuple[ExactBlocks, ExactBlocks]:
     """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first order.
 
-    Rows of the block are reordered in place. With the default every block is grown to the end. `running_base` holds, per attribute, the
-    running sums (size + 1,) of a base's weights, where blocks are cut by their discrepancy from it.
+    Rows of the block are reordered in place. With the default every block is grown to the end.
     """
     upper = start.upper[0]
     offsets = np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
-    base = np.zeros(0) if running_base is None else np.concatenate([running[: upper[a] + 1] for a, running in enumerate(running_base)])
     numbers = (
         float(parameters.epsilon_cut),
         parameters.n_private_cut_levels,
@@ -94,15 +86,14 @@ def grow(
         parameters.converge_bias_per_level,
         parameters.converge_threshold,
         parameters.converge_floor,
-        parameters.by_discrepancy,
     )
-    leaves, pending = _grow(exact_codes, exact_counts, start.as_tuple(), offsets, base, numbers, max_steps)
+    leaves, pending = _grow(exact_codes, exact_counts, start.as_tuple(), offsets, numbers, max_steps)
     return ExactBlocks(*leaves), ExactBlocks(*pending)[::-1]
 
 
 @nb.njit(cache=True, nogil=True)
-def _grow(codes, counts, start, offsets, base, numbers, max_steps):  # type: ignore[no-untyped-def]
-    epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor, by_discrepancy = numbers
+def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no-untyped-def]
+    epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     n_values = offsets[-1] + start[1][0, -1]
     work = (np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values, np.float64))
     stream = new_stream()
@@ -120,20 +111,18 @@ def _grow(codes, counts, start, offsets, base, numbers, max_steps):  # type: ign
         depth, first, last, total = stack[2][n_open], stack[4][n_open], stack[5][n_open], stack[6][n_open]
         own_codes, own_counts = codes[first:last], counts[first:last]
         n_cells = kernels.volume(lower, upper)
-        if n_cells == 1.0 or (by_discrepancy and depth > n_private_levels):
-            stop = True  # a public fact: there is nothing to cut, or nothing left to cut with
+        if n_cells == 1.0:
+            stop = True  # a public fact: there is nothing to cut
         else:
-            statistic = float(total) if by_discrepancy else kernels.absolute_deviation(own_counts, total, n_cells)
-            stop = converges(statistic, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream))
+            deviation = kernels.absolute_deviation(own_counts, total, n_cells)
+            stop = converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream))
         if stop:
             if n_leaves == len(leaves[2]):
                 leaves = _with_room(leaves, 2 * n_leaves)
             _put(leaves, n_leaves, lower, upper, depth, key, first, last, total)
             n_leaves += 1
             continue
-        if by_discrepancy:  # [P8]
-            a, cut = cut_by_discrepancy(own_codes, own_counts, offsets, lower, upper, total, base, epsilon_cut, key, 1, stream, work)
-        elif depth <= n_private_levels:  # [P3]
+        if depth <= n_private_levels:  # [P3]
             a, cut = cut_privately(own_codes, own_counts, offsets, lower, upper, total, n_cells, epsilon_cut, key, 1, stream, work)
         else:
             a, cut = cut_blindly(lower, upper, key, 1, stream)

@@ -53,8 +53,6 @@ class PartitionParameters:
     converge_noise_scale: float
     converge_bias_per_level: float
     converge_threshold: float
-    converge_floor: float
-    by_discrepancy: bool = False  # cut where counts depart from a base, stop by count; else the paper's rules
 
     @classmethod
     def choose(cls, settings: PartitionSettings, epsilon: Fraction, n_cells: int) -> PartitionParameters:
@@ -64,30 +62,20 @@ class PartitionParameters:
         n_levels = max(1, math.floor(settings.cut_levels_factor * math.log2(n_cells)))
         ratio = settings.bias_ratio
         noise_scale = (3 * ratio - 2) / (ratio - 1) * 2 / float(epsilon_converge)  # [P4]
-        bias, threshold = noise_scale * math.log(ratio), float(1 / (epsilon - epsilon_partition))
         return cls(
             epsilon_counts=epsilon - epsilon_partition,
             epsilon_converge=epsilon_converge,
             epsilon_cut=(epsilon_partition - epsilon_converge) / n_levels,  # [P3]
             n_private_cut_levels=n_levels,
             converge_noise_scale=noise_scale,
-            converge_bias_per_level=bias,
-            converge_threshold=threshold,
-            converge_floor=threshold + 2 - bias,  # [P4]
+            converge_bias_per_level=noise_scale * math.log(ratio),  # [P4]
+            converge_threshold=float(1 / (epsilon - epsilon_partition)),
         )
 
-    @classmethod
-    def by_counts(
-        cls, epsilon_cut: Fraction, epsilon_converge: Fraction, epsilon_counts: Fraction, n_levels: int, threshold: float
-    ) -> PartitionParameters:
-        """Stop by the count of a block, PrivTree's way, with α = 2; at most `n_levels` levels, all cut privately.
-
-        The count falls from level to level and one record changes it by at most 1, so the argument for deviations holds with 1 in
-        the place of 2 and without the last slack: λ = 3/ε, δ = λ·ln 2. [P9]
-        """
-        noise_scale = 3 / float(epsilon_converge)
-        bias = noise_scale * math.log(2)
-        return cls(epsilon_counts, epsilon_converge, epsilon_cut, n_levels, noise_scale, bias, threshold, threshold - bias, by_discrepancy=True)
+    @property
+    def converge_floor(self) -> float:
+        """The least biased deviation a block can have: θ + 2 − δ. [P4]"""
+        return self.converge_threshold + 2 - self.converge_bias_per_level
 
     @property
     def chance_to_stop_when_empty(self) -> float:

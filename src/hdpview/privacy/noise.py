@@ -41,21 +41,6 @@ def noisy_counts(
     return _opendp_laplace(exact_counts, laplace_scale(epsilon))
 
 
-def noisy_vector(exact_counts: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
-    """Counts with discrete Laplace noise of scale 1/ε on each, shape (n,); for counts that are not blocks' of a tree."""
-    if randomness.is_test:
-        keys = np.repeat(randomness.root_key(purpose)[None], len(exact_counts), axis=0)
-        keys[:, 0] ^= np.arange(len(exact_counts), dtype=np.uint32)  # a key of its own for every count
-        return exact_counts + _keyed_laplace(keys, epsilon)
-    return _opendp_laplace(exact_counts, laplace_scale(epsilon))
-
-
-def laplace_variance(epsilon: Fraction) -> float:
-    """Variance of discrete Laplace noise of scale 1/ε."""
-    decay = math.exp(-float(epsilon))
-    return 2 * decay / (1 - decay) ** 2
-
-
 def _opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     import opendp.prelude as dp
 

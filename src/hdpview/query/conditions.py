@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Boolean, Category, Ordered
+from hdpview.domain.attributes import LEAST_FRACTION
 from hdpview.errors import QueryError, unknown_name
 
 Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
@@ -89,10 +90,9 @@ def between(attribute: Attribute, low: Any, high: Any) -> Condition:
 
 def one_of(attribute: Attribute, values: Any) -> Condition:
     """`attribute IN (values)`."""
-    found = Condition()
-    for value in values:
-        found = found | compare(attribute, "=", value)
-    return found
+    found = [compare(attribute, "=", value) for value in values]
+    ranges = (pair for condition in found for pair in condition.ranges)
+    return Condition(_tidy(ranges), frozenset(code for condition in found for code in condition.codes))
 
 
 def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition:
@@ -123,6 +123,11 @@ def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
     """Where on the axis values ≥ and values > a literal begin. On a whole axis these are one apart, or equal between numbers."""
     try:
         at = attribute.position(value)
+        float(at)
+    except OverflowError:
+        if not isinstance(value, (int, float)):
+            raise QueryError(f"{value!r} lies outside the calendar, which runs from year 1 to 9999.") from None
+        at = math.inf if value > 0 else -math.inf
     except TypeError:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
         raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {value!r}.") from None
@@ -135,7 +140,7 @@ def _code(attribute: Attribute, value: Any) -> int | None:
     if isinstance(attribute, Boolean):
         truth: dict[Any, int] = {False: 0, True: 1, "false": 0, "true": 1}
         key = value.lower() if isinstance(value, str) else value
-        if key not in truth:
+        if not isinstance(key, (str, bool, int)) or key not in truth:
             raise QueryError(f"{attribute.name!r} is true or false, not {value!r}.")
         return truth[key]
     assert isinstance(attribute, Category)
@@ -164,6 +169,8 @@ def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.flo
         prefix = np.zeros(attribute.size + 1)
         for start, end in condition.ranges:
             low, high = attribute.bin_place(start), attribute.bin_place(end)
+            if high > 0.0 and low < attribute.n_values:
+                high = max(high, low + LEAST_FRACTION)  # however narrow, it is not nothing: all records may lie there
             prefix += np.minimum(np.maximum(bins, low), high) - low
     else:
         share = np.zeros(attribute.size)

@@ -72,6 +72,8 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
 
 def attribute_number(name: str, schema: Schema) -> int:
     """Position of an attribute that a question names."""
+    if not isinstance(name, str):
+        raise QueryError(f"Attributes are named by text, not by {type(name).__name__}.")
     try:
         return schema.index(name)
     except SchemaError:
@@ -116,6 +118,8 @@ class _Reader:
         node = node.unnest()
         if isinstance(node, exp.Not):
             return self.boxes(node.this, not negated)
+        if isinstance(node, exp.Between):
+            return self.boxes(_as_comparisons(node), negated)
         if isinstance(node, (exp.And, exp.Or)):
             left, right = self.boxes(node.this, negated), self.boxes(node.expression, negated)
             return unite(left, right, self.schema) if isinstance(node, exp.Or) != negated else intersect(left, right)
@@ -159,14 +163,9 @@ class _Reader:
         raise QueryError(f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}.")
 
     def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
-        """The condition of BETWEEN, IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
+        """The condition of IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
         if isinstance(node, exp.Column):
             found = conditions.compare(attribute, "=", True)
-        elif isinstance(node, exp.Between):
-            ends = [node.args["low"].unnest(), node.args["high"].unnest()]
-            if any(isinstance(end, exp.Null) for end in ends):
-                return None
-            found = conditions.between(attribute, *map(self._literal, ends))
         elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
             values = [value.unnest() for value in node.expressions]
             known = [value for value in values if not isinstance(value, exp.Null)]
@@ -175,6 +174,7 @@ class _Reader:
             found = conditions.one_of(attribute, map(self._literal, known))
         elif isinstance(node, (exp.Like, exp.ILike)):
             found = conditions.like(attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike)))
+            negated = negated != bool(node.args.get("negate"))
         else:
             raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
         return conditions.complement(attribute, found) if negated else found
@@ -211,6 +211,17 @@ class _Reader:
         return value
 
 
+def _as_comparisons(node: exp.Between) -> exp.Expr:
+    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say."""
+    if node.args.get("symmetric"):
+        raise QueryError("BETWEEN SYMMETRIC is not read here. Write the lower end first, and plain BETWEEN.")
+    ends = (
+        exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()),
+        exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()),
+    )
+    return exp.And(this=ends[0], expression=ends[1])
+
+
 def _is_about_one_attribute(node: exp.Expr) -> bool:
     """Whether a comparison is one of a plain attribute with values, or no comparison at all."""
     if not isinstance(node, (*_COMPARISONS, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike)):
@@ -221,16 +232,34 @@ def _is_about_one_attribute(node: exp.Expr) -> bool:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.isdigit() and len(text) < 400 else float(text)
+    return int(text) if text.isdigit() and len(text) < 300 else float(text)  # 300 digits fit a double
 
 
 def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
     """Whether a text matches an SQL pattern: % for any run of characters, _ for one."""
     if not isinstance(text, str):
         raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {text!r}.")
-    parts = [".*" if c == "%" else "." if c == "_" else re.escape(c) for c in re.sub("%+", "%", text)]
-    compiled = re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
-    return lambda value: compiled.fullmatch(value) is not None
+    pieces = [
+        re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0)) for piece in text.split("%")
+    ]
+    return lambda value: _matches(pieces, value)
+
+
+def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
+    """Whether a text is the pieces in order with anything between them. Each piece is taken where it first fits: no going back."""
+    first, *others = pieces
+    if not others:
+        return first.fullmatch(value) is not None
+    found = first.match(value)
+    if found is None:
+        return False
+    at = found.end()
+    for piece in others[:-1]:
+        found = piece.search(value, at)
+        if found is None:
+            return False
+        at = found.end()
+    return any(others[-1].fullmatch(value, start) for start in range(at, len(value) + 1))
 
 
 def _shown(node: Any) -> str:

@@ -165,7 +165,7 @@ def _between(node: exp.Expr, lookup: Lookup) -> bool | None:
 def branches(node: exp.Expr) -> Iterable[tuple[exp.Expr, exp.Expr]]:
     """Conditions and results of CASE, in order. `CASE x WHEN 1 …` compares x."""
     for branch in node.args["ifs"]:
-        yield exp.EQ(this=node.this, expression=branch.this) if node.this is not None else branch.this, branch.args["true"]
+        yield exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this is not None else branch.this, branch.args["true"]
 
 
 def _case(node: exp.Expr, lookup: Lookup) -> Any:
