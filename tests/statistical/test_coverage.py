@@ -13,7 +13,7 @@ TRIALS, QUESTIONS = 6, 300
 
 @pytest.fixture(scope="module")
 def builds() -> list[dict[str, dict[str, float]]]:
-    return [one_build("hospital", None, list(WORKLOADS), "1.0", trial, QUESTIONS, 0.95) for trial in range(TRIALS)]
+    return [one_build("hospital", None, list(WORKLOADS), "1.0", QUESTIONS, 0.95, "hdpview", trial) for trial in range(TRIALS)]
 
 
 def test_guaranteed_intervals_hold_at_least_as_often_as_promised(builds: list[dict[str, dict[str, float]]]) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.bench.speed import dataset_counts, released
+from hdpview.bench.speed import dataset_counts
 from hdpview.bench.workloads import WORKLOADS, as_questions, draw, true_counts
+from hdpview.door import release
+from hdpview.methods import method_named
+from hdpview.privacy.randomness import Randomness
 from hdpview.query.answers import Answers, with_intervals
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import summarise
@@ -29,29 +33,38 @@ def coverage_rows(
     trials: int,
     n_questions: int,
     confidence: float,
+    method: str = "hdpview",
     progress: Callable[[float | None, str], None] | None = None,
 ) -> Iterator[Row]:
     """One row per dataset and workload: coverage and mean relative width of each interval."""
     with ProcessPoolExecutor() as pool:
         for done, name in enumerate(names):
-            tasks = [pool.submit(one_build, name, data_dir, workloads, epsilon, trial, n_questions, confidence) for trial in range(trials)]
+            build = partial(one_build, name, data_dir, workloads, epsilon, n_questions, confidence, method)
+            tasks = [pool.submit(build, trial) for trial in range(trials)]
             builds = []
             for finished, task in enumerate(as_completed(tasks)):
                 builds.append(task.result())
                 if progress is not None:
                     progress((done + (finished + 1) / trials) / len(names), "measuring coverage")
             for workload in workloads:
-                found = [build[workload] for build in builds if workload in build]
+                found = [measured[workload] for measured in builds if workload in measured]
                 if found:
-                    yield {"dataset": name, "workload": workload, "epsilon": float(epsilon), "trials": trials, **_aggregate(found)}
+                    yield {
+                        "dataset": name,
+                        "method": method,
+                        "workload": workload,
+                        "epsilon": float(epsilon),
+                        "trials": trials,
+                        **_aggregate(found),
+                    }
 
 
 def one_build(
-    name: str, data_dir: Path | None, workloads: list[str], epsilon: str, trial: int, n_questions: int, confidence: float
+    name: str, data_dir: Path | None, workloads: list[str], epsilon: str, n_questions: int, confidence: float, method: str, trial: int
 ) -> dict[str, dict[str, float]]:
     """One view with fresh noise and, per workload, what its intervals did."""
     counts = dataset_counts(name, data_dir)
-    view = released(counts, Fraction(epsilon))
+    view = release(counts, Fraction(epsilon), method_named(method, {}), Randomness.fresh())
     law, sizes = NoiseLaw(view.manifest.noise_scale), counts.schema.sizes
     found = {}
     for workload in workloads:

@@ -17,10 +17,10 @@ import numpy as np
 
 from hdpview.bench import naive
 from hdpview.bench.datasets import load
-from hdpview.door import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Schema
+from hdpview.door import release
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
 from hdpview.partition.grow import ExactBlocks

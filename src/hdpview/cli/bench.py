@@ -54,6 +54,7 @@ def coverage(
     trials: Annotated[int, typer.Option(min=1, help="Builds per dataset, each with fresh noise.")] = 20,
     questions: Annotated[int, typer.Option(min=1, help="Questions per workload and build.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    method: Annotated[str, typer.Option(help="How to build.")] = "hdpview",
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
     """Measure how often each interval holds the true count, and how wide it is beside the actual error.
@@ -66,7 +67,7 @@ def coverage(
     names = [name.strip() for name in datasets.split(",") if name.strip()]
     chosen = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]
     with ProgressBar() as progress:
-        rows = list(coverage_rows(names, data_dir, chosen, epsilon, trials, questions, confidence, progress))
+        rows = list(coverage_rows(names, data_dir, chosen, epsilon, trials, questions, confidence, method, progress))
     if format == output.JsonOrTable.json:
         output.print_json(rows)
     else:
