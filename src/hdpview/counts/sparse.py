@@ -14,7 +14,7 @@ Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseCounts:
-    """Occupied cells, each once, in no particular order.
+    """Occupied cells, each once. Their order means nothing, and growing a partition changes it.
 
     exact_codes: shape (n_occupied, n_attributes), row-major, the smallest unsigned type that holds every code: a row is
         read and moved as a whole while blocks are cut.

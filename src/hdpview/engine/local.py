@@ -34,8 +34,8 @@ class LocalEngine:
     def grow(
         self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
     ) -> ExactBlocks:
-        """All leaves, in depth-first order. Rows of a copy are reordered; `counts` stays as it is."""
-        codes, row_counts = counts.exact_codes.copy(), counts.exact_counts.copy()
+        """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means nothing."""
+        codes, row_counts = counts.exact_codes, counts.exact_counts
         n_rows = max(1, len(row_counts))
         leaves: list[tuple[_Path, ExactBlocks]] = []
         running: dict[Future[tuple[ExactBlocks, ExactBlocks]], tuple[_Path, int]] = {}
