@@ -7,7 +7,7 @@ of boxes that do not overlap, so counts of them add up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Schema
 from hdpview.errors import QueryError
 from hdpview.query.conditions import Condition, complement, prefix_weights
-from hdpview.view.base import Base
 
 Box = Mapping[int, Condition]  # attribute number → condition
 MAX_BOXES = 4_096  # of one question
@@ -82,16 +81,6 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.box_start) - 1
-
-    def over(self, base: Base | None) -> Questions:
-        """The same questions with codes weighed by a base measure."""
-        if base is None:
-            return self
-        prefix = self.prefix.copy()
-        for a, at in set(zip(self.term_attribute.tolist(), self.term_at.tolist(), strict=True)):
-            own = slice(at, at + len(base.weights[a]) + 1)
-            prefix[own] = np.concatenate([[0.0], np.cumsum(np.diff(self.prefix[own]) * base.weights[a])])
-        return replace(self, prefix=prefix)
 
 
 def pack(questions: Sequence[Sequence[Box]], schema: Schema) -> Questions:

@@ -55,7 +55,7 @@ class Comparison:
 def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
     """Compare the counts of two conditions."""
     one, other = count_many(view, [first, second], confidence)
-    questions = pack([boxes_of(first, view.schema), boxes_of(second, view.schema)], view.schema).over(view.blocks.base)
+    questions = pack([boxes_of(first, view.schema), boxes_of(second, view.schema)], view.schema)
     variances = [_variance(view, questions, signs) for signs in ((1, 0), (0, 1), (1, -1))]
     difference = one.estimate - other.estimate
     reach = typical_tail(confidence) * math.sqrt(variances[2])

@@ -14,10 +14,10 @@ import numpy as np
 
 
 @nb.njit(cache=True, nogil=True)
-def block_weights(q, questions, lower, upper, inverse_share, weight, box_weight):  # type: ignore[no-untyped-def]
+def block_weights(q, questions, lower, upper, inverse_width, weight, box_weight):  # type: ignore[no-untyped-def]
     """Weights of all blocks in question `q`, into `weight` (n_blocks,).
 
-    questions: the five arrays of `Questions`. lower, upper, inverse_share: shape (n_attributes, n_blocks).
+    questions: the five arrays of `Questions`. lower, upper, inverse_width: shape (n_attributes, n_blocks).
     """
     box_start, term_start, term_attribute, term_at, prefix = questions
     weight[:] = 0.0
@@ -26,7 +26,7 @@ def block_weights(q, questions, lower, upper, inverse_share, weight, box_weight)
         for term in range(term_start[box], term_start[box + 1]):
             a = term_attribute[term]
             column = prefix[term_at[term] :]
-            low, high, inverse = lower[a], upper[a], inverse_share[a]
+            low, high, inverse = lower[a], upper[a], inverse_width[a]
             for b in range(len(box_weight)):
                 box_weight[b] *= (column[high[b]] - column[low[b]]) * inverse[b]
         for b in range(len(weight)):
@@ -40,12 +40,12 @@ def spread_weight(w):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def summarise(first, last, questions, lower, upper, inverse_share, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
+def summarise(first, last, questions, lower, upper, inverse_width, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
     """Sums over blocks for questions first … last − 1, into out (n_questions, 10), in the order of the fields of `Summary`."""
     n_blocks = len(noisy)
     weight, box_weight = np.empty(n_blocks), np.empty(n_blocks)
     for q in range(first, last):
-        block_weights(q, questions, lower, upper, inverse_share, weight, box_weight)
+        block_weights(q, questions, lower, upper, inverse_width, weight, box_weight)
         raw, fitted, spread, squares, fourths, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         full, touched, n_full, n_touched = 0.0, 0.0, 0, 0
         for b in range(n_blocks):
@@ -68,12 +68,12 @@ def summarise(first, last, questions, lower, upper, inverse_share, consistent, n
 
 
 @nb.njit(cache=True, nogil=True)
-def estimate_and_spread(first, last, questions, lower, upper, inverse_share, counts, full_weight, out):  # type: ignore[no-untyped-def]
+def estimate_and_spread(first, last, questions, lower, upper, inverse_width, counts, full_weight, out):  # type: ignore[no-untyped-def]
     """Σ weight · count and Σ spread_weight · count over coarser blocks, into out (n_questions, 2)."""
     n_blocks = len(counts)
     weight, box_weight = np.empty(n_blocks), np.empty(n_blocks)
     for q in range(first, last):
-        block_weights(q, questions, lower, upper, inverse_share, weight, box_weight)
+        block_weights(q, questions, lower, upper, inverse_width, weight, box_weight)
         estimate, spread = 0.0, 0.0
         for b in range(n_blocks):
             w = weight[b]

@@ -33,7 +33,7 @@ def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0)
     parameters = view.manifest.parameters
     if any(name not in parameters for name in _NEEDED):
         raise QueryError(f"The paper's bound is for its own method; this view was built by {view.manifest.method!r}.")
-    weights = block_weights(view.blocks.levels[0], pack([boxes_of(where, view.schema)], view.schema).over(view.blocks.base), 0)
+    weights = block_weights(view.blocks.levels[0], pack([boxes_of(where, view.schema)], view.schema), 0)
     touched = weights > 0
     w, depth = weights[touched], view.blocks.depth[touched]
     if not len(w):

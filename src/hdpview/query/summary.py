@@ -52,7 +52,6 @@ class Summary:
 
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
     """Answer questions with sums over all blocks, fine and coarse."""
-    questions = questions.over(blocks.base)
     finest, *coarser = blocks.levels
     columns = np.empty((len(questions), _N_COLUMNS))
     of_coarser = np.empty((len(coarser), len(questions), 2))
@@ -71,7 +70,7 @@ def block_weights(level: Level, questions: Questions, q: int) -> Floats:
         of_box = np.ones(len(level.counts))
         for term in range(questions.term_start[box], questions.term_start[box + 1]):
             a, at = questions.term_attribute[term], questions.term_at[term]
-            of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_share[a]
+            of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_width[a]
         weight += of_box
     return weight
 
@@ -115,9 +114,9 @@ def _summarise_many(
 
     def task(first: int) -> None:
         rows = (first, min(first + _QUESTIONS_PER_TASK, len(questions)), arrays)
-        kernels.summarise(*rows, finest.lower, finest.upper, finest.inverse_share, finest.counts, noisy, FULL, columns)
+        kernels.summarise(*rows, finest.lower, finest.upper, finest.inverse_width, finest.counts, noisy, FULL, columns)
         for level, out in zip(coarser, of_coarser, strict=True):
-            kernels.estimate_and_spread(*rows, level.lower, level.upper, level.inverse_share, level.counts, FULL, out)
+            kernels.estimate_and_spread(*rows, level.lower, level.upper, level.inverse_width, level.counts, FULL, out)
 
     with ThreadPoolExecutor(available_cores()) as pool:
         list(pool.map(task, range(0, len(questions), _QUESTIONS_PER_TASK)))

@@ -8,29 +8,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.view.base import Base
-
 MAX_COUNT = 2**53  # counts are exact as doubles
 N_COARSER_LEVELS, COARSENING = 4, 4  # each coarser level has at most a quarter of the blocks: together a third more
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Blocks in the shape that questions are answered in: bounds and 1/share, shape (n_attributes, n_blocks), and counts (n_blocks,).
-
-    A share is the base's weight of a block's range of codes: its width, where the base is uniform.
-    """
+    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks), and counts (n_blocks,)."""
 
     lower: NDArray[np.int32]
     upper: NDArray[np.int32]
-    inverse_share: NDArray[np.float64]
+    inverse_width: NDArray[np.float64]
     counts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64], base: Base | None) -> Level:
+    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64]) -> Level:
         by_attribute = np.ascontiguousarray(lower.T), np.ascontiguousarray(upper.T)
-        shares = by_attribute[1] - by_attribute[0] if base is None else base.shares(lower, upper)
-        return cls(*by_attribute, 1.0 / shares, counts)
+        return cls(*by_attribute, 1.0 / (by_attribute[1] - by_attribute[0]), counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +34,12 @@ class Blocks:
     lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
     depth: shape (n_blocks,), int32; the whole domain has depth 1.
-    fitted: shape (n_blocks,), float64, where a method fits counts to all it has measured: none negative.
-    base: how counts spread inside blocks; None for evenly.
     """
 
     lower: NDArray[np.int32]
     upper: NDArray[np.int32]
     noisy_counts: NDArray[np.int64]
     depth: NDArray[np.int32]
-    fitted: NDArray[np.float64] | None = None
-    base: Base | None = None
 
     def __post_init__(self) -> None:
         for array in (self.lower, self.upper, self.noisy_counts, self.depth):
@@ -62,18 +52,16 @@ class Blocks:
     def levels(self) -> tuple[Level, ...]:
         """These blocks with their consistent counts, and coarser ones: the tree with its deepest cuts undone, again and again."""
         lower, upper, depth, counts = self.lower, self.upper, self.depth, self.consistent_counts
-        found = [Level.of(lower, upper, counts, self.base)]
+        found = [Level.of(lower, upper, counts)]
         for step in range(1, N_COARSER_LEVELS + 1):
             while len(depth) > max(1.0, len(self) / COARSENING**step):
                 lower, upper, depth, counts = undo_deepest_cuts(lower, upper, depth, counts)
-            found.append(Level.of(lower, upper, counts, self.base))
+            found.append(Level.of(lower, upper, counts))
         return tuple(found)
 
     @cached_property
     def consistent_counts(self) -> NDArray[np.float64]:
-        """Counts that could be a table's: the fitted ones, or else the nearest to the noisy ones with the same total and none negative."""
-        if self.fitted is not None:
-            return self.fitted
+        """Counts that could be a table's: none negative, same total. The nearest such counts by squared distance."""
         counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum())))
         counts.setflags(write=False)
         return counts

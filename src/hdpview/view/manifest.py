@@ -32,6 +32,8 @@ class Manifest:
 
     epsilon: the whole budget; `spending` adds up to it exactly.
     settings: what the curator chose for the method; parameters: what followed from it and from the domain.
+    privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for; max_rows: of their records in the
+        counts, at most; count_column: where rows of the table stood for several records, the column that said how many.
     not_private_because: empty for a private view.
     """
 
@@ -45,10 +47,19 @@ class Manifest:
     library_version: str
     privacy_unit: str = "row"
     not_private_because: tuple[str, ...] = ()
+    max_rows: int = 1
+    count_column: str | None = None
 
     @property
     def is_private(self) -> bool:
         return not self.not_private_because
+
+    @property
+    def neighbours(self) -> str:
+        """In words: the tables that the view hardly tells apart."""
+        if self.privacy_unit != "row":
+            return f"tables that differ by adding or removing all records of one {self.privacy_unit}"
+        return NEIGHBOURS if self.max_rows == 1 else f"tables that differ by adding or removing up to {self.max_rows} records"
 
     def to_json(self) -> str:
         return json.dumps(
@@ -59,8 +70,10 @@ class Manifest:
                 "not_private_because": list(self.not_private_because),
                 "epsilon": _text(self.epsilon),
                 "delta": 0,
-                "neighbours": NEIGHBOURS,
+                "neighbours": self.neighbours,
                 "privacy_unit": self.privacy_unit,
+                "max_rows": self.max_rows,
+                "count_column": self.count_column,
                 "spending": [{"purpose": s.purpose, "epsilon": _text(s.epsilon), "times": s.times} for s in self.spending],
                 "noise": {"distribution": "discrete laplace", "scale": self.noise_scale},
                 "method": {"name": self.method, "settings": dict(self.settings), "parameters": dict(self.parameters)},
@@ -105,10 +118,14 @@ class Manifest:
             library_version=_short(content["library_version"]),
             privacy_unit=_short(content["privacy_unit"]),
             not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
+            max_rows=_whole(content.get("max_rows", 1)),
+            count_column=None if content.get("count_column") is None else _short(content["count_column"]),
         )
-        if content["private"] is not manifest.is_private or content["neighbours"] != NEIGHBOURS or content["delta"] != 0:
+        if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours or content["delta"] != 0:
             raise ValueError
-        if sum(s.epsilon * s.times for s in spending) != manifest.epsilon or manifest.epsilon <= 0 or manifest.noise_scale <= 0:
+        if manifest.max_rows < 1 or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
+            raise ValueError
+        if manifest.epsilon <= 0 or manifest.noise_scale <= 0:
             raise ValueError
         return manifest
 
