@@ -1,8 +1,8 @@
 """Counts of all groups at once: one cell per combination of codes of the grouping attributes.
 
-Inside a block a filter's share is spread over the block's codes evenly, or in proportion to a base measure. So a block has one weight
-for all groups it covers, times the group's own share of the base: a rectangle of the grid of groups, painted in one go. Groups of a
-filter that speaks of a grouping attribute too fall into classes: codes that every box of the filter treats alike.
+Inside a block a filter's share is spread evenly over the block's codes, so a block gives the same weight to each group it covers: a
+rectangle of the grid of groups, painted in one go. Groups of a filter that speaks of a grouping attribute too fall into classes:
+codes that every box of the filter treats alike. Within a class weights are even again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hdpview.query.boxes import Box
 from hdpview.query.conditions import Condition, prefix_weights
 from hdpview.query.paint import Rectangles
 from hdpview.query.summary import FULL, Summary, spread_weights
-from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
@@ -30,8 +29,8 @@ _MAX_CLASSES = 24  # combinations of classes; beyond, groups are asked one by on
 
 
 def share(level: Level, a: int, prefix: Floats) -> Floats:
-    """Weighted share of each block in one attribute, shape (n_blocks,). `prefix`: running sums over codes, of the base's weights."""
-    found: Floats = (prefix[level.upper[a]] - prefix[level.lower[a]]) * level.inverse_share[a]
+    """Weighted share of each block's codes of one attribute, shape (n_blocks,). `prefix`: running sums of weights over codes."""
+    found: Floats = (prefix[level.upper[a]] - prefix[level.lower[a]]) * level.inverse_width[a]
     return found
 
 
@@ -40,18 +39,17 @@ def code_shares(schema: Schema, a: int, condition: Condition | None) -> Floats:
     return np.ones(schema.sizes[a]) if condition is None else np.diff(prefix_weights(schema.attributes[a], condition))
 
 
-def running(shares: Floats, a: int, base: Base | None) -> Floats:
-    """Running sums over codes of their shares, weighed by the base, shape (size + 1,)."""
-    return np.concatenate([[0.0], np.cumsum(shares if base is None else shares * base.weights[a])])
+def running(weights: Floats) -> Floats:
+    """Running sums of weights over codes, shape (size + 1,)."""
+    return np.concatenate([[0.0], np.cumsum(weights)])
 
 
-def box_weight(level: Level, schema: Schema, base: Base | None, box: Box, without: Sequence[int] = ()) -> Floats:
+def box_weight(level: Level, schema: Schema, box: Box, without: Sequence[int] = ()) -> Floats:
     """Share of each block that lies in a box, as far as attributes other than `without` tell. Shape (n_blocks,)."""
     weight = np.ones(len(level.counts))
     for a, condition in box.items():
         if a not in without:
-            prefix = prefix_weights(schema.attributes[a], condition)
-            weight *= share(level, a, prefix if base is None else running(np.diff(prefix), a, base))
+            weight *= share(level, a, prefix_weights(schema.attributes[a], condition))
     return weight
 
 
@@ -65,6 +63,8 @@ class CodeClass:
 
 def code_classes(schema: Schema, boxes: Sequence[Box], attributes: Sequence[int]) -> list[CodeClass] | None:
     """Classes of the grid of codes of `attributes`, those without weight left out; None where there are too many."""
+    if not boxes:
+        return []
     per_axis = [_classes_of_axis(schema, boxes, a) for a in attributes]
     if math.prod(len(shares) for _, shares in per_axis) > _MAX_CLASSES:
         return None
@@ -90,8 +90,8 @@ def _classes_of_axis(schema: Schema, boxes: Sequence[Box], a: int) -> tuple[NDAr
 
 
 def group_shares(level: Level, attributes: Sequence[int]) -> Floats:
-    """Weight of a block in one code of each of these attributes, per unit of the base. Shape (n_blocks,)."""
-    found: Floats = np.prod([level.inverse_share[a] for a in attributes], axis=0)
+    """Share of a block in one combination of codes of these attributes, shape (n_blocks,)."""
+    found: Floats = np.prod([level.inverse_width[a] for a in attributes], axis=0)
     return found
 
 
@@ -101,16 +101,6 @@ def rectangles(level: Level, schema: Schema, attributes: Sequence[int]) -> Recta
     return Rectangles(
         level.lower[chosen].astype(np.int64), level.upper[chosen].astype(np.int64), tuple(schema.sizes[a] for a in attributes)
     )
-
-
-def base_of_groups(base: Base | None, attributes: Sequence[int]) -> Floats | None:
-    """The base's weight of every group, shape (n_groups,); None for an even base."""
-    if base is None:
-        return None
-    found = np.ones(1)
-    for a in attributes:
-        found = np.multiply.outer(found, base.weights[a]).reshape(-1)
-    return found
 
 
 def check_number_of_groups(n: int) -> None:
@@ -144,10 +134,10 @@ class _Painter:
         return Summary(**self._finest(finest), coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
 
     def _weighted(self, level: Level) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats]]:
-        """Cells of each class, and the weight that each block has in those of them that it covers, per unit of the base."""
+        """Cells of each class, and the weight that each block has in those of them that it covers."""
         weights = np.zeros((len(self.classes), len(level.counts)))
         for i, box in enumerate(self.boxes):
-            of_box = box_weight(level, self.schema, self.blocks.base, box, without=self.attributes)
+            of_box = box_weight(level, self.schema, box, without=self.attributes)
             for weight, one in zip(weights, self.classes, strict=True):
                 if one.coefficients[i]:
                     weight += one.coefficients[i] * of_box
@@ -156,47 +146,24 @@ class _Painter:
             yield slice(None) if one.cells is None else one.cells, weight
 
     def _finest(self, level: Level) -> dict[str, Floats]:
-        grid, base = rectangles(level, self.schema, self.attributes), base_of_groups(self.blocks.base, self.attributes)
-        n_cells, noisy = math.prod(grid.shape), self.blocks.noisy_counts
-        names = ("raw", "consistent", "squares", "fourths", "touched_sum", "n_touched", "full_sum", "n_full")
-        sums, largest, spread = np.zeros((len(names), n_cells)), np.zeros(n_cells), np.zeros(n_cells)
-        single = ((grid.upper - grid.lower) == 1).all(axis=0)
-        place = np.ravel_multi_index(tuple(grid.lower), grid.shape)
+        grid, noisy = rectangles(level, self.schema, self.attributes), self.blocks.noisy_counts
+        names = ("raw", "consistent", "squares", "fourths", "full_sum", "n_full", "touched_sum", "n_touched", "spread")
+        sums, largest = np.zeros((len(names), math.prod(grid.shape))), np.zeros(math.prod(grid.shape))
         for cells, weight in self._weighted(level):
-            touched, squares = weight > 0, weight**2
-            full = single & (weight * (1.0 if base is None else base[place]) > FULL)  # else others of its codes lie outside the group
-            columns = [weight * noisy, weight * level.counts, squares, squares**2, noisy * touched, touched, noisy * full, full]
+            squares, full, touched = weight**2, weight > FULL, weight > 0
+            columns = [weight * noisy, weight * level.counts, squares, squares**2, noisy * full, full, noisy * touched, touched]
+            columns.append(spread_weights(weight) * level.counts)
             sums[:, cells] = grid.sums(np.stack(columns).astype(np.float64))[:, cells]
             largest[cells] = grid.maxima(weight)[cells]
-            spread[cells] = _spread(grid, weight, level.counts, base)[cells]
-        found = dict(zip(names, sums, strict=True))
-        if base is not None:
-            for name, power in (("raw", 1), ("consistent", 1), ("squares", 2), ("fourths", 4)):
-                found[name] *= base**power
-            largest *= base
-        return _tidied({**found, "largest": largest, "spread": spread})
+        return _tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
 
     def _coarser(self, level: Level) -> Floats:
         """Estimates and spreads of a coarser level, shape (2, n_groups)."""
-        grid, base = rectangles(level, self.schema, self.attributes), base_of_groups(self.blocks.base, self.attributes)
+        grid = rectangles(level, self.schema, self.attributes)
         found = np.zeros((2, math.prod(grid.shape)))
         for cells, weight in self._weighted(level):
-            estimate = grid.sums((weight * level.counts)[None])[0] * (1.0 if base is None else base)
-            found[:, cells] = np.stack([estimate, _spread(grid, weight, level.counts, base)])[:, cells]
+            found[:, cells] = grid.sums(np.stack([weight * level.counts, spread_weights(weight) * level.counts]))[:, cells]
         return np.maximum(found, 0.0)
-
-
-_SERIES = (1.0, -0.75, -0.09375, -0.0390625, -0.02197265625, -0.0142822265625)  # of (1 − w)^¾ in powers of w
-
-
-def _spread(grid: Rectangles, weight: Floats, counts: Floats, base: Floats | None) -> Floats:
-    """`Summary.spread` of every group. With a base, weights differ within a rectangle, and a series takes the place of (1 − w)^¾."""
-    if base is None:
-        even: Floats = grid.sums((spread_weights(weight) * counts)[None])[0]
-        return even
-    columns = grid.sums(np.stack([coefficient * weight ** (0.75 + k) * counts for k, coefficient in enumerate(_SERIES)]))
-    found: Floats = sum((column * base ** (0.75 + k) for k, column in enumerate(columns)), np.zeros(len(base)))
-    return found
 
 
 def _tidied(found: dict[str, Floats]) -> dict[str, Floats]:

@@ -25,7 +25,6 @@ from hdpview.query.grouped import box_weight, code_classes, code_shares, group_s
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import FULL, Summary
-from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
@@ -104,11 +103,11 @@ def summarise_sums(blocks: Blocks, schema: Schema, questions: Sequence[Sequence[
     additive, largest = np.zeros((len(questions), _N_ADDITIVE)), np.zeros((len(questions), 3))
     of_coarser = np.zeros((len(coarser), len(questions), 2))
     for q, question in enumerate(questions):
-        weights = _weights(finest, schema, blocks.base, question, np.ones(len(question)), (), unit)
+        weights = _weights(finest, schema, question, np.ones(len(question)), (), unit)
         columns = _contributions(weights, blocks.noisy_counts, finest.counts)
         additive[q], largest[q] = columns.sum(axis=1), [np.abs(w).max() for w in (weights.value, weights.least, weights.greatest)]
         for i, level in enumerate(coarser):
-            of_level = _weights(level, schema, blocks.base, question, np.ones(len(question)), (), unit)
+            of_level = _weights(level, schema, question, np.ones(len(question)), (), unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
     return _summary(additive.T, largest.T, of_coarser, unit, _non_negative(questions))
 
@@ -117,8 +116,8 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     """Sums in every group of codes of `attributes`, in code order; None where groups have to be asked one by one."""
     boxes = [part.box for part in parts]
     classes = code_classes(schema, boxes, attributes)
-    if classes is None or blocks.base is not None or any(part.values.attribute in attributes for part in parts):
-        return None  # with a base, bounds and spreads differ from group to group inside a block
+    if classes is None or any(part.values.attribute in attributes for part in parts):
+        return None
     unit = _unit(parts)
     finest, *coarser = blocks.levels
     n_cells = math.prod(schema.sizes[a] for a in attributes)
@@ -127,12 +126,12 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     for one in classes:
         cells = slice(None) if one.cells is None else one.cells
         grid = rectangles(finest, schema, attributes)
-        weights = _weights(finest, schema, None, parts, one.coefficients, attributes, unit)
+        weights = _weights(finest, schema, parts, one.coefficients, attributes, unit)
         additive[:, cells] = grid.sums(_contributions(weights, blocks.noisy_counts, finest.counts))[:, cells]
         for row, column in zip(largest, (weights.value, weights.least, weights.greatest), strict=True):
             row[cells] = grid.maxima(np.abs(column))[cells]
         for out, level in zip(of_coarser, coarser, strict=True):
-            of_level = _weights(level, schema, None, parts, one.coefficients, attributes, unit)
+            of_level = _weights(level, schema, parts, one.coefficients, attributes, unit)
             columns = np.stack([of_level.value * level.counts, _spread(of_level) * level.counts])
             out[cells] = rectangles(level, schema, attributes).sums(columns)[:, cells].T
     for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
@@ -202,9 +201,7 @@ def _spread(of: _Weights) -> Floats:
     return np.where(variance > 1e-12, np.maximum(variance, 0.0), 0.0) ** 0.75
 
 
-def _weights(
-    level: Level, schema: Schema, base: Base | None, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float
-) -> _Weights:
+def _weights(level: Level, schema: Schema, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float) -> _Weights:
     """Weights of blocks, values in units of `unit`. With `groups`, of a block in each single group of codes that it covers."""
     n = len(level.counts)
     value, square, asked = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -213,7 +210,7 @@ def _weights(
         if not coefficient:
             continue
         a = values.attribute
-        rest = coefficient * box_weight(level, schema, base, box, without=groups if a is None else (*groups, a))
+        rest = coefficient * box_weight(level, schema, box, without=groups if a is None else (*groups, a))
         if groups:
             rest *= group_shares(level, groups)
         if a is None:
@@ -223,9 +220,9 @@ def _weights(
         else:
             of_code = code_shares(schema, a, box.get(a))
             scaled_mean = values.mean / unit
-            value += rest * share(level, a, running(of_code * scaled_mean, a, base))
-            square += rest * share(level, a, running(of_code * scaled_mean**2, a, base))
-            shares = rest * share(level, a, running(of_code, a, base))
+            value += rest * share(level, a, running(of_code * scaled_mean))
+            square += rest * share(level, a, running(of_code * scaled_mean**2))
+            shares = rest * share(level, a, running(of_code))
             bounds = _bounds(level, a, of_code > 0, values, unit)
         asked += shares
         least = np.where(shares > 0, np.minimum(least, bounds[0]), least)

@@ -15,7 +15,7 @@ from hdpview.query import conditions
 from hdpview.query.boxes import Box, intersect, subtract
 from hdpview.query.conditions import Condition
 from hdpview.query.predicates import attribute_number
-from hdpview.query.sql.axes import AxisReader, attributes_in, code_conditions, code_keys, has_single_values
+from hdpview.query.sql.axes import AxisReader, any_of, attributes_in, code_conditions, code_keys, has_single_values
 from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
 from hdpview.query.sums import Part, Values, bin_values
 
@@ -203,10 +203,7 @@ def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:
 
 
 def _condition_of_codes(attribute: Attribute, chosen: Sequence[bool]) -> Condition:
-    found = [condition for condition, keep in zip(code_conditions(attribute), chosen, strict=True) if keep]
-    ranges = tuple(pair for condition in found for pair in condition.ranges)
-    codes = frozenset(code for condition in found for code in condition.codes)
-    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()
+    return any_of([condition for condition, keep in zip(code_conditions(attribute), chosen, strict=True) if keep])
 
 
 def _number(value: Any, node: exp.Expr) -> float:

@@ -192,7 +192,7 @@ class AxisReader:
 
 
 def _merged(found: Iterable[tuple[Any, Sequence[Box]]]) -> Axis:
-    """Equal keys as one; boxes that differ in a single attribute's condition as one box."""
+    """Equal keys as one, in as few boxes as is easy."""
     by_key: dict[tuple[bool, Any], list[Box]] = {}
     for key, boxes in found:
         if boxes:
@@ -201,13 +201,26 @@ def _merged(found: Iterable[tuple[Any, Sequence[Box]]]) -> Axis:
 
 
 def _joined(boxes: list[Box]) -> list[Box]:
-    attributes = {tuple(box) for box in boxes}
-    if len(boxes) == 1 or len(attributes) != 1 or len(next(iter(attributes))) != 1:
+    """The same set in fewer boxes: those that differ in one attribute alone become one, for each attribute in turn.
+
+    Cells of x + y < 60 become a box per x with a range of y, and equal ranges of y one box with several x.
+    """
+    names = {frozenset(box) for box in boxes}
+    if len(boxes) == 1 or len(names) != 1:
         return boxes
-    (a,) = attributes.pop()
-    ranges = (pair for box in boxes for pair in box[a].ranges)
-    codes = frozenset(itertools.chain.from_iterable(box[a].codes for box in boxes))
-    return [{a: Condition(tuple(ranges), codes, any(box[a].null for box in boxes)) | Condition()}]
+    for a in sorted(names.pop(), key=lambda a: -len({box[a] for box in boxes})):
+        alike: dict[tuple[tuple[int, Condition], ...], list[Condition]] = {}
+        for box in boxes:
+            others = tuple((b, condition) for b, condition in sorted(box.items(), key=lambda item: item[0]) if b != a)
+            alike.setdefault(others, []).append(box[a])
+        boxes = [{**dict(others), a: any_of(conditions)} for others, conditions in alike.items()]
+    return boxes
+
+
+def any_of(found: Sequence[Condition]) -> Condition:
+    ranges = tuple(pair for condition in found for pair in condition.ranges)
+    codes = frozenset(itertools.chain.from_iterable(condition.codes for condition in found))
+    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()  # `|` sorts and joins the ranges
 
 
 def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[Any, Condition]]:

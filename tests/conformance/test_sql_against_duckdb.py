@@ -1,0 +1,131 @@
+"""The judge of the SQL layer: on a view without noise, every statement is answered as DuckDB answers it on the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from cells import noiseless_view
+from statements import Statements
+
+from hdpview.domain import Boolean, Category, Integer, Schema
+from hdpview.pview import PView
+from hdpview.query.sql import run
+
+N_STATEMENTS, N_PARTS = 600, 6
+PEOPLE = Schema(
+    [
+        Integer(name="age", min=0, max=9),
+        Integer(name="income", min=0, max=59, nullable=True),
+        Integer(name="children", min=-1, max=3),
+        Category(name="region", values=("North", "South", "East", "West", "O'Hara"), nullable=True),
+        Category(name="sex", values=("F", "M")),
+        Boolean(name="smoker", nullable=True),
+        Boolean(name="urban"),
+    ]
+)
+VALUES: list[list[Any]] = [
+    [*range(10)],
+    [*range(60), None],
+    [*range(-1, 4)],
+    ["North", "South", "East", "West", "O'Hara", None],
+    ["F", "M"],
+    [False, True, None],
+    [False, True],
+]
+Both = tuple[PView, duckdb.DuckDBPyConnection]
+
+
+@pytest.fixture(scope="module")
+def both() -> Both:
+    """One table of 300 people, as a noiseless view and in DuckDB. Values lean to the low codes, so that groups differ in size."""
+    rng = np.random.default_rng(11)
+    codes = np.stack([(rng.beta(1.0, 1.5, 300) * size).astype(np.int64) for size in PEOPLE.sizes], axis=1)
+    columns = {name: [VALUES[a][code] for code in codes[:, a]] for a, name in enumerate(PEOPLE.names)}
+    connection = duckdb.connect()
+    connection.register("people", pa.table(columns))
+    connection.execute('CREATE VIEW "view" AS SELECT * FROM people')
+    return noiseless_view(PEOPLE, codes), connection
+
+
+def answers_of_view(view: PView, sql: str, **options: Any) -> list[list[Any]]:
+    """Rows without the ends of intervals."""
+    result = run(view, sql, **options)
+    ends = {f"{name}{end}" for name in result.aggregates for end in ("_lower", "_upper")}
+    return [[value for name, value in row.items() if name not in ends] for row in result.to_rows()]
+
+
+def alike(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, (int, float)) and not isinstance(ours, bool) and theirs is not None and not isinstance(theirs, (bool, str)):
+        return float(ours) == pytest.approx(float(theirs), rel=1e-9, abs=1e-6)
+    return type(ours) is type(theirs) and ours == theirs
+
+
+def assert_same(both: Both, sql: str) -> None:
+    view, connection = both
+    theirs = connection.execute(sql.replace("FROM view", 'FROM "view"')).fetchall()
+    ours = answers_of_view(view, sql)
+    assert len(ours) == len(theirs), (sql, ours, theirs)
+    for own, other in zip(ours, theirs, strict=True):
+        assert len(own) == len(other), sql
+        assert all(map(alike, own, other)), (sql, own, other)
+
+
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_random_statements_are_answered_as_duckdb_does(both: Both, part: int) -> None:
+    """Groups, filters, sums, means, quantiles, shares, CASE, HAVING, WITH, ORDER BY and LIMIT: row by row, value by value."""
+    source = Statements(part)
+    for _ in range(N_STATEMENTS // N_PARTS):
+        assert_same(both, source.statement())
+
+
+WRITTEN = [
+    "SELECT COUNT(*) FROM view",
+    "SELECT count(*) AS n, count(income) AS i, sum(income), avg(age) FROM view WHERE region IS NULL",
+    "SELECT sum(age), avg(age), count(*), median(age) FROM view WHERE age < 0",
+    "SELECT region, COUNT(*) AS n FROM view GROUP BY ALL HAVING n > 0 ORDER BY ALL",
+    "SELECT region AS r, COUNT(*) FROM view GROUP BY r HAVING COUNT(*) > 0 ORDER BY r NULLS FIRST",
+    "SELECT COUNT(*) FILTER (WHERE smoker) * 1.0 / COUNT(*) AS share, sex FROM view GROUP BY sex ORDER BY sex",
+    "SELECT sex, urban, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS share FROM view GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY n DESC LIMIT 1",
+    "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY COUNT(*), 1 OFFSET 1",
+    "SELECT DISTINCT sex FROM view ORDER BY sex",
+    "WITH adults AS (SELECT age AS years, sex AS s FROM view WHERE age >= 3) SELECT s, AVG(years) FROM adults GROUP BY s ORDER BY s",
+    "WITH a(x, y) AS (SELECT age, sex FROM view) SELECT y, SUM(x) FROM a GROUP BY y ORDER BY y",
+    "SELECT * FROM (SELECT region AS r, COUNT(*) AS n FROM view GROUP BY region) AS g WHERE n > 10 AND r IS NOT NULL ORDER BY r",
+    "SELECT age, n * 2 AS twice FROM (SELECT age, COUNT(*) AS n FROM view GROUP BY age) AS g WHERE n > 0 ORDER BY age",
+    "SELECT view.sex, COUNT(*) FROM view GROUP BY view.sex ORDER BY view.sex",
+    "SELECT v.sex, COUNT(*) FROM view AS v WHERE v.age > 2 GROUP BY v.sex ORDER BY v.sex",
+    "SELECT COUNT(*) FROM view WHERE age IN (1, 2) AND (region = 'North' OR NOT urban) AND income IS NOT NULL",
+    "SELECT COUNT(*) FROM view WHERE (age < 3 AND sex = 'F') OR (income > 20 AND urban) OR smoker IS NULL",
+    "SELECT SUM(income * age) AS s, SUM(income + age) AS t, AVG(income - age) AS u FROM view",
+    "SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age) FROM view",
+    "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex HAVING COUNT(*) > (3 + 4) * 2 ORDER BY sex",
+    "SELECT age + 1 AS next, COUNT(*) AS n FROM view GROUP BY age + 1 HAVING COUNT(*) > 0 ORDER BY next DESC",
+    "SELECT age * 10 AS ten, COUNT(*) AS n FROM view GROUP BY age HAVING COUNT(*) > 0 ORDER BY ten",
+    "SELECT SUM(urban::INT) AS u, COUNT(*) FROM view WHERE TRUE",
+    "SELECT COUNT(*) FROM view WHERE 1 = 1 AND 2 > 3",
+    "SELECT if(urban, 'town', 'country') AS place, COUNT(*) FROM view GROUP BY place ORDER BY place",
+    "SELECT countif(urban) AS u FROM view",
+]
+
+
+@pytest.mark.parametrize("sql", WRITTEN)
+def test_statements_of_every_kind_are_answered_as_duckdb_does(both: Both, sql: str) -> None:
+    """Each form that the language knows, in the words a person would use."""
+    assert_same(both, sql)
+
+
+def test_other_dialects_are_read_by_name(both: Both) -> None:
+    """The same question in PostgreSQL's, Snowflake's and Spark's words has the same answer."""
+    view, _ = both
+    expected = answers_of_view(view, "SELECT sex, COUNT(*) FROM view WHERE region LIKE 'N%' GROUP BY sex ORDER BY sex")
+    for dialect, sql in {
+        "postgres": "SELECT sex, COUNT(*) FROM view WHERE region ~~ 'N%' GROUP BY sex ORDER BY sex",
+        "snowflake": "SELECT sex, COUNT(*) FROM view WHERE region LIKE 'N%' GROUP BY sex ORDER BY sex",
+        "spark": "SELECT `sex`, COUNT(*) FROM view WHERE `region` LIKE 'N%' GROUP BY `sex` ORDER BY `sex`",
+    }.items():
+        assert answers_of_view(view, sql, dialect=dialect) == expected
