@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from os import PathLike
 from typing import Any
 
 from hdpview._version import __version__
+from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import Method, method_named
+from hdpview.privacy.account import Account, name_of
 from hdpview.privacy.ledger import Ledger, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
@@ -32,6 +35,11 @@ def build(
     engine: str = "local",
     threads: int | None = None,
     memory_limit: str | None = None,
+    privacy_unit: str | None = None,
+    max_rows: int = 1,
+    count: str | None = None,
+    ledger: str | PathLike[str] | None = None,
+    table: str | None = None,
     test_key: bytes | None = None,
     progress: Callable[[float | None, str], None] | None = None,
     **settings: Any,
@@ -47,6 +55,12 @@ def build(
         engine: where to build; `local` uses this machine.
         threads: number of threads; by default all cores.
         memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
+        privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is protected, and not the single
+            row; rows without a value there are left out.
+        max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
+        count: for a table that is already aggregated: the column that says how many records a row stands for.
+        ledger: the file that keeps what has been spent on tables; made where there is none. It is charged before any noise is drawn.
+        table: the table's name in the ledger; by default the name of the file.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
         **settings: settings of the method, such as `bias_ratio=1.8`.
@@ -60,12 +74,19 @@ def build(
     chosen = method_named(method, settings) if isinstance(method, str) else method
     if engine not in _ENGINES:
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
-    reason = chosen.why_infeasible(schema, float(budget))
+    limits = Contributions(privacy_unit, max_rows, count)
+    reason = chosen.why_infeasible(schema, float(budget / limits.max_rows))
     if reason is not None:
         raise MethodError(reason)
+    account = None if ledger is None else Account(ledger)
+    name = None if account is None else account.check(table or name_of(source), budget)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
-    counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress)
-    return release(counts, budget, chosen, randomness, threads, progress)
+    salt = randomness.root_key("contributions").tobytes().hex()
+    counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress, limits=limits, salt=salt)
+    if account is None or name is None:
+        return release(counts, budget, chosen, randomness, threads, progress, limits)
+    with account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows):  # [P12]
+        return release(counts, budget, chosen, randomness, threads, progress, limits)
 
 
 def release(
@@ -75,20 +96,28 @@ def release(
     randomness: Randomness,
     threads: int | None = None,
     progress: Callable[[float | None, str], None] | None = None,
+    limits: Contributions = EACH_ROW,
 ) -> PView:
-    """A view of exact counts: the method's release, and a manifest that says what it cost."""
-    ledger = Ledger(epsilon)
+    """A view of exact counts: the method's release, and a manifest that says what it cost.
+
+    Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method gets the k-th part.
+    """
+    k = limits.max_rows
+    ledger = Ledger(epsilon / k)  # [P11]
     released = method.release(counts, ledger, randomness, LocalEngine(threads), progress)
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
-        spending=tuple(Spending(charge.purpose, charge.epsilon, charge.times) for charge in ledger.close()),
+        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times) for charge in ledger.close()),
         noise_scale=released.noise_scale,
         settings=method.settings(),
         parameters=released.parameters,
         library_version=__version__,
+        privacy_unit=limits.unit or "row",
         not_private_because=_reasons(counts.schema, randomness),
+        max_rows=k,
+        count_column=limits.count,
     )
     return PView(manifest, released.blocks)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import ibis
 import numpy as np
@@ -27,11 +27,15 @@ def code_expression(column: Column, attribute: Attribute) -> Column:
     return _code(value(harmless(column, attribute), attribute), attribute)
 
 
-def encode(table: ibis.Table, schema: Schema) -> ibis.Table:
-    """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row, never null."""
+def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None) -> ibis.Table:
+    """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row, never null.
+
+    kept: columns that come along as they are: their new name and their name in the table.
+    """
     attributes = list(enumerate(schema))
-    safe = table.select(**{f"value_{i}": harmless(table[attribute.name], attribute) for i, attribute in attributes})
-    values = safe.select(**{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes})
+    along = {new: table[old] for new, old in (kept or {}).items()}
+    safe = table.select(**along, **{f"value_{i}": harmless(table[attribute.name], attribute) for i, attribute in attributes})
+    values = safe.select(*along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes})
     looked_up = values
     for i, attribute in attributes:
         if isinstance(attribute, Category) and len(attribute.values) > MAX_CASES and not values[f"value_{i}"].type().is_boolean():
@@ -43,7 +47,7 @@ def encode(table: ibis.Table, schema: Schema) -> ibis.Table:
         for i, attribute in attributes
         for column in [looked_up[f"value_{i}"]]
     }
-    return looked_up.select(**codes)
+    return looked_up.select(*along, **codes)
 
 
 def _code(column: Column, attribute: Attribute) -> Column:

@@ -8,10 +8,12 @@ from threading import Event
 from typing import Any, cast
 
 import duckdb
+import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 
+from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
 from hdpview.counts.encode import encode
 from hdpview.counts.files import needs_one_reader
 from hdpview.counts.pack import pack, unpack, words_of
@@ -42,17 +44,22 @@ def read_counts(
     memory_limit: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    limits: Contributions = EACH_ROW,
+    salt: str = "",
 ) -> SparseCounts:
     """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing else does.
 
     source: see `sources.open_source`. memory_limit, threads: of the embedded database, which spills to disk beyond it.
+    limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
     """
     problem: DataError | None = None
     for parallel_csv in (True, False):
         try:
-            with open_source(source, schema.names, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv) as opened:
+            wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
+            with open_source(source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv) as opened:
                 check_columns(opened.types, schema)
-                return _count(opened, schema, progress or _silent)
+                limits.check(opened.types)
+                return _count(opened, schema, progress or _silent, limits, salt)
         except HdpviewError:
             raise
         except Exception as refusal:  # whatever a database or file reader raises may quote values: only its kind is passed on
@@ -96,9 +103,20 @@ def _dtype(written: str) -> dt.DataType:
         return dt.unknown
 
 
-def _count(opened: OpenSource, schema: Schema, report: Progress) -> SparseCounts:
-    words = pack(encode(opened.table, schema), schema.sizes)
-    query = words.group_by(list(words.columns)).aggregate(n=words.count())  # [P7]
+def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str) -> SparseCounts:
+    kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
+    words = pack(encode(opened.table, schema, kept), schema.sizes)
+    cell = [name for name in words.columns if name.startswith("word_")]
+    if limits == EACH_ROW:
+        query = words.group_by(cell).aggregate(n=words.count())  # [P7]
+    else:
+        rows = bounded(words, limits, salt)  # [P11]
+        rows = rows.filter(rows["n"] > 0)
+        totals = rows.group_by(cell).aggregate(total=rows["n"].sum())
+        # Held at a bound: no two neighbours get further apart by it, and 64 bits cannot overflow. Through a double, which is exact here,
+        # since Ibis takes a sum for 64 bits wide already and would leave the cast out.
+        held = ibis.ifelse(totals["total"] > MOST_PER_ROW, MOST_PER_ROW, totals["total"])
+        query = totals.select(*cell, n=held.cast("float64").cast("int64"))
     stop = Event()
 
     def work() -> SparseCounts:

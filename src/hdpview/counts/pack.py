@@ -31,8 +31,9 @@ def words_of(sizes: Sequence[int]) -> list[range]:
 
 
 def pack(codes: ibis.Table, sizes: Sequence[int]) -> ibis.Table:
-    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, `word_1`, …, in the order of `words_of`."""
-    return codes.select(**{f"word_{w}": _word(codes, run, sizes) for w, run in enumerate(words_of(sizes))})
+    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, `word_1`, …, in the order of `words_of`. Other columns come along."""
+    along = [name for name in codes.columns if not name.startswith("code_")]
+    return codes.select(*along, **{f"word_{w}": _word(codes, run, sizes) for w, run in enumerate(words_of(sizes))})
 
 
 def _word(codes: ibis.Table, run: range, sizes: Sequence[int]) -> Column:

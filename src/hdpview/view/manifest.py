@@ -123,7 +123,7 @@ class Manifest:
         )
         if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours or content["delta"] != 0:
             raise ValueError
-        if manifest.max_rows < 1 or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
+        if manifest.max_rows < 1 or any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
             raise ValueError
         if manifest.epsilon <= 0 or manifest.noise_scale <= 0:
             raise ValueError

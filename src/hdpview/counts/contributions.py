@@ -1,0 +1,107 @@
+"""Who is protected, and how much one of them can change: rows of a person are bounded before anything else looks at them.
+
+    rows ─ without a person: dropped ─▶ of each person a random choice of at most k ─▶ counted
+
+The choice is a function of that person's own rows and of a salt, nothing else. So for any salt, a person more or less in the table
+changes the chosen rows by that person's, k at most, and nobody else's. The salt may be known: the argument holds for each one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ibis
+
+from hdpview.counts.values import Column, exact_int, whole_number
+from hdpview.errors import DataError, unknown_name
+
+MOST_ROWS = 1_000_000
+MOST_PER_ROW = 2**40  # records that one row of an aggregated table can stand for
+_UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date", "timestamp", "null")
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What one person can contribute.
+
+    unit: the column that names the person; None where each row is one.
+    max_rows: records that one person has in the counts, at most. With a unit this is enforced; without one it is the curator's word.
+    count: the column of an aggregated table that says how many records a row stands for; None where each row is one record.
+    """
+
+    unit: str | None = None
+    max_rows: int = 1
+    count: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS:
+            raise DataError(f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {self.max_rows!r}.")
+        if self.unit is None and self.count is None and self.max_rows != 1:
+            raise DataError("max_rows bounds the rows of a person, so it needs privacy_unit: the column that says whose row it is.")
+        if self.unit is not None and self.unit == self.count:
+            raise DataError(f"Column {self.unit!r} cannot both name the person and count records.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read besides the schema's."""
+        return tuple(name for name in (self.unit, self.count) if name is not None)
+
+    def check(self, types: dict[str, str]) -> None:
+        """Raise a DataError where a table has no such column, or one that cannot say who or how many."""
+        for name in self.columns:
+            if name not in types:
+                raise DataError(unknown_name("column", name, types, "The table has"))
+        kinds = {self.unit: _UNITS, self.count: ("integer", "floating", "decimal", "string", "null")}
+        for name in self.columns:
+            dtype = ibis.dtype(types[name]) if not types[name].startswith("unknown") else None
+            if dtype is None or not any(getattr(dtype, f"is_{kind}")() for kind in kinds[name]):
+                fitting = ", ".join(kind for kind in kinds[name] if kind != "null")
+                raise DataError(f"Column {name!r} is of type {types[name]}; it has to be one of: {fitting}.")
+
+
+EACH_ROW = Contributions()
+
+
+def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
+    """Packed cells with a column `n` of how many records each row adds to its cell. [P11]
+
+    words: `word_0`, `word_1`, …, and the columns `unit` and `count` where `limits` names them.
+    """
+    counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
+    if limits.unit is None:
+        return counted if limits.count is not None else counted.mutate(n=exact_int(1))
+    own = counted.filter(counted["unit"].notnull())  # [P11] a row of nobody is nobody's choice: it is left out
+    cell = [name for name in own.columns if name.startswith("word_")]
+    same = [name for name in own.columns if name in (*cell, "n")]
+    # Rows of a person that agree in everything are told apart by a number, so that each row has the same chance to be chosen.
+    numbered = own.mutate(copy=ibis.row_number().over(group_by=["unit", *same], order_by=cell[0]))
+    keyed = numbered.mutate(lot=_lot(numbered, same, salt))
+    by_lot = ibis.window(group_by="unit", order_by=["lot", *same, "copy"])
+    if limits.count is None:
+        ranked = keyed.mutate(place=ibis.row_number().over(by_lot))
+        return ranked.filter(ranked["place"] < exact_int(limits.max_rows)).mutate(n=exact_int(1))
+    until = ibis.cumulative_window(group_by="unit", order_by=["lot", *same, "copy"])
+    running = keyed.mutate(until=keyed["n"].sum().over(until))
+    room = exact_int(limits.max_rows) - (running["until"].cast("int64") - running["n"])
+    taken = running.mutate(n=ibis.cases((room <= 0, exact_int(0)), (room < running["n"], room), else_=running["n"]))
+    return taken.filter(taken["n"] > 0)
+
+
+def _records(column: Column) -> Column:
+    """How many records a row stands for: a whole number from 0, by a rule for this row alone. Null, other text and negative count as 0."""
+    number = column.cast("int64") if column.type().is_null() else whole_number(column)
+    most = exact_int(MOST_PER_ROW)
+    return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
+
+
+def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
+    """A number drawn for each row: a keyed hash of the person, the cell and which of several equal rows it is."""
+    text = ibis.literal(salt)
+    for name in ("unit", *same, "copy"):
+        text = text + ibis.literal("|") + rows[name].cast("string")
+    return md5(text)
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def md5(text: str) -> str:  # type: ignore[empty-body]
+    """A hash that every database has under this name. It only has to look random, not to keep a secret."""
