@@ -115,7 +115,7 @@ def test_schema_draft_leaves_knowledge_open_and_check_says_what_is_missing(folde
     text = (folder / "draft.toml").read_text()
     assert "[attributes.education]" in text
     assert "Bachelor" not in text
-    assert "needs values" in refused("schema", "check", "draft.toml", cwd=folder)
+    assert "needs a type" in refused("schema", "check", "draft.toml", cwd=folder)
 
 
 def test_schema_drawn_from_data_is_marked_down_to_the_view(folder: Path) -> None:

@@ -31,7 +31,8 @@ def draft(
         typer.echo(text, nl=False)
         return
     output_path.write_text(text, encoding="utf-8")
-    typer.echo(f"Wrote {output_path}. Fill in the lines marked with ?, then run: hdpview schema check {output_path} {data}", err=True)
+    next_step = "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else "Fill in what is marked with ?"
+    typer.echo(f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True)
 
 
 def check(

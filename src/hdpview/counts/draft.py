@@ -20,6 +20,7 @@ _HEADER = """\
 # Replace every ? and uncomment the line; delete the columns nobody needs to ask about, such as identifiers.
 """
 _BOUNDS_NOTE = "known without looking at the data"
+_TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
 _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 
@@ -27,7 +28,9 @@ def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
     """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked."""
     if from_data_not_private:
         return _filled(source).to_toml()
-    tables = [_open_table(name, _kind(written)) for name, written in column_types(source).items()]
+    types = column_types(source)
+    says_nothing = str(source).lower().endswith(_TEXT_FILES)
+    tables = [_undecided_table(name) if says_nothing else _open_table(name, _kind(written)) for name, written in types.items()]
     return _HEADER + "\n" + "\n".join(tables)
 
 
@@ -64,26 +67,41 @@ def _open_table(name: str, kind: str) -> str:
     return "\n".join([f"[attributes.{toml_key(name)}]", f'type = "{kind}"', *lines, "nullable = true", ""])
 
 
+def _undecided_table(name: str) -> str:
+    """One attribute of a text file, which does not say what its columns are."""
+    lines = [
+        f"[attributes.{toml_key(name)}]           # keep one of these:",
+        '# type = "integer"      # with min = ?, max = ? and perhaps every = 5',
+        '# type = "real"         # with min = ?, max = ? and bins = 100, or edges = [?, ?, ?]',
+        '# type = "category"     # with values = ["?", "?"] and perhaps other = "other"',
+        '# type = "datetime"     # with min = 2020-01-01, max = 2024-12-31 and every = "1mo"',
+        '# type = "boolean"',
+        "nullable = true",
+    ]
+    return "\n".join([*lines, ""])
+
+
 def _filled(source: Any) -> Schema:
     try:
         with open_source(source) as opened:
-            attributes = [_filled_attribute(opened.table, opened.backend, name, _kind(t)) for name, t in opened.types.items()]
+            attributes = [_filled_attribute(opened.table, opened.backend, name, _kind(written)) for name, written in opened.types.items()]
     except HdpviewError:
         raise
     except Exception as refusal:
         raise DataError(f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}).") from None
-    return Schema((attribute for attribute in attributes if attribute is not None), learnt_from_data=True)
+    return Schema(attributes, learnt_from_data=True)
 
 
-def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> Attribute | None:
+def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> Attribute:
     column = table[name]
+    if kind == "category" and column.type().is_string():
+        kind, column = _kind_of_text(column, table, backend)
     if kind in ("integer", "real", "datetime"):
-        finite = column.nullif(float("nan")) if kind == "real" and column.type().is_floating() else column
+        finite = column.nullif(float("nan")) if column.type().is_floating() else column
         row = backend.execute(table.aggregate(low=finite.min(), high=finite.max(), nulls=column.isnull().sum())).iloc[0]
-        nullable = bool(row["nulls"]) or row["low"] is None or row["low"] != row["low"]
         if row["low"] is None or row["low"] != row["low"]:
             return Boolean(name=name, nullable=True)  # a column without values: anything will do
-        return _ordered(name, kind, row["low"], row["high"], nullable)
+        return _ordered(name, kind, row["low"], row["high"], bool(row["nulls"]))
     if kind == "boolean":
         return Boolean(name=name, nullable=True)
     counts = table.filter(column.notnull()).group_by(v=column.cast("string")).aggregate(n=ibis._.count())
@@ -92,6 +110,20 @@ def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> 
         return Boolean(name=name, nullable=True)
     other = "other" if len(values) > _MAX_CATEGORIES else None
     return Category(name=name, values=tuple(sorted(values[:_MAX_CATEGORIES])), other=other, nullable=True)
+
+
+def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, Any]:
+    """What the values of a text column are, where all of them are it, and the column as that."""
+    if backend.name != "duckdb":
+        return "category", column
+    filled = column.strip().nullif("")
+    candidates = {"integer": filled.try_cast("int64"), "real": filled.try_cast("float64"), "datetime": filled.try_cast("timestamp")}
+    failures = {kind: (filled.notnull() & cast.isnull()).sum() for kind, cast in candidates.items()}
+    row = backend.execute(table.aggregate(filled=filled.count(), **failures)).iloc[0]
+    for kind, cast in candidates.items():
+        if row["filled"] and not row[kind]:
+            return kind, cast
+    return "category", filled
 
 
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:

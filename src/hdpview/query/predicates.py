@@ -77,7 +77,9 @@ def attribute_number(name: str, schema: Schema) -> int:
     try:
         return schema.index(name)
     except SchemaError:
-        raise QueryError(unknown_name("attribute", name, schema.names, "This view has")) from None
+        quoted = next((known for known in schema.names if known.startswith(name) and not known.isidentifier()), None)
+        hint = "" if quoted is None else f' Write a name like that in double quotes: "{quoted}".'
+        raise QueryError(unknown_name("attribute", name, schema.names, "This view has") + hint) from None
 
 
 def boxes_of_tree(tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None) -> list[Box]:
