@@ -25,6 +25,7 @@ from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 250_000
+_MOST_REMEMBERED = 20_000_000  # shares, 160 MB
 _MAX_CLASSES = 24  # combinations of classes; beyond, groups are asked one by one
 
 
@@ -44,13 +45,29 @@ def running(weights: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(weights)])
 
 
-def box_weight(level: Level, schema: Schema, box: Box, without: Sequence[int] = ()) -> Floats:
-    """Share of each block that lies in a box, as far as attributes other than `without` tell. Shape (n_blocks,)."""
-    weight = np.ones(len(level.counts))
-    for a, condition in box.items():
-        if a not in without:
-            weight *= share(level, a, prefix_weights(schema.attributes[a], condition))
-    return weight
+class Shares:
+    """Shares of the blocks of one level, remembered by condition: groups of a statement have most of their conditions in common."""
+
+    def __init__(self, level: Level, schema: Schema) -> None:
+        self.level, self.schema = level, schema
+        self._known: dict[tuple[int, Condition], Floats] = {}
+
+    def of(self, a: int, condition: Condition) -> Floats:
+        """Share of each block's codes of one attribute that satisfy a condition, shape (n_blocks,)."""
+        key = (a, condition)
+        if key not in self._known:
+            if len(self._known) * len(self.level.counts) > _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[key] = share(self.level, a, prefix_weights(self.schema.attributes[a], condition))
+        return self._known[key]
+
+    def of_box(self, box: Box, without: Sequence[int] = ()) -> Floats:
+        """Share of each block that lies in a box, as far as attributes other than `without` tell. Shape (n_blocks,)."""
+        weight = np.ones(len(self.level.counts))
+        for a, condition in box.items():
+            if a not in without:
+                weight *= self.of(a, condition)
+        return weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +125,23 @@ def check_number_of_groups(n: int) -> None:
         raise QueryError(f"That makes {n:,} groups; the limit is {MAX_GROUPS:,}. Group by fewer attributes or by wider bins.")
 
 
-def summarise_groups(blocks: Blocks, schema: Schema, boxes: Sequence[Box], attributes: Sequence[int]) -> Summary | None:
+def shares_of_levels(blocks: Blocks, schema: Schema) -> list[Shares]:
+    """Memories of shares, one per level: pass them on where many summaries have conditions in common."""
+    return [Shares(level, schema) for level in blocks.levels]
+
+
+def summarise_groups(
+    blocks: Blocks, schema: Schema, boxes: Sequence[Box], attributes: Sequence[int], shares: Sequence[Shares] | None = None
+) -> Summary | None:
     """Summary of the count in every group, in code order, the last attribute running fastest; None where classes are too many.
 
     boxes: the filter, disjoint. attributes: distinct numbers of the grouping attributes.
     """
     check_number_of_groups(math.prod(schema.sizes[a] for a in attributes))
     classes = code_classes(schema, boxes, attributes)
-    return None if classes is None else _Painter(blocks, schema, boxes, attributes, classes).summary()
+    if classes is None:
+        return None
+    return _Painter(blocks, schema, boxes, attributes, classes).summary(shares or shares_of_levels(blocks, schema))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,28 +154,29 @@ class _Painter:
     attributes: Sequence[int]
     classes: Sequence[CodeClass]
 
-    def summary(self) -> Summary:
-        finest, *coarser = self.blocks.levels
+    def summary(self, shares: Sequence[Shares]) -> Summary:
+        finest, *coarser = shares
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
         return Summary(**self._finest(finest), coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
 
-    def _weighted(self, level: Level) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats]]:
+    def _weighted(self, shares: Shares) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats]]:
         """Cells of each class, and the weight that each block has in those of them that it covers."""
-        weights = np.zeros((len(self.classes), len(level.counts)))
+        weights = np.zeros((len(self.classes), len(shares.level.counts)))
         for i, box in enumerate(self.boxes):
-            of_box = box_weight(level, self.schema, box, without=self.attributes)
+            of_box = shares.of_box(box, without=self.attributes)
             for weight, one in zip(weights, self.classes, strict=True):
                 if one.coefficients[i]:
                     weight += one.coefficients[i] * of_box
-        weights *= group_shares(level, self.attributes)
+        weights *= group_shares(shares.level, self.attributes)
         for one, weight in zip(self.classes, weights, strict=True):
             yield slice(None) if one.cells is None else one.cells, weight
 
-    def _finest(self, level: Level) -> dict[str, Floats]:
+    def _finest(self, shares: Shares) -> dict[str, Floats]:
+        level = shares.level
         grid, noisy = rectangles(level, self.schema, self.attributes), self.blocks.noisy_counts
         names = ("raw", "consistent", "squares", "fourths", "full_sum", "n_full", "touched_sum", "n_touched", "spread")
         sums, largest = np.zeros((len(names), math.prod(grid.shape))), np.zeros(math.prod(grid.shape))
-        for cells, weight in self._weighted(level):
+        for cells, weight in self._weighted(shares):
             squares, full, touched = weight**2, weight > FULL, weight > 0
             columns = [weight * noisy, weight * level.counts, squares, squares**2, noisy * full, full, noisy * touched, touched]
             columns.append(spread_weights(weight) * level.counts)
@@ -157,11 +184,12 @@ class _Painter:
             largest[cells] = grid.maxima(weight)[cells]
         return _tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
 
-    def _coarser(self, level: Level) -> Floats:
+    def _coarser(self, shares: Shares) -> Floats:
         """Estimates and spreads of a coarser level, shape (2, n_groups)."""
+        level = shares.level
         grid = rectangles(level, self.schema, self.attributes)
         found = np.zeros((2, math.prod(grid.shape)))
-        for cells, weight in self._weighted(level):
+        for cells, weight in self._weighted(shares):
             found[:, cells] = grid.sums(np.stack([weight * level.counts, spread_weights(weight) * level.counts]))[:, cells]
         return np.maximum(found, 0.0)
 

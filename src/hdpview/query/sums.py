@@ -21,7 +21,7 @@ from hdpview.errors import QueryError
 from hdpview.query import intervals
 from hdpview.query.answers import Answers
 from hdpview.query.boxes import Box
-from hdpview.query.grouped import box_weight, code_classes, code_shares, group_shares, rectangles, running, share
+from hdpview.query.grouped import Shares, code_classes, code_shares, group_shares, rectangles, running, share
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import FULL, Summary
@@ -102,12 +102,13 @@ def summarise_sums(blocks: Blocks, schema: Schema, questions: Sequence[Sequence[
     finest, *coarser = blocks.levels
     additive, largest = np.zeros((len(questions), _N_ADDITIVE)), np.zeros((len(questions), 3))
     of_coarser = np.zeros((len(coarser), len(questions), 2))
+    shares = [Shares(level, schema) for level in blocks.levels]
     for q, question in enumerate(questions):
-        weights = _weights(finest, schema, question, np.ones(len(question)), (), unit)
+        weights = _weights(shares[0], question, np.ones(len(question)), (), unit)
         columns = _contributions(weights, blocks.noisy_counts, finest.counts)
         additive[q], largest[q] = columns.sum(axis=1), [np.abs(w).max() for w in (weights.value, weights.least, weights.greatest)]
         for i, level in enumerate(coarser):
-            of_level = _weights(level, schema, question, np.ones(len(question)), (), unit)
+            of_level = _weights(shares[i + 1], question, np.ones(len(question)), (), unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
     return _summary(additive.T, largest.T, of_coarser, unit, _non_negative(questions))
 
@@ -126,12 +127,12 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     for one in classes:
         cells = slice(None) if one.cells is None else one.cells
         grid = rectangles(finest, schema, attributes)
-        weights = _weights(finest, schema, parts, one.coefficients, attributes, unit)
+        weights = _weights(Shares(finest, schema), parts, one.coefficients, attributes, unit)
         additive[:, cells] = grid.sums(_contributions(weights, blocks.noisy_counts, finest.counts))[:, cells]
         for row, column in zip(largest, (weights.value, weights.least, weights.greatest), strict=True):
             row[cells] = grid.maxima(np.abs(column))[cells]
         for out, level in zip(of_coarser, coarser, strict=True):
-            of_level = _weights(level, schema, parts, one.coefficients, attributes, unit)
+            of_level = _weights(Shares(level, schema), parts, one.coefficients, attributes, unit)
             columns = np.stack([of_level.value * level.counts, _spread(of_level) * level.counts])
             out[cells] = rectangles(level, schema, attributes).sums(columns)[:, cells].T
     for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
@@ -201,37 +202,39 @@ def _spread(of: _Weights) -> Floats:
     return np.where(variance > 1e-12, np.maximum(variance, 0.0), 0.0) ** 0.75
 
 
-def _weights(level: Level, schema: Schema, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float) -> _Weights:
+def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float) -> _Weights:
     """Weights of blocks, values in units of `unit`. With `groups`, of a block in each single group of codes that it covers."""
-    n = len(level.counts)
+    n = len(shares.level.counts)
     value, square, asked = np.zeros(n), np.zeros(n), np.zeros(n)
     least, greatest = np.full(n, np.inf), np.full(n, -np.inf)
-    for (box, values), coefficient in zip(parts, coefficients, strict=True):
+    for part, coefficient in zip(parts, coefficients, strict=True):
         if not coefficient:
             continue
-        a = values.attribute
-        rest = coefficient * box_weight(level, schema, box, without=groups if a is None else (*groups, a))
-        if groups:
-            rest *= group_shares(level, groups)
-        if a is None:
-            means, bounds, shares = values.mean[0] / unit, (values.least[0] / unit, values.greatest[0] / unit), rest
-            value += rest * means
-            square += rest * means**2
-        else:
-            of_code = code_shares(schema, a, box.get(a))
-            scaled_mean = values.mean / unit
-            value += rest * share(level, a, running(of_code * scaled_mean))
-            square += rest * share(level, a, running(of_code * scaled_mean**2))
-            shares = rest * share(level, a, running(of_code))
-            bounds = _bounds(level, a, of_code > 0, values, unit)
-        asked += shares
-        least = np.where(shares > 0, np.minimum(least, bounds[0]), least)
-        greatest = np.where(shares > 0, np.maximum(greatest, bounds[1]), greatest)
+        mean, mean_square, here, low, high = _of_part(shares, part, groups, unit)
+        value += coefficient * mean
+        square += coefficient * mean_square
+        asked += coefficient * here
+        least = np.where(here > 0, np.minimum(least, low), least)
+        greatest = np.where(here > 0, np.maximum(greatest, high), greatest)
     full, touched = asked > FULL, asked > 0
     least, greatest = np.where(touched, least, 0.0), np.where(touched, greatest, 0.0)
-    return _Weights(
-        value, square, asked, np.where(full, least, np.minimum(least, 0.0)), np.where(full, greatest, np.maximum(greatest, 0.0))
-    )
+    least, greatest = np.where(full, least, np.minimum(least, 0.0)), np.where(full, greatest, np.maximum(greatest, 0.0))
+    return _Weights(value, square, asked, least, greatest)
+
+
+def _of_part(shares: Shares, part: Part, groups: Sequence[int], unit: float) -> _Weights:
+    """What one part adds to the weights, with bounds of its values in each block."""
+    values, level, a = part.values, shares.level, part.values.attribute
+    rest = shares.of_box(part.box, without=groups if a is None else (*groups, a))
+    if groups:
+        rest *= group_shares(level, groups)
+    if a is None:
+        mean, least, greatest = (float(column[0]) / unit for column in (values.mean, values.least, values.greatest))
+        return _Weights(rest * mean, rest * mean**2, rest, np.full_like(rest, least), np.full_like(rest, greatest))
+    of_code, mean_of_code = code_shares(shares.schema, a, part.box.get(a)), values.mean / unit
+    powers = (of_code * mean_of_code, of_code * mean_of_code**2, of_code)
+    mean_value, mean_square, here = (rest * share(level, a, running(power)) for power in powers)
+    return _Weights(mean_value, mean_square, here, *_bounds(level, a, of_code > 0, values, unit))
 
 
 def _bounds(level: Level, a: int, asked: NDArray[np.bool_], values: Values, unit: float) -> tuple[Floats, Floats]:

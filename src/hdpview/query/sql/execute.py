@@ -66,17 +66,19 @@ def execute(plan: Plan, view: ViewData, confidence: float, counts: Reading, inte
 
 class _Execution:
     def __init__(self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind) -> None:
-        self.plan, self.confidence = plan, confidence
-        self.groups = Groups(view, plan.where, plan.axes, keep_empty=not plan.grouped)
-        self.measures = Measures(self.groups, plan.aggregates, counts, interval)
+        self.plan, self.confidence, self.counts, self.interval = plan, confidence, counts, interval
         self.overall = Measures(Groups(view, plan.where, (), keep_empty=True), plan.aggregates, counts, interval)
-        self.n = len(self.groups)
-        self.kept = np.ones(self.n, dtype=bool)  # rows that HAVING leaves: totals are over these
+        self._take(Groups(view, plan.where, plan.axes, keep_empty=not plan.grouped))
+
+    def _take(self, groups: Groups) -> None:
+        self.groups, self.n = groups, len(groups)
+        self.measures = Measures(groups, self.plan.aggregates, self.counts, self.interval)
 
     def result(self) -> Result:
-        for condition in self.plan.having:
-            truths = self._rows(condition)
-            self.kept &= np.array([self._truth(value, condition) for value in truths], dtype=bool)
+        for condition in self.plan.having:  # before all else: windows are over what it leaves
+            kept = np.array([self._truth(value, condition) for value in self._rows(condition)], dtype=bool)
+            if not kept.all():
+                self._take(self.groups.only(np.flatnonzero(kept)))
         columns: list[Column] = []
         aggregates: list[str] = []
         names = {name for name, _ in self.plan.columns}
@@ -125,16 +127,14 @@ class _Execution:
         total = self.plan.totals[i]
         slot = slot_of(total.of)
         of_all = slot is not None and slot[0] == AGGREGATE and self.plan.aggregates[slot[1]].kind in ("count", "sum")
-        if of_all and slot is not None and not total.partition and self.kept.all():
+        if of_all and slot is not None and not total.partition and not self.plan.having:
             whole = self.overall.span(slot[1], confidence)
             return Span(*(np.repeat(column, self.n) for column in whole))
         parts = span_of(total.of, lambda kind, j: self._slot_span(kind, j, confidence), self.n)
         if parts is None:
             return None
         own_set = same_key_totals(self.groups.rows[list(total.partition)])
-        return Span(
-            *(np.bincount(own_set, np.where(self.kept, np.nan_to_num(column), 0.0)).astype(np.float64)[own_set] for column in parts)
-        )
+        return Span(*(np.bincount(own_set, np.nan_to_num(column)).astype(np.float64)[own_set] for column in parts))
 
     def _rows(self, node: exp.Expr) -> list[Any]:
         """An expression row by row, from estimates alone; DP_INTERVAL_LOW and _HIGH give the ends of their arguments."""
@@ -170,7 +170,7 @@ class _Execution:
         return _objects(span[end or 0], _only(part.expressions[0], self.plan.aggregates))
 
     def _order(self) -> NDArray[np.int64]:
-        order = np.flatnonzero(self.kept)
+        order = np.arange(self.n)
         if self.plan.order:
             terms = [(self._sort_values(term.by), term.descending, term.nulls_first) for term in self.plan.order]
 

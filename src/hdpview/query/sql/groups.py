@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +51,17 @@ class Groups:
             self._listed = [self._listed[i] for i in kept]
             self.__dict__.pop("boxes", None)
         self.rows = np.array([place for place, _ in self._listed], dtype=np.int64).reshape(len(self._listed), len(axes)).T
+
+    def only(self, kept: NDArray[np.int64]) -> Groups:
+        """Some of the groups, by their numbers."""
+        found = copy(self)
+        found.__dict__.pop("boxes", None)
+        found.rows = self.rows[:, kept]
+        if self._listed is not None:
+            found._listed = [self._listed[i] for i in kept.tolist()]
+        else:
+            found.cells = self.cells[kept]
+        return found
 
     def __len__(self) -> int:
         return len(self._listed) if self._listed is not None else len(self.cells)

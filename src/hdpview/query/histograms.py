@@ -1,0 +1,72 @@
+"""Histograms of all attributes under one filter: what an explorer shows, and asks for again at every move of the mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute
+from hdpview.query.answers import Where, with_intervals
+from hdpview.query.boxes import Box, intersect, pack
+from hdpview.query.grouped import shares_of_levels, summarise_groups
+from hdpview.query.intervals import Kind, Reading
+from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.predicates import attribute_number, boxes_of
+from hdpview.query.sql.axes import code_conditions, code_keys
+from hdpview.query.summary import Summary, summarise
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of the values of one attribute, in code order, with intervals; the last one is of missing values where there are such.
+
+    keys: what each value is called in a result; `attribute.labels()` has texts for people.
+    """
+
+    attribute: Attribute
+    keys: Sequence[Any]
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+
+
+def histograms(
+    view: ViewData,
+    where: Where = None,
+    names: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+) -> list[Histogram]:
+    """Histograms of the named attributes, or of all, of the records that satisfy a condition."""
+    schema, boxes = view.schema, boxes_of(where, view.schema)
+    numbers = list(range(len(schema))) if names is None else [attribute_number(name, schema) for name in names]
+    summary = _joined(list(_summaries(view, boxes, numbers)))
+    found = with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence, counts, interval)
+    ends = np.cumsum([0, *(schema.sizes[a] for a in numbers)])
+    return [
+        Histogram(schema.attributes[a], code_keys(schema.attributes[a]), found.estimate[i:j], found.lower[i:j], found.upper[i:j])
+        for a, i, j in zip(numbers, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> Iterator[Summary]:
+    shares = shares_of_levels(view.blocks, view.schema)
+    for a in numbers:
+        painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
+        if painted is None:
+            questions = [intersect(boxes, [{a: condition}]) for condition in code_conditions(view.schema.attributes[a])]
+            painted = summarise(view.blocks, pack(questions, view.schema))
+        yield painted
+
+
+def _joined(summaries: Sequence[Summary]) -> Summary:
+    columns = {field.name: np.concatenate([getattr(each, field.name) for each in summaries], axis=-1) for field in fields(Summary)}
+    return Summary(**columns)
