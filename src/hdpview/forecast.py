@@ -17,15 +17,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hdpview.bench.workloads import as_questions, draw, true_counts
-from hdpview.door import release
+from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
+from hdpview.door import release
 from hdpview.errors import BudgetError, DataError, MethodError
 from hdpview.methods import Method, method_named
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.summary import summarise
+from hdpview.query.workloads import as_questions, draw
 from hdpview.view.risk import risk_sentence
 
 KINDS = {  # what is asked → the workload that stands for it
@@ -176,7 +177,7 @@ def _measure(table: SparseCounts, epsilon: Fraction, method: Method) -> dict[str
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
         if boxes is not None:
             found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
-            measured[kind] = float(np.sqrt(((found - true_counts(table, boxes)) ** 2).mean()))
+            measured[kind] = float(np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean()))
     return measured
 
 

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.bench.speed import dataset_counts
-from hdpview.bench.workloads import WORKLOADS, as_questions, draw, true_counts
+from hdpview.counts.answers import exact_answers
 from hdpview.door import release
 from hdpview.methods import method_named
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.answers import Answers, with_intervals
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import summarise
+from hdpview.query.workloads import WORKLOADS, as_questions, draw
 
 Row = dict[str, Any]
 INTERVALS = ("noise", "guaranteed", "typical")
@@ -71,7 +72,7 @@ def one_build(
         boxes = draw(workload, sizes, n_questions, np.random.default_rng([trial, WORKLOADS.index(workload)]))
         if boxes is not None:
             answers = with_intervals(summarise(view.blocks, as_questions(boxes, sizes)), law, confidence)
-            found[workload] = _measure(answers, true_counts(counts, boxes))
+            found[workload] = _measure(answers, exact_answers(counts, boxes.attribute, boxes.lower, boxes.upper))
     return found
 
 

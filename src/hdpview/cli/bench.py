@@ -62,7 +62,7 @@ def coverage(
     Example: hdpview bench coverage --datasets adult,traffic --data-dir data
     """
     from hdpview.bench.coverage import coverage_rows
-    from hdpview.bench.workloads import WORKLOADS
+    from hdpview.query.workloads import WORKLOADS
 
     names = [name.strip() for name in datasets.split(",") if name.strip()]
     chosen = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]

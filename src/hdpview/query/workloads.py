@@ -1,4 +1,4 @@
-"""The paper's workloads: questions drawn from them, and their true answers.
+"""The paper's workloads: questions drawn at random, to measure with and to tell what a view is good for.
 
 A workload is a set of boxes of codes: all ranges of one attribute, all cells of all k-way marginals, all prefixes of k attributes, or
 random ranges of k attributes. Questions are drawn uniformly from that set.
@@ -7,13 +7,12 @@ random ranges of k attributes. Questions are drawn uniformly from that set.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
-import numba as nb
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
 from hdpview.query.boxes import Questions
 
@@ -66,8 +65,6 @@ def _uniform_ranges(width: Ints, rng: Generator) -> Ints:
 
 def _subsets(width: Ints, k: int, n: int, rng: Generator) -> Ints:
     """Attribute sets in proportion to their number of cells, shape (n, k)."""
-    from itertools import combinations
-
     sets = np.array(list(combinations(range(len(width)), k)), dtype=np.int64)
     weight = width[sets].astype(np.float64).prod(axis=1)
     chosen: Ints = sets[rng.choice(len(sets), n, p=weight / weight.sum())]
@@ -83,28 +80,3 @@ def as_questions(boxes: CodeBoxes, sizes: tuple[int, ...]) -> Questions:
     code = np.arange(at[-1]) - np.repeat(at[:-1], length)
     prefix = np.clip(code, np.repeat(lower, length), np.repeat(upper, length)) - np.repeat(lower, length)
     return Questions(np.arange(n + 1), np.arange(n + 1) * k, attribute, at[:-1], prefix.astype(np.float64))
-
-
-def true_counts(counts: SparseCounts, boxes: CodeBoxes) -> NDArray[np.float64]:
-    """What the table itself answers, shape (n,)."""
-    by_attribute = np.ascontiguousarray(counts.exact_codes.T)
-    found: NDArray[np.float64] = _true_counts(by_attribute, counts.exact_counts, boxes.attribute, boxes.lower, boxes.upper)
-    return found
-
-
-@nb.njit(cache=True, parallel=False)
-def _true_counts(codes, counts, attribute, lower, upper):  # type: ignore[no-untyped-def]
-    found = np.zeros(len(attribute))
-    inside = np.empty(len(counts), np.bool_)
-    for q in range(len(attribute)):
-        inside[:] = True
-        for j in range(attribute.shape[1]):
-            column = codes[attribute[q, j]]
-            for i in range(len(counts)):
-                inside[i] &= (column[i] >= lower[q, j]) & (column[i] < upper[q, j])
-        total = 0
-        for i in range(len(counts)):
-            if inside[i]:
-                total += counts[i]
-        found[q] = total
-    return found
