@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 from hdpview._version import __version__
 
 if TYPE_CHECKING:
-    from hdpview.door import build
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+    from hdpview.door import build
     from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
     from hdpview.forecast import Estimate, estimate
     from hdpview.methods import Hdpview
-    from hdpview.pview import PView
+    from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.answers import Answer, Answers, Interval
     from hdpview.query.compare import Comparison
+    from hdpview.query.verbs import Statistic
 
 _HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
     "Answer": "query.answers",
@@ -43,9 +44,11 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Real": "domain",
     "Schema": "domain",
     "SchemaError": "errors",
+    "Statistic": "query.verbs",
     "ViewFileError": "errors",
     "build": "door",
     "estimate": "forecast",
+    "merge": "pview",
     "open": "pview",
 }
 
@@ -69,10 +72,12 @@ __all__ = [
     "Real",
     "Schema",
     "SchemaError",
+    "Statistic",
     "ViewFileError",
     "__version__",
     "build",
     "estimate",
+    "merge",
     "open",
 ]
 

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hdpview.query import answers
 from hdpview.query.answers import Answer, Answers, Interval, Where
 from hdpview.query.compare import Comparison, compare
+from hdpview.query.frames import FrameKind, to_frame
 from hdpview.query.intervals import Kind, Reading
-from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.meaning import Meaning, smallest_meaningful_counts
 from hdpview.query.paper_bound import error_bound
 from hdpview.view import storage
 from hdpview.view.data import ViewData
+from hdpview.view.risk import risk_sentence
+
+if TYPE_CHECKING:
+    from hdpview.query.plots import Plots
+    from hdpview.query.verbs import Statistic
 
 
+@dataclass(frozen=True, eq=False)
 class PView(ViewData):
     """A differentially private view of a table. Ask any number of questions; none costs further budget.
 
+    frame: the kind of data frame that results come in: pandas, polars or pyarrow; None for the first that is installed.
+
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
+
+    frame: FrameKind | None = None
 
     def count(self, where: Where = None, *, confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical") -> Answer:
         """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex": "Female"}.
@@ -45,6 +55,96 @@ class PView(ViewData):
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
         return error_bound(self, where, mu, xi)
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
+        dialect: str = "duckdb",
+        as_: FrameKind | None = None,
+    ) -> Any:
+        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and `n_upper`.
+
+        >>> view.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS mean_age FROM view GROUP BY sex")   # doctest: +SKIP
+        """
+        from hdpview.query.sql import run
+
+        return to_frame(run(self, statement, confidence, counts, interval, dialect).to_arrow(), as_ or self.frame)
+
+    def histogram(
+        self,
+        attribute: str,
+        where: Where = None,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
+        as_: FrameKind | None = None,
+    ) -> Any:
+        """Counts of the values or bins of an attribute."""
+        from hdpview.query import verbs
+
+        return to_frame(verbs.histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame)
+
+    def marginal(
+        self,
+        attributes: Sequence[str],
+        where: Where = None,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
+        as_: FrameKind | None = None,
+    ) -> Any:
+        """Counts of the combinations of values of several attributes, a row each."""
+        from hdpview.query import verbs
+
+        return to_frame(verbs.marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame)
+
+    def crosstab(self, row: str, column: str, where: Where = None, *, counts: Reading = "consistent", as_: FrameKind | None = None) -> Any:
+        """Counts with one attribute down, another across, and totals."""
+        from hdpview.query import verbs
+
+        return to_frame(verbs.crosstab(self, row, column, where, counts), as_ or self.frame)
+
+    def mean(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> Statistic:
+        """The mean of an attribute; bins count as their middle."""
+        return self._statistic("mean", attribute, where, confidence, interval)
+
+    def sum(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> Statistic:
+        """The sum of an attribute; bins count as their middle."""
+        return self._statistic("sum", attribute, where, confidence, interval)
+
+    def quantile(
+        self, attribute: str, q: float = 0.5, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    ) -> Statistic:
+        """The value below which a share q of the records lies: the median for 0.5."""
+        return self._statistic("quantile", attribute, where, confidence, interval, q)
+
+    def _statistic(self, kind: str, attribute: str, where: Where, confidence: float, interval: Kind, q: float = 0.5) -> Statistic:
+        from hdpview.query.verbs import statistic
+
+        return statistic(self, kind, attribute, where, confidence, "consistent", interval, q)
+
+    def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
+        """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""
+        from hdpview.view.sample import draw
+
+        return to_frame(draw(self, n, seed), as_ or self.frame)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`, `view.plot.partition("age", "hours")`."""
+        from hdpview.query.plots import Plots
+
+        return Plots(self)
+
+    def with_frames(self, kind: FrameKind) -> PView:
+        """The same view with results in another kind of data frame."""
+        return PView(self.manifest, self.blocks, kind)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""
@@ -70,6 +170,9 @@ class PView(ViewData):
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
             "noise_scale": manifest.noise_scale,
+            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit),
+            "meaningful_from": self.smallest_meaningful_counts()._asdict(),
+            **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
             "n_blocks": len(self.blocks),
             "estimated_records": self.count(None, counts="raw").estimate,
             "n_attributes": len(self.schema),
@@ -78,10 +181,9 @@ class PView(ViewData):
             "library_version": manifest.library_version,
         }
 
-    def smallest_meaningful_count(self, confidence: float = 0.95) -> float:
-        """How large the count of a single block must be to tell it from 0."""
-        one = np.ones(1)
-        return float(NoiseLaw(self.manifest.noise_scale).half_width(one, one, one, confidence)[0])
+    def smallest_meaningful_counts(self, confidence: float = 0.95) -> Meaning:
+        """How large a count must be before it means something: of a single block, and of a range of two attributes."""
+        return smallest_meaningful_counts(self, confidence)
 
     def __repr__(self) -> str:
         facts = self.info()
@@ -91,6 +193,24 @@ class PView(ViewData):
             f"epsilon {facts['epsilon']:g} (adding or removing one {facts['privacy_unit']}), method {facts['method']}{private}\n"
             f"attributes: {', '.join(self.schema.names)}"
         )
+
+    def _repr_html_(self) -> str:
+        from hdpview.query.html import page
+
+        return page(self, str(self))
+
+
+def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
+    """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
+
+    If nobody is in more than one of the tables, the merged view costs the largest ε of them. If somebody may be, say
+    `overlapping=True`: then the ε add up.
+    """
+    from hdpview.view.merge import merged
+
+    views = list(views)
+    data = merged(views, overlapping=overlapping)
+    return PView(data.manifest, data.blocks, views[0].frame)
 
 
 def open_view(path: str | PathLike[str]) -> PView:

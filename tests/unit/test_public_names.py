@@ -37,10 +37,12 @@ PUBLIC = [
     "Real",
     "Schema",
     "SchemaError",
+    "Statistic",
     "ViewFileError",
     "__version__",
     "build",
     "estimate",
+    "merge",
     "open",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,16 +35,23 @@ class Blocks:
     lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
     depth: shape (n_blocks,), int32; the whole domain has depth 1.
+    part: shape (n_blocks,), uint16, rising from 0, in a merged view: blocks of one part are a tree of their own. None where there is one.
     """
 
     lower: NDArray[np.int32]
     upper: NDArray[np.int32]
     noisy_counts: NDArray[np.int64]
     depth: NDArray[np.int32]
+    part: NDArray[np.uint16] | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.lower, self.upper, self.noisy_counts, self.depth):
+        for array in (self.lower, self.upper, self.noisy_counts, self.depth, self.parts):
             array.setflags(write=False)
+
+    @property
+    def parts(self) -> NDArray[np.uint16]:
+        """The number of the part that each block belongs to."""
+        return np.zeros(len(self.noisy_counts), np.uint16) if self.part is None else self.part
 
     def __len__(self) -> int:
         return len(self.noisy_counts)
@@ -54,7 +62,7 @@ class Blocks:
         lower, upper, depth, counts = self.lower, self.upper, self.depth, self.consistent_counts
         found = [Level.of(lower, upper, counts)]
         for step in range(1, N_COARSER_LEVELS + 1):
-            while len(depth) > max(1.0, len(self) / COARSENING**step):
+            while len(depth) > max(1.0, len(self) / COARSENING**step) and depth.max() > 1:
                 lower, upper, depth, counts = undo_deepest_cuts(lower, upper, depth, counts)
             found.append(Level.of(lower, upper, counts))
         return tuple(found)
@@ -121,3 +129,19 @@ def fault_in_tiling(lower: NDArray[np.int32], upper: NDArray[np.int32], depth: N
     if depth[0] != 1 or (lower[0] != 0).any() or (upper[0] != np.array(sizes)).any():
         return "the blocks do not cover the domain"
     return None
+
+
+def fault_in_parts(
+    lower: NDArray[np.int32],
+    upper: NDArray[np.int32],
+    depth: NDArray[np.int32],
+    part: NDArray[np.uint16],
+    n_parts: int,
+    sizes: tuple[int, ...],
+) -> str | None:
+    """Why blocks are not that many parts, one after the other, each of which tiles the domain; None if they are."""
+    starts = np.searchsorted(part, np.arange(n_parts + 1))
+    if (np.diff(part.astype(np.int64)) < 0).any() or (np.diff(starts) == 0).any() or starts[-1] != len(part):
+        return "its parts are not those that the manifest lists"
+    faults = (fault_in_tiling(lower[i:j], upper[i:j], depth[i:j], sizes) for i, j in itertools.pairwise(starts.tolist()))
+    return next((fault for fault in faults if fault is not None), None)

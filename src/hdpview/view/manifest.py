@@ -12,7 +12,8 @@ from typing import Any
 from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, ViewFileError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, MERGED_FORMAT_VERSION = 1, 2  # merged views have parts, which readers of version 1 do not know
+MAX_PARTS = 1_000
 MAX_MANIFEST_BYTES = 16_000_000
 NEIGHBOURS = "tables that differ by adding or removing one record"
 
@@ -27,6 +28,18 @@ class Spending:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Facts about one of the views that a merged view was made from."""
+
+    method: str
+    epsilon: Fraction
+    noise_scale: float
+    settings: Mapping[str, float]
+    parameters: Mapping[str, float]
+    library_version: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Facts about a view.
 
@@ -35,6 +48,8 @@ class Manifest:
     privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for; max_rows: of their records in the
         counts, at most; count_column: where rows of the table stood for several records, the column that said how many.
     not_private_because: empty for a private view.
+    parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether somebody may be in several of
+        them, so that their budgets were added up.
     """
 
     schema: Schema
@@ -49,10 +64,21 @@ class Manifest:
     not_private_because: tuple[str, ...] = ()
     max_rows: int = 1
     count_column: str | None = None
+    parts: tuple[Part, ...] = ()
+    overlapping: bool = False
 
     @property
     def is_private(self) -> bool:
         return not self.not_private_because
+
+    @property
+    def is_merged(self) -> bool:
+        return bool(self.parts)
+
+    def as_parts(self) -> tuple[Part, ...]:
+        """The parts of a merged view, or this view as the one part of itself."""
+        own = Part(self.method, self.epsilon, self.noise_scale, self.settings, self.parameters, self.library_version)
+        return self.parts or (own,)
 
     @property
     def neighbours(self) -> str:
@@ -64,7 +90,7 @@ class Manifest:
     def to_json(self) -> str:
         return json.dumps(
             {
-                "format_version": FORMAT_VERSION,
+                "format_version": MERGED_FORMAT_VERSION if self.is_merged else FORMAT_VERSION,
                 "library_version": self.library_version,
                 "private": self.is_private,
                 "not_private_because": list(self.not_private_because),
@@ -78,9 +104,18 @@ class Manifest:
                 "noise": {"distribution": "discrete laplace", "scale": self.noise_scale},
                 "method": {"name": self.method, "settings": dict(self.settings), "parameters": dict(self.parameters)},
                 "schema": self.schema.to_dict(),
+                **({"merged": self.merged_story()} if self.is_merged else {}),
             },
             ensure_ascii=False,
         )
+
+    def merged_story(self) -> dict[str, Any]:
+        """What a merged view was made from, as plain data."""
+        parts = [
+            {**vars(part), "epsilon": _text(part.epsilon), "settings": dict(part.settings), "parameters": dict(part.parameters)}
+            for part in self.parts
+        ]
+        return {"populations": "overlapping" if self.overlapping else "disjoint", "parts": parts}
 
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
@@ -92,9 +127,10 @@ class Manifest:
         except (ValueError, RecursionError):
             raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
         version = content.get("format_version") if isinstance(content, dict) else None
-        if version != FORMAT_VERSION:
+        if version not in (FORMAT_VERSION, MERGED_FORMAT_VERSION):
+            known = f"{FORMAT_VERSION} and {MERGED_FORMAT_VERSION}"
             raise ViewFileError(
-                f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION}. Open it with a newer hdpview."
+                f"The file has format version {str(version)[:20]}; this hdpview reads {known}. Open it with a newer hdpview."
             )
         try:
             return cls._from_content(content)
@@ -106,7 +142,9 @@ class Manifest:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Manifest:
         method = content["method"]
-        spending = tuple(Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"])) for s in content["spending"][:100])
+        spending = tuple(
+            Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"])) for s in content["spending"][:MAX_PARTS]
+        )
         manifest = cls(
             schema=Schema.from_dict(content["schema"]),
             method=_short(method["name"]),
@@ -120,6 +158,7 @@ class Manifest:
             not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
             max_rows=_whole(content.get("max_rows", 1)),
             count_column=None if content.get("count_column") is None else _short(content["count_column"]),
+            **(_merged_from(content["merged"]) if content["format_version"] == MERGED_FORMAT_VERSION else {}),
         )
         if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours or content["delta"] != 0:
             raise ValueError
@@ -128,6 +167,23 @@ class Manifest:
         if manifest.epsilon <= 0 or manifest.noise_scale <= 0:
             raise ValueError
         return manifest
+
+
+def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
+    parts = tuple(
+        Part(
+            _short(part["method"]),
+            _fraction(part["epsilon"]),
+            _number(part["noise_scale"]),
+            _numbers(part["settings"]),
+            _numbers(part["parameters"]),
+            _short(part["library_version"]),
+        )
+        for part in content["parts"][: MAX_PARTS + 1]
+    )
+    if not 2 <= len(parts) <= MAX_PARTS or content["populations"] not in ("disjoint", "overlapping"):
+        raise ValueError
+    return {"parts": parts, "overlapping": content["populations"] == "overlapping"}
 
 
 def _text(fraction: Fraction) -> str:

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import ViewFileError
-from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_tiling
+from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_parts
 from hdpview.view.data import ViewData
 from hdpview.view.manifest import Manifest
 
 MANIFEST_KEY = b"hdpview"
 _MAX_FOOTER_BYTES = 64_000_000
 _MAX_BYTES_IN_MEMORY = 8_000_000_000
-_DEPTH_TYPE, _COUNT_TYPE = pa.uint16(), pa.int64()
+_DEPTH_TYPE, _COUNT_TYPE, _PART_TYPE = pa.uint16(), pa.int64(), pa.uint16()
 
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
@@ -56,34 +56,37 @@ def read(path: str | PathLike[str]) -> ViewData:
         _check_size_of_footer(path)
         with pq.ParquetFile(path, memory_map=False) as file:
             manifest = Manifest.from_json((file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path))
-            _check_columns(file, manifest.schema, path)
+            _check_columns(file, manifest, path)
             table = file.read()
     except OSError as problem:
         raise ViewFileError(f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}.") from None
     except (pa.ArrowException, MemoryError, ValueError, TypeError, IndexError, OverflowError):
         raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
-    return ViewData(manifest, _blocks(table, manifest.schema, path))
+    return ViewData(manifest, _blocks(table, manifest, path))
 
 
-def column_types(schema: Schema) -> dict[str, pa.DataType]:
-    """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count, the depth."""
+def column_types(schema: Schema, is_merged: bool = False) -> dict[str, pa.DataType]:
+    """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count, the depth.
+
+    A merged view has one more: the number of the part.
+    """
     bounds = {f"{a.name}_{end}": pa.uint8() if a.size <= 256 else pa.uint16() for a in schema for end in ("lo", "hi")}
-    return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE}
+    return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE, **({"part": _PART_TYPE} if is_merged else {})}
 
 
 def _table(view: ViewData) -> pa.Table:
-    blocks, types = view.blocks, column_types(view.schema)
+    blocks, types = view.blocks, column_types(view.schema, view.manifest.is_merged)
     columns: list[NDArray[np.generic]] = []
     for a in range(len(view.schema)):
         columns += [blocks.lower[:, a], blocks.upper[:, a] - 1]
-    columns += [blocks.noisy_counts, blocks.depth]
+    columns += [blocks.noisy_counts, blocks.depth, *([blocks.parts] if view.manifest.is_merged else [])]
     arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types.values(), strict=True)]
     fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
     return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: view.manifest.to_json().encode()}))
 
 
 def _encodings(view: ViewData) -> dict[str, str]:
-    return {name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN" for name in column_types(view.schema)}
+    return {name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN" for name in column_types(view.schema, view.manifest.is_merged)}
 
 
 def _umask() -> int:
@@ -109,8 +112,8 @@ def _check_size_of_footer(path: str | PathLike[str]) -> None:
     raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
 
 
-def _check_columns(file: pq.ParquetFile, schema: Schema, path: str | PathLike[str]) -> None:
-    expected = column_types(schema)
+def _check_columns(file: pq.ParquetFile, manifest: Manifest, path: str | PathLike[str]) -> None:
+    expected = column_types(manifest.schema, manifest.is_merged)
     found = {field.name: field.type for field in file.schema_arrow}
     if found != expected or len(file.schema_arrow) != len(expected):
         raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
@@ -118,16 +121,17 @@ def _check_columns(file: pq.ParquetFile, schema: Schema, path: str | PathLike[st
         raise ViewFileError(f"{str(path)!r} claims more blocks than fit in memory; it is damaged or hostile.")
 
 
-def _blocks(table: pa.Table, schema: Schema, path: str | PathLike[str]) -> Blocks:
+def _blocks(table: pa.Table, manifest: Manifest, path: str | PathLike[str]) -> Blocks:
     if any(column.null_count for column in table.columns):
         raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
-    names = schema.names
+    names = manifest.schema.names
     lower = np.stack([table.column(f"{name}_lo").to_numpy() for name in names], axis=1).astype(np.int32)
     upper = np.stack([table.column(f"{name}_hi").to_numpy() for name in names], axis=1).astype(np.int32) + 1
     counts, depth = table.column("count").to_numpy(), table.column("depth").to_numpy().astype(np.int32)
-    fault = fault_in_tiling(lower, upper, depth, schema.sizes)
+    part = table.column("part").to_numpy() if manifest.is_merged else np.zeros(len(depth), np.uint16)
+    fault = fault_in_parts(lower, upper, depth, part, max(len(manifest.parts), 1), manifest.schema.sizes)
     if fault is None and (np.abs(counts.astype(np.float64)) > MAX_COUNT).any():
         fault = "a count is beyond any table's"
     if fault is not None:
         raise ViewFileError(f"{str(path)!r} is damaged: {fault}.")
-    return Blocks(lower, upper, counts.copy(), depth)
+    return Blocks(lower, upper, counts.copy(), depth, part.copy() if manifest.is_merged else None)

@@ -50,7 +50,7 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """The result as an Arrow table."""
-        return pa.table([_arrow(column) for column in self.columns], names=self.names)
+        return pa.table([arrow_column(column) for column in self.columns], names=self.names)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """The result as plain Python values; None for NULL."""
@@ -245,7 +245,8 @@ def _plain(column: Column) -> list[Any]:
     return [str(value) if isinstance(value, BinLabel) else value for value in column.values]
 
 
-def _arrow(column: Column) -> pa.Array:
+def arrow_column(column: Column) -> pa.Array:
+    """A column as Arrow: NaN is null, bins are texts."""
     if isinstance(column.values, np.ndarray) and not column.of_moments:
         return pa.array(column.values, mask=np.isnan(column.values))
     values = _plain(column)

@@ -1,0 +1,34 @@
+"""Results as the data frames that people work with. Inside they are Arrow tables."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from hdpview.errors import QueryError, unknown_name
+
+FrameKind = Literal["pandas", "polars", "pyarrow"]
+KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
+
+
+def default_kind() -> FrameKind:
+    """The first kind that is installed."""
+    return next(kind for kind in KINDS if find_spec(kind) is not None)
+
+
+def to_frame(table: pa.Table, kind: str | None = None) -> Any:
+    """An Arrow table as a data frame of the kind named, or of the default one."""
+    chosen = default_kind() if kind is None else kind
+    if chosen not in KINDS:
+        raise QueryError(unknown_name("kind of data frame", str(chosen), KINDS, "There are"))
+    if chosen != "pyarrow" and find_spec(chosen) is None:
+        raise QueryError(f"{chosen} is not installed. Install it, or ask for as_='pyarrow'.")
+    if chosen == "pandas":
+        return table.to_pandas()
+    if chosen == "polars":
+        import polars as pl
+
+        return pl.from_arrow(table)
+    return table

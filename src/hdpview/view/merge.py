@@ -1,0 +1,86 @@
+"""Views of several tables as one: hospital A and hospital B, day 1 and day 2.
+
+Counts of the parts add up. Where nobody is in more than one table, whoever sees all views learns about a person only from the one they
+are in, so the merged view costs the largest ε among them (parallel composition). Where somebody may be, the ε add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from hdpview._version import __version__
+from hdpview.domain import Schema
+from hdpview.errors import SchemaError
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData
+from hdpview.view.manifest import MAX_PARTS, Manifest, Spending
+
+
+def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
+    """One view of several tables with the same schema.
+
+    overlapping: say so if somebody may have records in more than one of the tables; the ε then add up.
+    """
+    if len(views) < 2 or not all(isinstance(view, ViewData) for view in views):
+        raise SchemaError("Merging takes a list of at least two views.")
+    first = views[0].manifest
+    for number, view in enumerate(views[1:], start=2):
+        _check_alike(first, view.manifest, number)
+    parts = [part for view in views for part in view.manifest.as_parts()]
+    if len(parts) > MAX_PARTS:
+        raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
+    manifests = [view.manifest for view in views]
+    costliest = max(manifests, key=lambda manifest: manifest.epsilon)
+    spending = _added_up(manifests) if overlapping else costliest.spending
+    manifest = Manifest(
+        schema=Schema(first.schema.attributes, any(m.schema.learnt_from_data for m in manifests)),
+        method="merge",
+        epsilon=sum((spent.epsilon * spent.times for spent in spending), Fraction(0)),
+        spending=spending,
+        noise_scale=max(m.noise_scale for m in manifests),  # the widest noise among the parts: intervals hold for all
+        settings={},
+        parameters={},
+        library_version=__version__,
+        privacy_unit=first.privacy_unit,
+        not_private_because=tuple(dict.fromkeys(reason for m in manifests for reason in m.not_private_because)),
+        max_rows=max(m.max_rows for m in manifests),
+        count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
+        parts=tuple(parts),
+        overlapping=overlapping or any(m.overlapping for m in manifests),
+    )
+    return ViewData(manifest, _stacked([view.blocks for view in views]))
+
+
+def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
+    if first.schema.names != other.schema.names:
+        differ = sorted(set(first.schema.names) ^ set(other.schema.names))
+        hint = f"{differ[0]!r} is in one of them only" if differ else "their attributes stand in another order"
+        raise SchemaError(f"Views can be merged if their schemas are the same; views 1 and {number} differ: {hint}.")
+    for ours, theirs in zip(first.schema, other.schema, strict=True):
+        if ours != theirs:
+            raise SchemaError(
+                f"Views can be merged if their schemas are the same; in views 1 and {number} the attribute {ours.name!r} differs: "
+                f"{ours.to_dict()} and {theirs.to_dict()}. Build them with one schema."
+            )
+    if first.privacy_unit != other.privacy_unit:
+        raise SchemaError(
+            f"View 1 protects each {first.privacy_unit}, view {number} each {other.privacy_unit}; "
+            "merged, neither promise would hold as it is written."
+        )
+
+
+def _added_up(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
+    return tuple(Spending(f"view {i} ({m.method})", m.epsilon, 1) for i, m in enumerate(manifests, start=1))
+
+
+def _stacked(blocks: Sequence[Blocks]) -> Blocks:
+    """All blocks, part after part; each part tiles the domain by itself."""
+    part, n_parts = [], 0
+    for each in blocks:
+        part.append(each.parts.astype(np.int64) + n_parts)
+        n_parts += int(each.parts[-1]) + 1
+    columns = {name: np.concatenate([getattr(each, name) for each in blocks]) for name in ("lower", "upper", "noisy_counts", "depth")}
+    return Blocks(**columns, part=np.concatenate(part).astype(np.uint16))
