@@ -29,12 +29,12 @@ def info(
         return
     if not facts["private"]:
         typer.secho("NOT PRIVATE: " + "; ".join(facts["not_private_because"]), fg="red", bold=True)
-    one_block = opened.smallest_meaningful_count()
     spent = ", ".join(f"{purpose} {epsilon:g}" for purpose, epsilon in facts["spending"].items())
     typer.echo(f"about {facts['estimated_records']:,.0f} records in {facts['n_blocks']:,} blocks of {facts['n_cells']:.3g} cells")
     typer.echo(f"privacy: epsilon {facts['epsilon']:g} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}")
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
-    typer.echo(f"noise: ±{one_block:,.0f} on the count of one block (95 %); smaller counts mean nothing on their own\n")
+    typer.echo(f"risk: {facts['risk']}")
+    typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
     rows = [{"attribute": a.name, "type": a.kind, "values": a.size, "from": a.labels()[0], "to": a.labels()[-1]} for a in opened.schema]
     output.print_table(["attribute", "type", "values", "from", "to"], rows)
 
@@ -65,3 +65,65 @@ def query(
         output.print_table(columns, rows)
     if not opened.manifest.is_private:
         typer.secho("This view is NOT PRIVATE: " + "; ".join(opened.manifest.not_private_because), fg="red", err=True)
+
+
+def plot(
+    view: View,
+    columns: Annotated[
+        list[str], typer.Argument(metavar="COL [COL]", help="One attribute for bars, two for a heat map.", show_default=False)
+    ],
+    output_path: Annotated[Path, typer.Option("-o", "--output", help="The picture: .png, .svg, .pdf, .html or .json.", show_default=False)],
+    where: Annotated[str | None, typer.Option(help="A condition on the records counted.")] = None,
+    partition: Annotated[bool, typer.Option(help="With two attributes: draw the borders of the view's blocks.")] = False,
+) -> None:
+    """Draw a view: counts of one attribute as bars, of two as shades. Costs no budget.
+
+    Example: hdpview plot adult.pview age hours -o age-hours.png
+    """
+    from hdpview.errors import QueryError
+    from hdpview.pview import PView
+    from hdpview.query.plots import save
+
+    opened = PView.open(view)
+    if len(columns) > 2 or (partition and (len(columns) != 2 or where is not None)):
+        raise QueryError("A picture shows one or two attributes; --partition takes two, and no --where.")
+    if partition:
+        save(opened.plot.partition(*columns), output_path)
+    elif len(columns) == 2:
+        save(opened.plot.heatmap(*columns, where=where), output_path)
+    else:
+        save(opened.plot.histogram(columns[0], where), output_path)
+
+
+def sample(
+    view: View,
+    n: Annotated[int, typer.Option("-n", "--rows", help="How many records.", show_default=False)],
+    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="A .csv or .parquet file; without it, CSV is printed.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes the records repeatable.")] = None,
+) -> None:
+    """Draw synthetic records from a view. Costs no budget, however many.
+
+    Example: hdpview sample adult.pview -n 1000 -o synthetic.csv
+    """
+    from hdpview.cli.tables import write_table
+    from hdpview.pview import PView
+
+    write_table(PView.open(view).sample(n, seed=seed, as_="pyarrow"), output_path)
+
+
+def merge(
+    views: Annotated[list[Path], typer.Argument(metavar="VIEW VIEW …", help="The .pview files.", show_default=False)],
+    output_path: Annotated[Path, typer.Option("-o", "--output", help="The merged view.", show_default=False)],
+    overlapping: Annotated[bool, typer.Option(help="Somebody may be in more than one of the tables: the budgets add up.")] = False,
+) -> None:
+    """Merge views of several tables with the same schema, such as those of two hospitals, into one.
+
+    Example: hdpview merge north.pview south.pview -o both.pview
+    """
+    from hdpview.pview import PView
+    from hdpview.pview import merge as merge_views
+
+    merged = merge_views([PView.open(path) for path in views], overlapping=overlapping)
+    merged.save(output_path)
+    how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
+    typer.echo(f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; epsilon {float(merged.manifest.epsilon):g} ({how})")

@@ -140,6 +140,8 @@ def fault_in_parts(
     sizes: tuple[int, ...],
 ) -> str | None:
     """Why blocks are not that many parts, one after the other, each of which tiles the domain; None if they are."""
+    if not len(part):
+        return "there are no blocks"
     starts = np.searchsorted(part, np.arange(n_parts + 1))
     if (np.diff(part.astype(np.int64)) < 0).any() or (np.diff(starts) == 0).any() or starts[-1] != len(part):
         return "its parts are not those that the manifest lists"

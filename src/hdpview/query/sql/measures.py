@@ -72,16 +72,19 @@ class Measures:
         return of
 
     def _mean(self, i: int, confidence: float) -> Span:
-        """Sum by count. The interval is that of the sum of deviations from the mean, by the count: sum and count err together."""
-        aggregate, of, half = self.aggregates[i], self._sums(i), 1 - (1 - confidence) / 2
-        total = with_sum_intervals(of, self.law, min(half, _MOST_CONFIDENT), self.counts, self.interval)
-        summary = self.groups.counts(aggregate.boxes)
-        count = with_intervals(summary, self.law, min(half, _MOST_CONFIDENT), self.counts, self.interval)
+        """Sum by count. The interval is that of the sum of deviations from the mean, by the count: sum and count err together.
+
+        Guaranteed, it allows for the least count that may be true, and both have to hold at once.
+        """
+        aggregate, of, strict = self.aggregates[i], self._sums(i), self.interval == "guaranteed"
+        level = min(1 - (1 - confidence) / 2, _MOST_CONFIDENT) if strict else confidence
+        total = with_sum_intervals(of, self.law, level, self.counts, self.interval)
+        count = with_intervals(self.groups.counts(aggregate.boxes), self.law, level, self.counts, self.interval)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = total.estimate / count.estimate
-            few = np.maximum(count.lower, 1.0)
+            few = np.maximum(count.lower, 1.0) if strict else np.maximum(count.estimate, 1.0)
             if len(self.groups) <= _MAX_CENTRED:
-                centred = with_sum_intervals(self._deviations(aggregate, mean), self.law, min(half, _MOST_CONFIDENT), "raw", self.interval)
+                centred = with_sum_intervals(self._deviations(aggregate, mean), self.law, level, "raw", self.interval)
                 lower, upper = mean + np.minimum(centred.lower, 0) / few, mean + np.maximum(centred.upper, 0) / few
             else:
                 lower = np.where(total.lower > 0, total.lower / count.upper, total.lower / few)
