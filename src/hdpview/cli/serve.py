@@ -1,0 +1,62 @@
+"""The command that serves the explorer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hdpview.errors import ViewFileError
+
+if TYPE_CHECKING:
+    from hdpview.pview import PView
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def explore(
+    views: Annotated[list[Path], typer.Argument(metavar="VIEW…", help="One or more .pview files.", show_default=False)],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
+    token: Annotated[str | None, typer.Option(help="A secret that requests must carry; needed beyond this machine.")] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+) -> None:
+    """Explore views in a browser: filter by brushing, and see every chart follow, with intervals. Costs no budget.
+
+    Example: hdpview explore adult.pview
+    """
+    from hdpview.pview import PView
+
+    if host not in _LOOPBACK and not token:
+        raise typer.BadParameter("listening beyond this machine needs --token, a secret that requests must carry.", param_hint="--host")
+    opened: dict[str, PView] = {}
+    for path in views:
+        if path.name in opened:
+            raise ViewFileError(f"Two views are called {path.name!r}. Rename one: the page tells them apart by name.")
+        opened[path.name] = PView.open(path)
+    _serve(opened, host, port, token, no_open)
+
+
+def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
+    import socket
+    import webbrowser
+
+    import uvicorn
+
+    from hdpview.explore.server import create_app
+
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as problem:
+            raise ViewFileError(f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free one.") from None
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        typer.echo(f"Exploring {', '.join(opened)} at {address}  (Ctrl-C ends it)")
+        if not no_open:
+            webbrowser.open(address)
+        hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
+        app = create_app(opened, token, hosts)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=5)
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,127 @@
+"""What the page asks for, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
+from hdpview.errors import QueryError
+from hdpview.pview import PView
+from hdpview.query.answers import Answer, with_intervals
+from hdpview.query.compare import compare
+from hdpview.query.grouped import check_number_of_groups, summarise_groups
+from hdpview.query.histograms import Histogram, histograms
+from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.predicates import attribute_number, boxes_of
+from hdpview.query.sql import run
+
+Json = dict[str, Any]
+MAX_ROWS = 20_000  # of one result
+
+
+def describe(name: str, view: PView) -> Json:
+    """A view as it stands in the list of views."""
+    facts = view.info()
+    return {"name": name, **{key: facts[key] for key in ("epsilon", "private", "n_blocks", "n_attributes", "estimated_records")}}
+
+
+def describe_schema(name: str, view: PView) -> Json:
+    """All that is public about a view: what it protects and cost, and its attributes with their values."""
+    facts = view.info()
+    facts.pop("attributes")
+    return {"name": name, **facts, "attributes": [_attribute(attribute) for attribute in view.schema]}
+
+
+def _attribute(attribute: Attribute) -> Json:
+    described: Json = {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "nullable": attribute.nullable,
+        "labels": attribute.labels(),
+        "strays": attribute.strays(),
+    }
+    if isinstance(attribute, Ordered):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
+        described["ends"] = [_literal(attribute, edge) for edge in attribute.edges.tolist()]
+    elif isinstance(attribute, Boolean):
+        described["literals"] = ["FALSE", "TRUE"]
+    else:
+        described["literals"] = ["'" + label.replace("'", "''") + "'" for label in attribute.value_labels()]
+    return described
+
+
+def _literal(attribute: Ordered, edge: float) -> str:
+    return f"TIMESTAMP '{calendar.moment(int(edge)).isoformat(sep=' ')}'" if isinstance(attribute, Datetime) else repr(edge)
+
+
+def sql_answer(view: PView, sql: str, confidence: float) -> Json:
+    """The result of a statement, as `hdpview query --format json` prints it."""
+    result = run(view, sql, confidence)
+    rows = result.to_rows()
+    return {
+        "columns": result.names,
+        "aggregates": list(result.aggregates),
+        "rows": [{key: _plain(value) for key, value in row.items()} for row in rows[:MAX_ROWS]],
+        "cut_off": len(rows) > MAX_ROWS,
+        "confidence": confidence,
+        "epsilon": float(view.manifest.epsilon),
+    }
+
+
+def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | None], confidence: float) -> Json:
+    """The count under a condition and the histograms of all attributes; for those in `own`, under the condition given there."""
+    others = [name for name in view.schema.names if name not in own]
+    found = histograms(view, where, others, confidence) if others else []
+    for name, condition in own.items():
+        found += histograms(view, condition, [name], confidence)
+    return {
+        "count": _answer(view.count(where, confidence=confidence)),
+        "histograms": {histogram.attribute.name: _histogram(histogram) for histogram in found},
+        "confidence": confidence,
+    }
+
+
+def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
+    """Counts of all combinations of two attributes' values under a condition: rows by the first, columns by the second."""
+    numbers = [attribute_number(name, view.schema) for name in (first, second)]
+    if numbers[0] == numbers[1]:
+        raise QueryError("Name two different attributes.")
+    shape = tuple(view.schema.sizes[a] for a in numbers)
+    check_number_of_groups(math.prod(shape))
+    boxes = boxes_of(where, view.schema)
+    summary = summarise_groups(view.blocks, view.schema, boxes, numbers)
+    if summary is None:
+        raise QueryError("This condition treats the two attributes in too many ways for one picture. Simplify it, or group by one of them.")
+    found = with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence)
+    return {key: getattr(found, key).reshape(shape).round(2).tolist() for key in ("estimate", "lower", "upper")}
+
+
+def compare_answer(view: PView, first: str | None, second: str | None, confidence: float) -> Json:
+    """Two counts side by side, and whether they differ."""
+    found = compare(view, first, second, confidence)
+    return {
+        "first": _answer(found.first),
+        "second": _answer(found.second),
+        "difference": found.difference,
+        "difference_interval": list(found.difference_interval),
+        "ratio": _plain(found.ratio),
+        "ratio_interval": [_plain(end) for end in found.ratio_interval],
+        "is_real": found.is_real,
+        "words": str(found),
+    }
+
+
+def _answer(answer: Answer) -> Json:
+    return {"estimate": answer.estimate, "lower": answer.lower, "upper": answer.upper, "guaranteed": list(answer.guaranteed)}
+
+
+def _histogram(histogram: Histogram) -> Json:
+    return {key: [round(float(x), 3) for x in getattr(histogram, key)] for key in ("estimate", "lower", "upper")}
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity; moments travel as text."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -1,0 +1,74 @@
+// What is filtered: per attribute a range of bins or a set of codes, or one condition written by hand. And its SQL, history and link.
+
+export const quoted = (name) => (/^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+
+/** The SQL condition of a filter on one attribute. */
+export function condition(attribute, filter) {
+  const name = quoted(attribute.name);
+  const parts = [];
+  if (filter.range) {
+    const [first, last] = filter.range;
+    parts.push(`${name} >= ${attribute.ends[first]} AND ${name} < ${attribute.ends[last + 1]}`);
+  }
+  const values = (filter.codes ?? []).filter((code) => attribute.literals && code < attribute.literals.length);
+  if (values.length) parts.push(`${name} IN (${values.map((code) => attribute.literals[code]).join(", ")})`);
+  if (filter.missing || (filter.codes ?? []).some((code) => attribute.nullable && code === attribute.labels.length - 1)) parts.push(`${name} IS NULL`);
+  return parts.length > 1 ? `(${parts.join(" OR ")})` : parts[0];
+}
+
+export class State {
+  constructor() { this.past = []; this.future = []; this.filters = {}; this.custom = null; this.attributes = []; }
+
+  /** The whole condition, or null for everything; `without` leaves one attribute's own filter out. */
+  where(without = null) {
+    if (this.custom) return this.custom;
+    const parts = this.attributes.filter((a) => this.filters[a.name] && a.name !== without).map((a) => condition(a, this.filters[a.name]));
+    return parts.length ? parts.join(" AND ") : null;
+  }
+
+  change(filters, custom = null) {
+    this.past.push(this.snapshot());
+    this.future = [];
+    this.filters = filters;
+    this.custom = custom;
+  }
+
+  set(name, filter) {
+    const filters = { ...this.filters };
+    if (filter) filters[name] = filter; else delete filters[name];
+    this.change(filters);
+  }
+
+  undo() { this.#swap(this.past, this.future); }
+  redo() { this.#swap(this.future, this.past); }
+
+  #swap(from, to) {
+    if (!from.length) return;
+    to.push(this.snapshot());
+    ({ filters: this.filters, custom: this.custom } = JSON.parse(from.pop()));
+  }
+
+  snapshot() { return JSON.stringify({ filters: this.filters, custom: this.custom }); }
+
+  toLink(view) { return "#" + new URLSearchParams({ view, state: this.snapshot() }); }
+
+  /** Take over a link's state; anything in it that does not fit the view is left out. */
+  fromLink(hash) {
+    this.filters = {}; this.custom = null;
+    try {
+      const { filters, custom } = JSON.parse(new URLSearchParams(hash.slice(1)).get("state") ?? "{}");
+      if (typeof custom === "string") this.custom = custom;
+      for (const attribute of this.attributes) {
+        const filter = filters?.[attribute.name];
+        if (filter && fits(attribute, filter)) this.filters[attribute.name] = filter;
+      }
+    } catch { /* a broken link is an empty one */ }
+  }
+}
+
+function fits(attribute, filter) {
+  const n = attribute.labels.length;
+  const isCode = (code) => Number.isInteger(code) && code >= 0 && code < n;
+  if (filter.range) return Boolean(attribute.ends) && filter.range.length === 2 && filter.range.every(isCode) && filter.range[0] <= filter.range[1] && filter.range[1] < attribute.ends.length - 1;
+  return Boolean(filter.missing) || (Array.isArray(filter.codes) && filter.codes.length > 0 && filter.codes.every(isCode));
+}
