@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import bench, curate, demo, explore
+from hdpview.cli import bench, curate, demo, explore, guard, serve
 from hdpview.errors import HdpviewError
 
 app = typer.Typer(
@@ -24,17 +24,23 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(no_args_is_help=True, help="Write and check schemas: the public description of a table.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these.")
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(curate.draft)
 schema_app.command("check")(curate.check)
 app.command("build")(curate.build)
 app.command("estimate")(curate.estimate)
+app.add_typer(ledger_app, name="ledger")
+ledger_app.command("show")(guard.show)
+ledger_app.command("limit")(guard.limit)
+app.command("audit")(guard.audit)
 app.command("info")(explore.info)
 app.command("query")(explore.query)
 app.command("plot")(explore.plot)
 app.command("sample")(explore.sample)
 app.command("merge")(explore.merge)
+app.command("explore")(serve.explore)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
 bench_app.command("speed")(bench.speed)
