@@ -25,12 +25,14 @@ def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
     seen: list[Hashable] = [path, path[:1], len(path), int(blocks.noisy_counts[leaf]), int(blocks.noisy_counts.sum()), len(blocks)]
+    seen += [path[:2], path[:3]]
     seen.append((path, int(np.clip(blocks.noisy_counts[leaf], -3, 40))))
-    if blocks.base is not None:
-        weights = [float(weight[code]) for weight, code in zip(blocks.base.weights, canary, strict=True)]
+    base, fitted = getattr(blocks, "base", None), getattr(blocks, "fitted", None)  # of methods that release them
+    if base is not None:
+        weights = [float(weight[code]) for weight, code in zip(base.weights, canary, strict=True)]
         seen += [float(np.prod(weights)), *weights]
-    if blocks.fitted is not None:
-        seen.append(float(blocks.fitted[leaf]))
+    if fitted is not None:
+        seen.append(float(fitted[leaf]))
     return tuple(seen)
 
 

@@ -29,6 +29,7 @@ Build = Callable[[SparseCounts], Blocks]
 Progress = Callable[[float | None, str], None]
 CONFIDENCE = 0.999
 LEAST_RUNS = 100
+_CAUTION = 3.3  # standard deviations that the ends of intervals lie from their middle, at the usual confidence
 
 
 @dataclass(frozen=True)
@@ -147,15 +148,17 @@ def _best_event(pair: Neighbours, build: Build, runs: int, report: _Steps) -> _E
     for column in range(on_first.shape[1]):
         for second_likelier in (True, False):
             scores = (on_second[:, column], on_first[:, column]) if second_likelier else (-on_first[:, column], -on_second[:, column])
-            found += [_Event(pair, scorer, column, t, second_likelier, promise) for t, promise in _thresholds(*scores)]
+            found += [_Event(pair, scorer, column, t, second_likelier, promise) for t, promise in _thresholds(*scores, runs)]
     return max(found, key=lambda event: event.promise)
 
 
-def _thresholds(likelier: Scores, other: Scores) -> Iterator[tuple[float, float]]:
-    """Thresholds on a score, and about the bound on ε that each would give: this only guides the choice."""
-    for threshold in np.unique(np.quantile(np.concatenate([likelier, other]), np.linspace(0.005, 0.998, 40), method="higher")).tolist():
-        hits, hits_on_other = int((likelier >= threshold).sum()), int((other >= threshold).sum())
-        least, largest = hits - 3.3 * hits**0.5, hits_on_other + 3.3 * (hits_on_other + 1) ** 0.5 + 3
+def _thresholds(likelier: Scores, other: Scores, runs: int) -> Iterator[tuple[float, float]]:
+    """Thresholds on a score, and about the bound on ε that each would give in `runs` builds: this only guides the choice."""
+    shares = np.geomspace(10 / len(likelier), 0.995, 60)
+    for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():
+        factor = runs / len(likelier)
+        hits, hits_on_other = factor * (likelier >= threshold).sum(), factor * ((other >= threshold).sum() + 1)
+        least, largest = hits - _CAUTION * hits**0.5, hits_on_other + _CAUTION * (hits_on_other + 1) ** 0.5 + 3
         yield threshold, float(np.log(least / largest)) if least > 0 else -np.inf
 
 

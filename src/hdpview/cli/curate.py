@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hdpview.cli import output
+from hdpview.cli import guard, output
 from hdpview.cli.progress import ProgressBar
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False)]
@@ -31,7 +31,9 @@ def draft(
         typer.echo(text, nl=False)
         return
     output_path.write_text(text, encoding="utf-8")
-    next_step = "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else "Fill in what is marked with ?"
+    next_step = (
+        "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else "Fill in what is marked with ?"
+    )
     typer.echo(f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True)
 
 
@@ -68,6 +70,16 @@ def build(
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
     method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
     engine: Annotated[str, typer.Option(help="Where to build: local.")] = "local",
+    privacy_unit: Annotated[
+        str | None, typer.Option(help="Column that says whose row it is: protects the person, not the row.", show_default=False)
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")] = 1,
+    count: Annotated[str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="File that keeps what was spent on tables; beside the schema by default.", show_default=False)
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False)] = None,
+    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
     memory_limit: Annotated[str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")] = None,
     test_key: Annotated[str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")] = None,
@@ -77,12 +89,15 @@ def build(
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
-    from hdpview.door import build as build_view
     from hdpview.domain import Schema
+    from hdpview.door import build as build_view
     from hdpview.errors import ViewFileError
+    from hdpview.privacy.account import Account, name_of
 
     if not output_path.parent.is_dir():
         raise ViewFileError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+    if ledger is None and not no_ledger and test_key is None:
+        ledger = schema.parent / guard.LEDGER_NAME
     with ProgressBar() as progress:
         view = build_view(
             data,
@@ -90,12 +105,20 @@ def build(
             epsilon,
             method=method,
             engine=engine,
+            privacy_unit=privacy_unit,
+            max_rows=max_rows,
+            count=count,
+            ledger=ledger,
+            table=table,
             threads=threads,
             memory_limit=memory_limit,
             test_key=None if test_key is None else test_key.encode(),
             progress=progress,
         )
         view.save(output_path)
+    if ledger is not None:
+        Account(ledger).name_view(table or name_of(data), str(output_path))
+    guard.warn_of_company(data, output_path)
     size = output_path.stat().st_size
     if format == output.JsonOrTable.json:
         output.print_json({"view": str(output_path), "bytes": size, **view.info()})

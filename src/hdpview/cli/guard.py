@@ -1,0 +1,129 @@
+"""Commands that guard a budget: what has been spent on which table, and whether builds keep their promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hdpview.cli import output
+from hdpview.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from hdpview.privacy.account import Account
+
+LEDGER_NAME = "hdpview-ledger.sqlite"
+Ledger = Annotated[Path, typer.Option("--ledger", help="The ledger's file.")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)]
+Shape = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
+
+
+def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.table) -> None:
+    """Tell what has been spent on each table, on what, and what is left.
+
+    Example: hdpview ledger show --ledger budget.sqlite
+    """
+    from hdpview.privacy.account import Account
+
+    account = _existing(Account(ledger))
+    limits, charges = account.limits(), account.charges()
+    tables = sorted({*limits, *(charge.table for charge in charges)})
+    totals = [
+        {
+            "table": name,
+            "spent": float(account.spent(name)),
+            "limit": None if name not in limits else float(limits[name]),
+            "left": None if name not in limits else float(limits[name] - account.spent(name)),
+        }
+        for name in tables
+    ]
+    rows = [
+        {
+            "table": charge.table,
+            "epsilon": float(charge.epsilon),
+            "delta": float(charge.delta),
+            "spent on": charge.purpose,
+            "protects": charge.privacy_unit if charge.max_rows == 1 else f"{charge.privacy_unit} (up to {charge.max_rows} rows)",
+            "when": charge.charged_at,
+            "state": charge.state,
+            "view": charge.view or "",
+        }
+        for charge in charges
+    ]
+    if format == output.JsonOrTable.json:
+        output.print_json({"tables": totals, "charges": rows})
+        return
+    shown = [{name: "none" if value is None else value for name, value in row.items()} for row in totals]
+    output.print_table(["table", "spent", "limit", "left"], shown)
+    if rows:
+        typer.echo()
+        output.print_table(list(rows[0]), rows)
+
+
+def limit(
+    table: Table,
+    epsilon: Annotated[str, typer.Argument(metavar="EPSILON", help="What may be spent on it in all.", show_default=False)],
+    ledger: Ledger = Path(LEDGER_NAME),
+) -> None:
+    """State what may be spent on a table in all. Builds that would exceed it are refused.
+
+    Example: hdpview ledger limit admissions 3.0 --ledger budget.sqlite
+    """
+    from hdpview.privacy.account import Account
+    from hdpview.privacy.ledger import exact_epsilon
+
+    account = Account(ledger)
+    account.set_limit(table, exact_epsilon(epsilon))
+    typer.echo(f"{float(account.spent(table)):g} of {epsilon} spent on {table} so far.")
+
+
+def audit(
+    method: Annotated[str, typer.Option(help="The method to audit.")] = "hdpview",
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The budget it claims to keep.")] = "1.0",
+    runs: Annotated[int, typer.Option(help="Builds of each table that the bound rests on.")] = 4_000,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person: the tables then differ by that many.")] = 1,
+    confidence: Annotated[float, typer.Option(help="With which the bound holds.")] = 0.999,
+    format: Shape = output.JsonOrTable.table,
+) -> None:
+    """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no data.
+
+    Example: hdpview audit --method hdpview --epsilon 1.0 --runs 4000
+    """
+    import dataclasses
+
+    from hdpview.audit.run import audit as run
+
+    with ProgressBar() as progress:
+        found = run(method, epsilon, runs=runs, max_rows=max_rows, confidence=confidence, progress=progress)
+    if format == output.JsonOrTable.json:
+        output.print_json({**dataclasses.asdict(found), "passed": found.passed})
+    else:
+        typer.echo(
+            f"{found.method}: claims epsilon {found.claimed:g}, shows at least {found.lower_bound:.3g} ({found.confidence:.1%} sure)"
+        )
+        typer.echo(f"{found.runs:,} builds of each table of the pair {found.table!r}; hits {found.hits[0]:,} and {found.hits[1]:,}")
+    if not found.passed:
+        typer.secho("MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md.", fg="red", bold=True, err=True)
+        raise typer.Exit(1)
+
+
+def warn_of_company(data: str, view: Path) -> None:
+    """Warn where a view lies beside the table it protects and more people may read it: they may come for one and find the other."""
+    table = Path(data)
+    if table.exists() and table.resolve().parent == view.resolve().parent and view.stat().st_mode & ~table.stat().st_mode & 0o044:
+        typer.secho(
+            f"Note: {view.name} may be read by more people than {table.name}, and lies in the same folder. Move it to one of its own.",
+            fg="yellow",
+            err=True,
+        )
+    elif table.is_file() and table.stat().st_mode & 0o004:
+        typer.secho(f"Note: every user of this machine may read {table.name}. Consider: chmod o-r {table.name}", fg="yellow", err=True)
+
+
+def _existing(account: Account) -> Account:
+    from hdpview.errors import BudgetError
+
+    if not account.path.exists():
+        raise BudgetError(f"There is no ledger {str(account.path)!r}. A build makes it, or: hdpview ledger limit TABLE EPSILON.")
+    return account
