@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST_QUOTED = 60  # characters
+_LONGEST_NAME = 200  # characters of a name that is worth comparing with known ones
+
 
 class HdpviewError(Exception):
     """Anything this library raises on purpose. The message is one clear sentence or two."""
@@ -50,7 +53,22 @@ def unknown_name(kind: str, name: str, known: Iterable[str], where: str) -> str:
     "Unknown attribute 'educaton'. Did you mean 'education'? This view has: age, education."
     """
     names = list(known)
-    close = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    shown = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
-    return f"Unknown {kind} {name!r}.{hint} {where}: {shown}."
+    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_NAME else []
+    hint = f" Did you mean {quoted(close[0])}?" if close else ""
+    listed = ", ".join(map(shortened, names[:20])) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+    return f"Unknown {kind} {quoted(name)}.{hint} {where}: {listed}."
+
+
+def shortened(text: str) -> str:
+    """A text cut to 60 characters: messages quote what people wrote, however long that was."""
+    return text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + "…"
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it, in at most about 60 characters."""
+    if isinstance(value, str):
+        return repr(shortened(value))
+    try:
+        return shortened(repr(value))
+    except Exception:  # a whole number of thousands of digits has no repr, and foreign objects may do anything
+        return f"this {type(value).__name__}"

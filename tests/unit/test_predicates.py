@@ -240,3 +240,65 @@ def test_boxes_of_a_union_do_not_overlap() -> None:
     boxes = boxes_of("age < 40 OR hours > 10 OR (age BETWEEN 30 AND 50 AND education = 'School') OR smoker IS NULL", SCHEMA)
     assert len(boxes) >= 4
     assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_a_long_unknown_name_is_not_echoed_in_full() -> None:
+    """Errors quote at most about 60 characters of what was written, values and known names alike."""
+    for where in ("x" * 5_000 + " < 3", f"education = '{'x' * 5_000}'", {"age": "x" * 5_000}, {"y" * 5_000: 3}, f"age = {'z' * 5_000}"):
+        with pytest.raises(QueryError) as problem:
+            boxes_of(where, SCHEMA)
+        assert len(str(problem.value)) < 400
+
+
+def test_numpy_scalars_are_values_like_any_other() -> None:
+    """A dictionary may hold NumPy's numbers, truths, texts and times; None among alternatives is missing."""
+    pairs: list[tuple[Any, Any]] = [
+        ({"age": np.int64(3)}, {"age": 3}),
+        ({"age": (np.float64(2.5), np.int8(9))}, {"age": (2.5, 9)}),
+        ({"age": [np.int64(3), np.int64(5)]}, {"age": [3, 5]}),
+        ({"smoker": np.True_}, {"smoker": True}),
+        ({"education": np.str_("School")}, {"education": "School"}),
+        (
+            {"admitted": (np.datetime64("2024-12-30"), np.datetime64("2024-12-31T00:00:00", "ns"))},
+            {"admitted": ("2024-12-30", "2024-12-31")},
+        ),
+        ({"age": [3, None]}, "age = 3 OR age IS NULL"),
+        ({"education": ["None", None]}, {"education": "None"}),
+    ]
+    for given, meant in pairs:
+        assert boxes_of(given, SCHEMA) == boxes_of(meant, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("income < 20", [1, 1, 0]),
+        ("income <= 20", [1, 1, "cut"]),
+        ("income > 20", [0, 0, "cut"]),
+        ("income >= 20", [0, 0, 1]),
+        ("income BETWEEN 0 AND 100", [1, 1, 1]),
+    ],
+)
+def test_a_real_value_on_an_edge_belongs_to_the_bin_above(text: str, expected: list[Any]) -> None:
+    """Records at exactly 20 are in the bin from 20: a question about them, or about all but them, cuts through it."""
+    shares = codes(text, "income")[:3]
+    assert ["cut" if 0 < share < 1 else share for share in shares] == expected
+    assert shares == pytest.approx([round(share) for share in shares], abs=1e-6)
+
+
+def test_the_upper_end_of_a_real_axis_belongs_to_its_last_bin() -> None:
+    """Records at exactly the upper end, where those beyond it are counted too, are in the last bin: `< 100` does not cover it."""
+    last = {text: codes(f"income {text} 100", "income")[-1] for text in ("<", "<=", ">", ">=")}
+    assert 0 < last[">="] < 1e-5 < 1 - 1e-5 < last["<"] < 1
+    assert (last["<="], last[">"]) == (1, 0)
+
+
+def test_shares_of_codes_add_up_exactly() -> None:
+    """Sums of shares are exact whatever is cut through, so that a block is known to be covered or missed without doubt."""
+    schema = Schema([Integer(name="a", min=0, max=65_535 * 7, every=7)])
+    (box,) = boxes_of("a IN (" + ",".join(map(str, range(0, 65_535 * 7, 21))) + ") OR a BETWEEN 20000 AND 300001", schema)
+    prefix = pack([[box]], schema).prefix
+    shares = np.diff(prefix)
+    assert (np.cumsum(shares[::-1]) == prefix[-1] - prefix[:-1][::-1]).all()
+    assert shares[2858:42857].tolist() == [1.0] * (42857 - 2858)
+    assert 0 < shares[2857] < 1

@@ -102,6 +102,7 @@ def test_the_schema_file_of_the_design_loads(tmp_path: Path) -> None:
         (Boolean(name="x", nullable=True), ["false", "true", "(missing)"]),
         (Datetime(name="x", min="2023-12-15", max="2024-02-01", every="1mo"), ["2023-12", "2024-01", "2024-02"]),
         (Datetime(name="x", min="2023-01-15", max="2024-03-01", every="1y"), ["2023", "2024"]),
+        (Datetime(name="x", min="2020-05-01", max="2022-03-01", every="1y"), ["2020-05", "2021-05"]),
         (Datetime(name="x", min="2024-02-28", max="2024-03-01", every="1d"), ["2024-02-28", "2024-02-29", "2024-03-01"]),
         (Datetime(name="x", min="2024-01-01", max="2024-01-01", every="12h"), ["2024-01-01 00:00:00", "2024-01-01 12:00:00"]),
     ],
@@ -124,8 +125,17 @@ def test_every_label_list_has_the_size() -> None:
 def test_bin_places_follow_the_edges() -> None:
     """An edge's place is its number, the middle of a bin lies half-way, and beyond the ends there is nothing more."""
     age = Integer(name="x", min=10, max=34, every=10)
-    assert [age.bin_place(at) for at in (-5, 10, 15, 20, 30, 32.5, 35, 99)] == [0, 0, 0.5, 1, 2, 2.5, 3, 3]
-    assert [age.bin_place(at) for at in (-math.inf, math.inf)] == [0, 3]
+    places = [age.bin_of(at) for at in (-5, 10, 15, 20, 30, 32.5, 35, 99, -math.inf, math.inf)]
+    assert [i + below for i, below, _ in places] == [0, 0, 0.5, 1, 2, 2.5, 3, 3, 0, 3]
+    assert [is_cut for _, _, is_cut in places] == [False, False, True, False, False, True, False, False, False, False]
+
+
+def test_a_place_ever_so_near_to_an_edge_is_no_edge() -> None:
+    """One value of a bin of 10^17 cuts it, though its fraction rounds to 0 or 1."""
+    wide = Integer(name="x", min=0, max=10**18 - 1, every=10**17)
+    assert wide.bin_of(10**17) == (1, 0.0, False)
+    assert wide.bin_of(10**17 + 1) == (1, pytest.approx(0.0, abs=1e-16), True)
+    assert wide.bin_of(2 * 10**17 - 1) == (1, pytest.approx(1.0), True)
 
 
 @pytest.mark.parametrize(

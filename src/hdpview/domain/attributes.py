@@ -8,6 +8,7 @@ looks at that value alone: nothing is null after encoding, and no value can rais
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from hdpview.errors import SchemaError
 
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
 MAX_EXPLICIT_EDGES = 1_001  # explicit edges become a nested comparison inside the database
-LEAST_FRACTION = 1e-9  # of a bin that can be asked for; less is taken for this much
 _INT64 = 2**63
 _LARGEST_REAL = 1e300  # sums and differences of bounds stay finite in every database
 
@@ -108,25 +108,23 @@ class Ordered(Attribute):
     def _edge_list(self) -> list[float]:
         return [float(edge) if not self.whole else edge for edge in self.edges.tolist()]
 
-    def bin_place(self, position: float) -> float:
-        """A place on the axis as a number of bins from the start: 2.5 is the middle of the third bin.
+    def bin_of(self, position: float) -> tuple[int, float, bool]:
+        """The bin that a place falls into, the fraction of it that lies below the place, and whether the place cuts through it.
 
-        Only an edge is a whole number: a place ever so near to one keeps `LEAST_FRACTION` away, so that rounding cannot take it there.
+        A cut so near to an edge that the fraction rounds to 0 or 1 is still a cut. Beyond the last bin there is nothing to cut.
         """
         edges = self._edge_list
         i = bisect_right(edges, position) - 1
         if i < 0 or i >= self.n_values:
-            return 0.0 if i < 0 else float(self.n_values)
-        if position == edges[i]:
-            return float(i)
-        return i + min(max((position - edges[i]) / (edges[i + 1] - edges[i]), LEAST_FRACTION), 1.0 - 10 * LEAST_FRACTION)
+            return max(i, 0), 0.0, False
+        return i, (position - edges[i]) / (edges[i + 1] - edges[i]), position > edges[i]
 
     def strays(self) -> str:
         return f"beyond the bounds → nearest bin; {super().strays()}"
 
     def width_at(self, position: float) -> float:
         """Width of the bin that a place on the axis falls into, or of the nearest one."""
-        i = min(max(int(self.bin_place(position)), 0), self.n_values - 1)
+        i = min(self.bin_of(position)[0], self.n_values - 1)
         return self._edge_list[i + 1] - self._edge_list[i]
 
     @property
@@ -163,7 +161,7 @@ class Integer(Ordered):
     def position(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError
-        return value
+        return math.inf if value > _INT64 else -math.inf if value < -_INT64 else value
 
     def value_labels(self) -> list[str]:
         ends = zip(self.edges[:-1].tolist(), self.edges[1:].tolist(), strict=True)
@@ -241,7 +239,10 @@ class Real(Ordered):
     def position(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
 
     def value_labels(self) -> list[str]:
         shown = [f"{edge:.10g}" for edge in self.edges]
@@ -314,7 +315,7 @@ class Datetime(Ordered):
 
     def value_labels(self) -> list[str]:
         starts = [calendar.moment(edge) for edge in self.edges[:-1].tolist()]
-        if self.step.months % 12 == 0 and self.step.months:
+        if self.step.months and self.step.months % 12 == 0 and calendar.month_index(self.first) % 12 == 0:
             return [f"{start:%Y}" for start in starts]
         if self.step.months:
             return [f"{start:%Y-%m}" for start in starts]

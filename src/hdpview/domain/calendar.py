@@ -58,7 +58,10 @@ def microseconds(moment: date | datetime | str) -> int:
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
+        try:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:
+            raise SchemaError(f"{moment} is not a date within the years 1 to 9999 in UTC.") from None
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

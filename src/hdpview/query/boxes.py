@@ -35,8 +35,22 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
 
 
 def unite(left: Sequence[Box], right: Sequence[Box], schema: Schema) -> list[Box]:
-    """Boxes of `left OR right`, disjoint: what of `right` lies outside each box of `left` is added to it."""
-    return [*left, *subtract(right, left, schema)]
+    """Boxes of `left OR right`, disjoint: what of `right` lies outside each box of `left` is added, to one of its boxes where they fit."""
+    _check_number(len(left) + len(right))
+    found = list(left)
+    for piece in subtract(right, left, schema):
+        place, both = next(((i, both) for i, box in enumerate(found) if (both := _as_one(box, piece)) is not None), (len(found), piece))
+        found[place : place + 1] = [both]
+        _check_number(len(found))
+    return found
+
+
+def _as_one(box: Box, other: Box) -> Box | None:
+    """The union of two disjoint boxes where it is a box: where they differ in one attribute alone."""
+    if box.keys() != other.keys():
+        return None
+    differing = [a for a, condition in other.items() if box[a] != condition]
+    return {**box, differing[0]: box[differing[0]] | other[differing[0]]} if len(differing) == 1 else None
 
 
 def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
@@ -50,7 +64,7 @@ def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list
 
 def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
     """`box` without `taken`: peel off one attribute's outside at a time."""
-    if not intersect([box], [taken]):
+    if not all(box[a].meets(condition) for a, condition in taken.items() if a in box):
         return [box]
     pieces: list[Box] = []
     inside: Box = box

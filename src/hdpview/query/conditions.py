@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Boolean, Category, Ordered
-from hdpview.domain.attributes import LEAST_FRACTION
-from hdpview.errors import QueryError, unknown_name
+from hdpview.errors import QueryError, quoted, unknown_name
 
 Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
+
+_GRAIN = 2.0**36  # fractions of bins are multiples of 1/_GRAIN: sums over all 2^16 codes of an attribute are exact
+_MOST_BITS = 10_000  # of a whole number that is looked up as text; Python refuses to write out much longer ones
+_LEAST = 2.0**-20  # fraction of a bin that is cut through, on either side: all records may lie there
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,18 @@ class Condition:
     null: bool = False
 
     def __and__(self, other: Condition) -> Condition:
-        ranges = ((max(a, c), min(b, d)) for a, b in self.ranges for c, d in other.ranges)
-        return Condition(_tidy(ranges), self.codes & other.codes, self.null and other.null)
+        return Condition(_common(self.ranges, other.ranges), self.codes & other.codes, self.null and other.null)
 
     def __or__(self, other: Condition) -> Condition:
         return Condition(_tidy((*self.ranges, *other.ranges)), self.codes | other.codes, self.null or other.null)
+
+    def meets(self, other: Condition) -> bool:
+        """Whether any value satisfies both."""
+        if (self.null and other.null) or not self.codes.isdisjoint(other.codes):
+            return True
+        if not self.ranges or not other.ranges or self.ranges[-1][1] <= other.ranges[0][0] or other.ranges[-1][1] <= self.ranges[0][0]:
+            return False
+        return bool(_common(self.ranges, other.ranges))
 
 
 def _tidy(ranges: Any) -> tuple[Range, ...]:
@@ -47,6 +58,21 @@ def _tidy(ranges: Any) -> tuple[Range, ...]:
         else:
             merged.append((low, high))
     return tuple(merged)
+
+
+def _common(left: tuple[Range, ...], right: tuple[Range, ...]) -> tuple[Range, ...]:
+    """What two tidy lists of ranges share, in one pass over both."""
+    found: list[Range] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low < high:
+            found.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
 
 
 def everything(attribute: Attribute) -> Condition:
@@ -100,7 +126,7 @@ def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition
     if not attribute.whole and operator in ("=", "!="):
         raise QueryError(
             f"{attribute.name!r} is a real number counted in bins; a single value has no width. "
-            f"Ask for a range, such as {attribute.name} BETWEEN {value} AND {value + attribute.width_at(at):g}."
+            f"Ask for a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
         )
     if math.isnan(at):
         return Condition()
@@ -120,20 +146,21 @@ def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition
 
 
 def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
-    """Where on the axis values ≥ and values > a literal begin. On a whole axis these are one apart, or equal between numbers."""
+    """Where on the axis values ≥ and values > a literal begin.
+
+    On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring doubles. A real axis's upper end
+    belongs to the last bin: a value there lies just inside.
+    """
     try:
         at = attribute.position(value)
-        float(at)
-    except OverflowError:
-        if not isinstance(value, (int, float)):
-            raise QueryError(f"{value!r} lies outside the calendar, which runs from year 1 to 9999.") from None
-        at = math.inf if value > 0 else -math.inf
     except TypeError:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
-        raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {value!r}.") from None
-    if not attribute.whole or not math.isfinite(at):
+        raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
+    if not math.isfinite(at):
         return at, at
-    return math.ceil(at), math.floor(at) + 1
+    if attribute.whole:
+        return math.ceil(at), math.floor(at) + 1
+    return math.nextafter(at, -math.inf) if at == attribute.edges[-1] else at, math.nextafter(at, math.inf)
 
 
 def _code(attribute: Attribute, value: Any) -> int | None:
@@ -141,9 +168,11 @@ def _code(attribute: Attribute, value: Any) -> int | None:
         truth: dict[Any, int] = {False: 0, True: 1, "false": 0, "true": 1}
         key = value.lower() if isinstance(value, str) else value
         if not isinstance(key, (str, bool, int)) or key not in truth:
-            raise QueryError(f"{attribute.name!r} is true or false, not {value!r}.")
+            raise QueryError(f"{attribute.name!r} is true or false, not {quoted(value)}.")
         return truth[key]
     assert isinstance(attribute, Category)
+    if not isinstance(value, (str, int, float, date)) or (isinstance(value, int) and value.bit_length() > _MOST_BITS):
+        raise QueryError(f"{attribute.name!r} is compared with a text, not with {quoted(value)}.")
     text = str(value).lower() if isinstance(value, bool) else str(value)
     code = attribute.code_of(text)
     if code is None:
@@ -162,20 +191,31 @@ def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
 def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
     """Running sums, shape (size + 1,), of the share of each code that satisfies a condition.
 
-    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi) satisfy it.
+    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi) satisfy it, exactly.
     """
     if isinstance(attribute, Ordered):
-        bins = np.arange(attribute.size + 1, dtype=np.float64)
-        prefix = np.zeros(attribute.size + 1)
-        for start, end in condition.ranges:
-            low, high = attribute.bin_place(start), attribute.bin_place(end)
-            if high > 0.0 and low < attribute.n_values:
-                high = max(high, low + LEAST_FRACTION)  # however narrow, it is not nothing: all records may lie there
-            prefix += np.minimum(np.maximum(bins, low), high) - low
+        share = _bin_shares(attribute, condition.ranges)
     else:
         share = np.zeros(attribute.size)
         share[list(condition.codes)] = 1.0
-        prefix = np.concatenate([[0.0], np.cumsum(share)])
     if condition.null and attribute.null_code is not None:
-        prefix[attribute.null_code + 1 :] += 1.0
-    return prefix
+        share[attribute.null_code] = 1.0
+    return np.concatenate([[0.0], np.cumsum(share)])
+
+
+def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
+    """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside or outside as a whole.
+
+    No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps `_LEAST` away from both, and
+    shares are coarse enough for sums of them to be exact.
+    """
+    steps, fractions, cut = np.zeros(attribute.size + 1), np.zeros(attribute.size + 1), np.zeros(attribute.size + 1, dtype=bool)
+    for ends in ranges:
+        for end, sign in zip(ends, (1.0, -1.0), strict=True):
+            i, below, is_cut = attribute.bin_of(end)
+            steps[i] += sign
+            fractions[i] -= sign * below
+            cut[i] |= is_cut
+    share = (np.cumsum(steps) + fractions)[:-1]
+    share[cut[:-1]] = np.round(np.clip(share[cut[:-1]], _LEAST, 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    return share

@@ -6,17 +6,19 @@ missing value is neither true nor false, and neither it nor its negation finds t
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import sqlglot
 from sqlglot import exp
 
 from hdpview.domain import Attribute, Boolean, Schema
-from hdpview.errors import QueryError, SchemaError, unknown_name
+from hdpview.errors import QueryError, SchemaError, quoted, shortened, unknown_name
 from hdpview.query import conditions
 from hdpview.query.boxes import Box, intersect, unite
 from hdpview.query.conditions import Condition
@@ -95,18 +97,24 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
     for name, value in where.items():
         a = attribute_number(name, schema)
         attribute = schema.attributes[a]
-        if value is None:
-            condition = conditions.missing(attribute)
-        elif isinstance(value, tuple):
+        if isinstance(value, tuple):
             if len(value) != 2:
-                raise QueryError(f"A range of {name!r} is a pair (low, high); alternatives are a list.")
-            condition = conditions.between(attribute, *value)
-        elif isinstance(value, (list, set, frozenset)):
-            condition = conditions.one_of(attribute, value)
+                raise QueryError(f"A range of {quoted(name)} is a pair (low, high); alternatives are a list.")
+            condition = conditions.between(attribute, *map(_plain, value))
         else:
-            condition = conditions.compare(attribute, "=", value)
-        box[a] = condition
+            alternatives = [_plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])]
+            condition = conditions.one_of(attribute, [one for one in alternatives if one is not None])
+            if any(one is None for one in alternatives):
+                condition |= conditions.missing(attribute)
+        box[a] = condition & box[a] if a in box else condition
     return intersect([box], [{}])
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes."""
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class _Reader:
@@ -199,29 +207,33 @@ class _Reader:
             return node.this.this
         if type(node) in _ARITHMETIC:
             try:
-                return _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
+                found = _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
+                if math.isfinite(found):
+                    return found
             except (ZeroDivisionError, OverflowError):
-                raise QueryError(f"{_shown(node)} has no value.") from None
+                pass
+            raise QueryError(f"{_shown(node)} has no value.")
         if isinstance(node, exp.Column):
-            raise QueryError(f"Attributes are compared with values, not with each other. If {node.name!r} is a text, write '{node.name}'.")
+            name = shortened(node.name)
+            raise QueryError(f"Attributes are compared with values, not with each other. If {name!r} is a text, write '{name}'.")
         raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
 
     def _numeric(self, node: exp.Expr) -> float:
         value = self._literal(node)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise QueryError(f"Expected a number, not {value!r}.")
+            raise QueryError(f"Expected a number, not {quoted(value)}.")
         return value
 
 
 def _as_comparisons(node: exp.Between) -> exp.Expr:
-    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say."""
-    if node.args.get("symmetric"):
-        raise QueryError("BETWEEN SYMMETRIC is not read here. Write the lower end first, and plain BETWEEN.")
-    ends = (
-        exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()),
-        exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()),
-    )
-    return exp.And(this=ends[0], expression=ends[1])
+    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say. SYMMETRIC: in either order."""
+
+    def in_order(low: exp.Expr, high: exp.Expr) -> exp.Expr:
+        left, right = exp.GTE(this=node.this.copy(), expression=low.copy()), exp.LTE(this=node.this.copy(), expression=high.copy())
+        return exp.And(this=left, expression=right)
+
+    low, high = node.args["low"], node.args["high"]
+    return exp.Or(this=in_order(low, high), expression=in_order(high, low)) if node.args.get("symmetric") else in_order(low, high)
 
 
 def _is_about_one_attribute(node: exp.Expr) -> bool:
@@ -234,13 +246,13 @@ def _is_about_one_attribute(node: exp.Expr) -> bool:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.isdigit() and len(text) < 300 else float(text)  # 300 digits fit a double
+    return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
 
 
 def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
     """Whether a text matches an SQL pattern: % for any run of characters, _ for one."""
     if not isinstance(text, str):
-        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {text!r}.")
+        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(text)}.")
     pieces = [
         re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0)) for piece in text.split("%")
     ]
@@ -265,5 +277,4 @@ def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
 
 
 def _shown(node: Any) -> str:
-    text = node.sql(dialect=DIALECT) if isinstance(node, exp.Expr) else str(node)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return shortened(node.sql(dialect=DIALECT) if isinstance(node, exp.Expr) else str(node))
