@@ -29,8 +29,8 @@ def demo(
     """
     import pyarrow.parquet as pq
 
-    from hdpview.door import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
+    from hdpview.door import build
 
     directory.mkdir(parents=True, exist_ok=True)
     table, schema = hospital_table(), hospital_schema()
@@ -43,7 +43,7 @@ def demo(
         view = build(table, schema, _EPSILON, progress=progress)
     view.save(directory / "admissions.pview")
     typer.echo("   " + repr(view).replace("\n", "\n   "))
-    typer.secho("3. Questions to the view, beside the truth (which only this demo may look up)", bold=True)
+    typer.secho("3. Questions to the view with 95 % intervals, beside the truth (which only this demo may look up)", bold=True)
     _ask(view, table)
     typer.secho("4. A picture", bold=True)
     _draw(view, table, directory / "age.png")
@@ -52,6 +52,8 @@ def demo(
     shown = directory / "admissions.pview"
     typer.echo(f"   hdpview info {shown}")
     typer.echo(f"   hdpview query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"")
+    typer.echo(f'   hdpview query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"')
+    typer.echo(f"   hdpview explore {shown}")
     typer.echo("   hdpview schema draft your-table.parquet -o your-table.toml")
 
 
@@ -72,13 +74,13 @@ def _ask(view: PView, table: pa.Table) -> None:
         {
             "question": question.text,
             "view": round(found.estimate),
-            "at least": round(found.lower),
-            "at most": round(found.upper),
+            "from": round(found.lower),
+            "to": round(found.upper),
             "truth": _truth(table, question.where),
         }
         for question, found in zip(QUESTIONS, answers, strict=True)
     ]
-    output.print_table(["question", "view", "at least", "at most", "truth"], rows)
+    output.print_table(["question", "view", "from", "to", "truth"], rows)
 
 
 def _draw(view: PView, table: pa.Table, path: Path) -> None:
@@ -96,4 +98,4 @@ def _draw(view: PView, table: pa.Table, path: Path) -> None:
     chart = histogram(view, "age") + dots.mark_point(color="#e45756", filled=True).encode(
         x=alt.X("label:N", sort=age.labels()), y="truth:Q"
     )
-    chart.properties(title="Admissions by age: view (bars) and truth (dots)").save(path, scale_factor=2)
+    chart.properties(title="Admissions by age: view (bars) and truth (dots)").save(path, scale_factor=1.5)
