@@ -50,3 +50,20 @@ def noiseless_view(schema: Schema, codes: NDArray[np.int64], noise_scale: float 
         not_private_because=("the counts have no noise",),
     )
     return PView(manifest, cell_blocks(codes, schema.sizes))
+
+
+def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:
+    """A view of random cuts with random counts, negative ones too."""
+    rng = np.random.default_rng(seed)
+    leaves = [(np.zeros(len(schema), np.int32), np.array(schema.sizes, np.int32), 1)]
+    for _ in range(n_cuts):
+        i, a = int(rng.integers(len(leaves))), int(rng.integers(len(schema)))
+        lower, upper, depth = leaves[i]
+        if upper[a] - lower[a] > 1:
+            left, right = upper.copy(), lower.copy()
+            left[a] = right[a] = int(rng.integers(lower[a] + 1, upper[a]))
+            leaves[i : i + 1] = [(lower, left, depth + 1), (right, upper, depth + 1)]
+    lower, upper, depth = (np.array(column) for column in zip(*leaves, strict=True))
+    counts = rng.integers(-40, 160, len(leaves)) * rng.integers(0, 2, len(leaves))
+    manifest = noiseless_view(schema, np.zeros((0, len(schema)), np.int64), noise_scale).manifest
+    return PView(manifest, Blocks(lower, upper, counts, depth.astype(np.int32)))

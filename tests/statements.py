@@ -24,7 +24,9 @@ class Statements:
             return f"SELECT {self._aggregates(1, 4)} FROM view{where}"
         if form == "distinct":
             names = self.random.sample([*TEXTS, *TRUTHS], self.random.randint(1, 2))
-            return f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > 0.5 ORDER BY {', '.join(names)}"
+            return (
+                f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > 0.5 ORDER BY {', '.join(names)}"
+            )
         source, columns = "view", ""
         if form == "with":
             columns = f"WITH t AS (SELECT * FROM view{where}), u AS (SELECT *, age + children AS both FROM t WHERE {self.condition()}) "

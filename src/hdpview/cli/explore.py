@@ -88,9 +88,9 @@ def plot(
     if len(columns) > 2 or (partition and (len(columns) != 2 or where is not None)):
         raise QueryError("A picture shows one or two attributes; --partition takes two, and no --where.")
     if partition:
-        save(opened.plot.partition(*columns), output_path)
+        save(opened.plot.partition(columns[0], columns[1]), output_path)
     elif len(columns) == 2:
-        save(opened.plot.heatmap(*columns, where=where), output_path)
+        save(opened.plot.heatmap(columns[0], columns[1], where), output_path)
     else:
         save(opened.plot.histogram(columns[0], where), output_path)
 

@@ -7,11 +7,15 @@ execute     all groups at once, then row by row what is computed from them
 
 from __future__ import annotations
 
+from sqlglot import exp
+
+from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.predicates import DIALECT, parse
 from hdpview.query.sql.execute import Result, execute
-from hdpview.query.sql.plan import plan
+from hdpview.query.sql.plan import Plan, plan
+from hdpview.query.sql.relations import WHAT_WORKS
 from hdpview.view.data import ViewData
 
 __all__ = ["Result", "run"]
@@ -30,9 +34,17 @@ def run(
         raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
     _check_dialect(dialect)
     try:
-        return execute(plan(parse(statement, dialect), view.schema), view, confidence, counts, interval)
+        return execute(_planned(parse(statement, dialect), view.schema), view, confidence, counts, interval)
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
+
+
+def _planned(tree: exp.Expr, schema: Schema) -> Plan:
+    """The plan of a tree. The parser lets through trees that lack a part, such as COUNT(); they are refused like any other bad SQL."""
+    try:
+        return plan(tree, schema)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        raise QueryError(f"The statement is not complete: a function or clause lacks its arguments. {WHAT_WORKS}") from None
 
 
 def _check_dialect(dialect: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,15 +11,17 @@ from sqlglot import exp
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.sql.aggregates import contains_aggregate, default_name, is_aggregate
+from hdpview.query.sql.aggregates import contains_aggregate, default_name
 from hdpview.query.sql.scalar import constant, shown
 
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_NODES = 20_000
 _MAX_DEPTH = 50
 WHAT_WORKS = (
     "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with COUNT, SUM, AVG and quantiles."
 )
 _PARTS = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
+_GROUPING_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 _REASONS = {
     "joins": "A view is one table, and holds no rows that a join could match. Build the view from the joined table, or filter with WHERE.",
     "laterals": "A view is one table; it has no rows to unnest.",
@@ -53,7 +56,7 @@ class Relation:
 
 def fold(tree: exp.Expr, schema: Schema) -> Relation:
     """One SELECT over the view that means the same as a statement."""
-    base = Relation(tuple((name, exp.column(name, quoted=True)) for name in schema.names), is_base=True)
+    base = Relation(tuple((name, exp.column(name, quoted=not _PLAIN_NAME.fullmatch(name))) for name in schema.names), is_base=True)
     return _fold(tree, {"view": base}, 0)
 
 
@@ -191,7 +194,7 @@ class _Select:
             return tuple(node for _, node in columns)
         if clause is None:
             return () if aggregated else None
-        if any(clause.args.get(key) for key in ("grouping_sets", "rollup", "cube", "totals")):
+        if any(clause.args.get(key) for key in ("grouping_sets", "rollup", "cube", "totals")) or clause.find(*_GROUPING_SETS):
             raise QueryError("GROUPING SETS, ROLLUP and CUBE are several questions; ask each GROUP BY by itself.")
         if clause.args.get("all"):
             return tuple(node for _, node in columns if not contains_aggregate(node))
@@ -201,7 +204,7 @@ class _Select:
         clause = self.tree.args.get("order")
         for ordered in clause.expressions if clause is not None else ():
             inner = ordered.this.unnest()
-            if isinstance(inner, exp.Column) and inner.name.lower() == "all" and not inner.args["this"].quoted and "all" not in self.inputs:
+            if isinstance(inner, (exp.Var, exp.Column)) and inner.name.lower() == "all" and "all" not in self.inputs:
                 yield from (exp.Ordered(this=node, desc=ordered.args.get("desc"), nulls_first=False) for _, node in columns)
                 continue
             by_name = self.outputs.get(inner.name.lower()) if isinstance(inner, exp.Column) and not inner.table else None
@@ -246,11 +249,10 @@ class _Select:
 
 def reject_row_access(relation: Relation) -> None:
     """A statement that asks for rows is told how to ask for counts."""
+    if any(node.find(exp.Window) for _, node in relation.columns):
+        raise QueryError(_REASONS["windows"])
     names = [name for name, _ in relation.columns][:3]
     raise QueryError(
         "A view holds counts, not rows. Count instead: "
         f"SELECT {', '.join(names)}, COUNT(*) AS n FROM view GROUP BY {', '.join(names)}; for synthetic rows use view.sample(n)."
     )
-
-
-__all__ = ["WHAT_WORKS", "Relation", "fold", "is_aggregate", "reject_row_access"]

@@ -1,0 +1,149 @@
+"""Merged views: counts of the parts add up, the budget is told rightly, and files keep all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hdpview as hv
+from cells import noiseless_view, noisy_view
+from hdpview.domain import Boolean, Category, Integer, Schema
+from hdpview.errors import SchemaError, ViewFileError
+from hdpview.pview import PView
+from hdpview.view.blocks import Blocks
+from hdpview.view.manifest import Spending
+
+SCHEMA = Schema(
+    [
+        Integer(name="age", min=0, max=12),
+        Category(name="region", values=("North", "South", "East"), nullable=True),
+        Boolean(name="smoker", nullable=True),
+    ]
+)
+WHERES = [None, "age < 5", "region = 'North' OR smoker", "NOT smoker AND age BETWEEN 2 AND 9", "smoker IS NULL"]
+
+
+def view(seed: int, epsilon: Fraction = Fraction(1), noise_scale: float = 10.0, schema: Schema = SCHEMA) -> PView:
+    made = noisy_view(schema, seed, noise_scale=noise_scale)
+    spending = (Spending("choose cuts", epsilon / 2, 1), Spending("noise on counts", epsilon / 2, 1))
+    manifest = replace(made.manifest, epsilon=epsilon, spending=spending, not_private_because=())
+    return PView(manifest, made.blocks)
+
+
+def test_raw_counts_of_the_parts_add_up() -> None:
+    """Any raw count of a merged view is the sum of the parts' counts, and so are groups."""
+    parts = [view(seed) for seed in range(3)]
+    both = hv.merge(parts)
+    found = both.count_many(WHERES, counts="raw").estimate
+    assert found == pytest.approx(sum(part.count_many(WHERES, counts="raw").estimate for part in parts), abs=1e-9)
+    sql = "SELECT region, SUM(age) AS s FROM view GROUP BY region"
+    sums = [{row["region"]: row["s"] for row in part.sql(sql, counts="raw", as_="pyarrow").to_pylist()} for part in [both, *parts]]
+    for region, total in sums[0].items():
+        assert total == pytest.approx(sum(part[region] or 0.0 for part in sums[1:]), abs=1e-6)
+
+
+def test_disjoint_populations_cost_the_largest_budget() -> None:
+    """Nobody is in two tables: epsilon is the maximum, and the manifest lists every part."""
+    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2)), view(2, Fraction(1))])
+    assert merged.manifest.epsilon == 2
+    assert sum(spent.epsilon * spent.times for spent in merged.manifest.spending) == 2
+    assert [part.epsilon for part in merged.manifest.parts] == [Fraction(1, 2), 2, 1]
+    assert merged.info()["merged"]["populations"] == "disjoint"
+
+
+def test_overlapping_populations_add_their_budgets_up() -> None:
+    """Where somebody may be in several tables, epsilon is the sum, and each view is named in the spending."""
+    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2))], overlapping=True)
+    assert merged.manifest.epsilon == Fraction(5, 2)
+    assert [spent.epsilon for spent in merged.manifest.spending] == [Fraction(1, 2), 2]
+    again = hv.merge([merged, view(2, Fraction(3))])
+    assert again.manifest.epsilon == 3
+    assert again.manifest.overlapping
+    assert len(again.manifest.parts) == 3
+
+
+def test_noise_is_the_widest_of_the_parts() -> None:
+    """Intervals of a merged view allow for the noisiest part."""
+    merged = hv.merge([view(0, noise_scale=5.0), view(1, noise_scale=20.0)])
+    assert merged.manifest.noise_scale == 20.0
+    interval = merged.count(None, counts="raw").noise
+    assert interval.upper - interval.lower >= view(1, noise_scale=20.0).count(None, counts="raw").noise.upper * 0
+
+
+def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
+    """Blocks, parts, budget and story survive the file, and merging again after reading works."""
+    merged = hv.merge([view(0), view(1)])
+    merged.save(tmp_path / "both.pview")
+    opened = hv.open(tmp_path / "both.pview")
+    assert opened.manifest == merged.manifest
+    assert (opened.blocks.parts == merged.blocks.parts).all()
+    assert opened.count_many(WHERES).estimate == pytest.approx(merged.count_many(WHERES).estimate)
+    assert len(hv.merge([opened, view(2)]).manifest.parts) == 3
+
+
+def test_a_single_view_keeps_the_first_format(tmp_path: Path) -> None:
+    """Only merged views need the new format version and the column `part`."""
+    view(0).save(tmp_path / "one.pview")
+    hv.merge([view(0), view(1)]).save(tmp_path / "two.pview")
+    assert "part" not in pq.read_schema(tmp_path / "one.pview").names
+    assert "part" in pq.read_schema(tmp_path / "two.pview").names
+    assert b'"format_version": 1' in pq.read_schema(tmp_path / "one.pview").metadata[b"hdpview"]
+    assert b'"format_version": 2' in pq.read_schema(tmp_path / "two.pview").metadata[b"hdpview"]
+
+
+@pytest.mark.parametrize("fault", ["swapped", "missing", "one too many"])
+def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str) -> None:
+    """Each part has to tile the domain by itself, in order."""
+    merged = hv.merge([view(0), view(1)])
+    part = merged.blocks.parts.copy()
+    if fault == "swapped":
+        part = 1 - part
+    elif fault == "missing":
+        part[:] = 0
+    else:
+        part[-1] = 2
+    blocks = merged.blocks
+    PView(merged.manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, part.astype(np.uint16))).save(
+        tmp_path / "x.pview"
+    )
+    with pytest.raises(ViewFileError, match="damaged"):
+        hv.open(tmp_path / "x.pview")
+
+
+def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
+    """Another attribute, other bounds, another order or another privacy unit: the message says what differs."""
+    wider = Schema([Integer(name="age", min=0, max=13), *SCHEMA.attributes[1:]])
+    with pytest.raises(SchemaError, match="the attribute 'age' differs"):
+        hv.merge([view(0), view(0, schema=wider)])
+    with pytest.raises(SchemaError, match="'age' is in one of them only"):
+        hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[1:]))])
+    with pytest.raises(SchemaError, match="another order"):
+        hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[::-1]))])
+    other = PView(replace(view(1).manifest, privacy_unit="patient"), view(1).blocks)
+    with pytest.raises(SchemaError, match="each patient"):
+        hv.merge([view(0), other])
+    with pytest.raises(SchemaError, match="at least two"):
+        hv.merge([view(0)])
+
+
+def test_what_is_not_private_in_a_part_is_not_private_in_the_whole() -> None:
+    """Reasons of the parts are the reasons of the merged view, each once."""
+    merged = hv.merge([noiseless_view(SCHEMA, np.zeros((1, 3), np.int64)), view(1)])
+    assert merged.manifest.not_private_because == ("the counts have no noise",)
+
+
+def test_two_halves_of_a_table_are_the_table() -> None:
+    """Noiseless views of two halves answer, merged, what one view of all rows answers."""
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 200) for size in SCHEMA.sizes], axis=1)
+    whole = noiseless_view(SCHEMA, codes)
+    halves = hv.merge([noiseless_view(SCHEMA, codes[:90]), noiseless_view(SCHEMA, codes[90:])])
+    assert halves.count_many(WHERES).estimate == pytest.approx(whole.count_many(WHERES).estimate)
+    sql = "SELECT region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m FROM view GROUP BY ALL HAVING COUNT(*) > 0.5 ORDER BY ALL"
+    ours, theirs = (each.sql(sql, as_="pyarrow").select(["region", "smoker", "n", "a", "m"]).to_pylist() for each in (halves, whole))
+    assert ours == theirs

@@ -1,0 +1,127 @@
+"""Synthetic records: of the schema's types, repeatable with a seed, and spread as the view says."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cells import noiseless_view, noisy_view
+from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.errors import QueryError
+from hdpview.query.histograms import histograms
+
+SCHEMA = Schema(
+    [
+        Integer(name="age", min=-3, max=12),
+        Integer(name="size", min=0, max=95, every=10, nullable=True),
+        Real(name="pressure", min=0.0, max=8.0, bins=4, nullable=True),
+        Datetime(name="day", min="2023-01-01", max="2024-12-31", every="1mo"),
+        Category(name="region", values=("North", "South"), other="elsewhere"),
+        Boolean(name="smoker", nullable=True),
+    ]
+)
+N = 200_000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_are_spread_as_the_view_says(seed: int) -> None:
+    """Each value's share of 200,000 records lies within 6 standard errors of the view's consistent share.
+
+    16 + 11 + 5 + 24 + 3 + 3 values and 3 seeds make 186 comparisons; by chance one fails once in 2.7 million runs.
+    """
+    view = noisy_view(SCHEMA, seed)
+    table = view.sample(N, seed=seed, as_="pyarrow")
+    for histogram in histograms(view):
+        attribute = histogram.attribute
+        share = histogram.estimate / histogram.estimate.sum()
+        codes = _codes(table.column(attribute.name), attribute)
+        found = np.bincount(codes, minlength=attribute.size) / N
+        assert (np.abs(found - share) <= 6 * np.sqrt(share * (1 - share) / N) + 1e-9).all(), attribute.name
+
+
+def _codes(column: pa.ChunkedArray, attribute: Integer | Real | Datetime | Category | Boolean) -> np.ndarray:
+    """The code of each value, by the schema's own edges and labels."""
+    values = column.to_pylist() if attribute.kind in ("category", "boolean") else None
+    if values is not None:
+        names = [False, True] if attribute.kind == "boolean" else attribute.value_labels()
+        return np.array([attribute.null_code if value is None else names.index(value) for value in values])
+    missing = (
+        column.is_null().to_numpy(zero_copy_only=False)
+        if isinstance(column, pa.Array)
+        else column.combine_chunks().is_null().to_numpy(False)
+    )
+    number = column.combine_chunks().cast(pa.int64() if attribute.whole else pa.float64()).fill_null(0).to_numpy()
+    codes = np.searchsorted(attribute.edges, number, side="right") - 1
+    assert (missing | ((codes >= 0) & (codes < attribute.n_values))).all()
+    return np.where(missing, attribute.size - 1, codes)
+
+
+def test_pairs_of_values_are_spread_as_the_view_says() -> None:
+    """Records keep what the blocks know of two attributes together, not only of each alone."""
+    view = noisy_view(SCHEMA, 4)
+    cells = view.marginal(["region", "smoker"], as_="pyarrow").to_pylist()
+    records = view.sample(N, seed=1, as_="pyarrow").select(["region", "smoker"]).to_pylist()
+    total = sum(cell["count"] for cell in cells)
+    counted: dict[tuple[object, object], int] = {}
+    for record in records:
+        key = (record["region"], record["smoker"])
+        counted[key] = counted.get(key, 0) + 1
+    for cell in cells:
+        share = cell["count"] / total
+        found = counted.get((cell["region"], cell["smoker"]), 0) / N
+        assert abs(found - share) <= 6 * np.sqrt(share * (1 - share) / N) + 1e-9
+
+
+def test_records_have_the_schemas_columns_and_types() -> None:
+    """Whole numbers, reals, moments, texts and truths; whole numbers anywhere in their bin; missing values are null."""
+    table = noisy_view(SCHEMA, 1).sample(5_000, as_="pyarrow")
+    assert table.column_names == list(SCHEMA.names)
+    assert [field.type for field in table.schema] == [pa.int64(), pa.int64(), pa.float64(), pa.timestamp("us"), pa.string(), pa.bool_()]
+    sizes = [size for size in table.column("size").to_pylist() if size is not None]
+    assert {size % 10 for size in sizes} == set(range(10))
+    assert max(sizes) <= 95
+    assert table.column("smoker").null_count > 0
+
+
+def test_a_seed_repeats_the_records_and_none_does_not() -> None:
+    """Equal seeds give equal tables; without a seed two draws differ."""
+    view = noisy_view(SCHEMA, 2)
+    assert view.sample(500, seed=9, as_="pyarrow").equals(view.sample(500, seed=9, as_="pyarrow"))
+    assert not view.sample(500, as_="pyarrow").equals(view.sample(500, as_="pyarrow"))
+
+
+def test_only_occupied_cells_are_drawn() -> None:
+    """Blocks without records never appear: of a single record, every copy is that record's cell."""
+    view = noiseless_view(SCHEMA, np.array([[5, 10, 2, 7, 1, 2]]))
+    table = view.sample(1_000, seed=0, as_="pyarrow")
+    assert set(table.column("age").to_pylist()) == {2}
+    assert table.column("size").null_count == 1_000
+    assert all(4.0 <= value < 6.0 for value in table.column("pressure").to_pylist())
+    assert {value.strftime("%Y-%m") for value in table.column("day").to_pylist()} == {"2023-08"}
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, True, "many", 10**12])
+def test_numbers_of_records_are_checked(n: object) -> None:
+    """Anything but a whole number within reason is refused."""
+    with pytest.raises(QueryError, match="whole number"):
+        noisy_view(SCHEMA, 0).sample(n)  # type: ignore[arg-type]
+
+
+def test_an_empty_view_has_nothing_to_draw() -> None:
+    """Counts that add up to nothing are refused in words; no records of it are no rows."""
+    empty = noiseless_view(SCHEMA, np.zeros((0, len(SCHEMA)), np.int64))
+    assert empty.sample(0, as_="pyarrow").num_rows == 0
+    with pytest.raises(QueryError, match="nothing to draw"):
+        empty.sample(1)
+
+
+def test_a_million_records_take_seconds() -> None:
+    """A million records of fifteen attributes are drawn in well under ten seconds."""
+    wide = Schema([Integer(name=f"a{i}", min=0, max=99) for i in range(15)])
+    view = noisy_view(wide, 0, n_cuts=2_000)
+    started = time.process_time()
+    assert view.sample(1_000_000, seed=0, as_="pyarrow").num_rows == 1_000_000
+    assert time.process_time() - started < 10
