@@ -205,7 +205,7 @@ WORDS = re.findall(
     """
     SELECT COUNT ( * ) FROM view WHERE GROUP BY HAVING ORDER LIMIT age size region smoker day pressure AND OR NOT IN BETWEEN LIKE IS NULL
     = <> < > + - * / % , . ; ' " 1 2.5 'North' CASE WHEN THEN ELSE END SUM AVG MEDIAN FILTER OVER PARTITION WITH t AS DISTINCT UNION JOIN ON
-    DATE '2024-01-01' floor date_trunc 'month' INTERVAL CAST :: INT [ ] { } ? $1 -- /* */ \\ \0 é 🙂 1e999 9999999999999999999999 VALUES PIVOT
+    DATE '2024-01-01' floor date_trunc 'month' CAST :: INT [ ] { } ? $1 -- /* */ \\ \0 é 🙂 1e999 9999999999999999999999 VALUES PIVOT
     """,
 )
 STATEMENT = "SELECT region , COUNT ( * ) AS n FROM view WHERE age > 3 AND smoker GROUP BY region HAVING COUNT ( * ) > 2 ORDER BY n LIMIT 3"

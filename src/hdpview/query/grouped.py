@@ -182,7 +182,7 @@ class _Painter:
             columns.append(spread_weights(weight) * level.counts)
             sums[:, cells] = grid.sums(np.stack(columns).astype(np.float64))[:, cells]
             largest[cells] = grid.maxima(weight)[cells]
-        return _tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
+        return tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
 
     def _coarser(self, shares: Shares) -> Floats:
         """Estimates and spreads of a coarser level, shape (2, n_groups)."""
@@ -194,7 +194,7 @@ class _Painter:
         return np.maximum(found, 0.0)
 
 
-def _tidied(found: dict[str, Floats]) -> dict[str, Floats]:
+def tidied(found: dict[str, Floats]) -> dict[str, Floats]:
     """Running sums leave rounding behind, where nothing is and in powers that are small beside their neighbours: taken away."""
     largest, n_touched = found["largest"], np.rint(found["n_touched"])
     for name in ("raw", "consistent", "spread"):

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute
 from hdpview.query.answers import Where, with_intervals
 from hdpview.query.boxes import Box, intersect, pack
-from hdpview.query.grouped import shares_of_levels, summarise_groups
+from hdpview.query.grouped import shares_of_levels, summarise_groups, tidied
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import attribute_number, boxes_of
 from hdpview.query.sql.axes import code_conditions, code_keys
-from hdpview.query.summary import Summary, summarise
+from hdpview.query.summary import FULL, Summary, summarise
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
+FEW_ATTRIBUTES = 3  # up to here NumPy is done before Numba is loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +59,36 @@ def histograms(
 
 
 def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> Iterator[Summary]:
+    """One by one, in NumPy; many that the filter does not speak of, in Numba: then each block has one weight for all of them."""
     shares = shares_of_levels(view.blocks, view.schema)
+    spoken_of = {a for box in boxes for a in box}
+    in_numba = len(numbers) > FEW_ATTRIBUTES
+    weights = [sum((level.of_box(box) for box in boxes), np.zeros(len(level.level.counts))) for level in shares] if in_numba else []
     for a in numbers:
+        if in_numba and a not in spoken_of:
+            yield _in_numba(view, a, weights)
+            continue
         painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
         if painted is None:
             questions = [intersect(boxes, [{a: condition}]) for condition in code_conditions(view.schema.attributes[a])]
             painted = summarise(view.blocks, pack(questions, view.schema))
         yield painted
+
+
+def _in_numba(view: ViewData, a: int, weights: Sequence[Floats]) -> Summary:
+    """The histogram of one attribute under a filter on others. weights: of blocks in the filter, level by level."""
+    from hdpview.query import kernels
+
+    (finest, *coarser), size = view.blocks.levels, view.schema.sizes[a]
+    columns = np.zeros((10, size + 1))
+    noisy = view.blocks.noisy_counts.astype(np.float64)
+    kernels.histogram(finest.lower[a], finest.upper[a], finest.inverse_width[a], weights[0], finest.counts, noisy, FULL, columns)
+    of_coarser = np.zeros((len(coarser), 2, size + 1))
+    for level, weight, out in zip(coarser, weights[1:], of_coarser, strict=True):
+        kernels.coarser_histogram(level.lower[a], level.upper[a], level.inverse_width[a], weight, level.counts, FULL, out)
+    named = tidied(dict(zip((field.name for field in fields(Summary)), columns[:, :-1], strict=False)))
+    of_coarser = np.maximum(of_coarser[:, :, :-1], 0.0)
+    return Summary(**named, coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
 
 
 def _joined(summaries: Sequence[Summary]) -> Summary:

@@ -82,3 +82,52 @@ def estimate_and_spread(first, last, questions, lower, upper, inverse_width, cou
                 if w <= full_weight:
                     spread += counts[b] * spread_weight(w)
         out[q, 0], out[q, 1] = estimate, spread
+
+
+@nb.njit(cache=True, nogil=True)
+def histogram(lower, upper, inverse_width, weight, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
+    """Sums over blocks for every code of one attribute, into out (10, size + 1), in the order of the fields of `Summary`.
+
+    lower, upper, inverse_width: of that attribute, shape (n_blocks,). weight: of each block in a filter on other attributes. A block adds
+    the same to each of its codes, so it is written down where it begins and taken off where it ends; running sums do the rest.
+    """
+    for b in range(len(weight)):
+        w = weight[b] * inverse_width[b]
+        if w > 0.0:
+            low, high, squared = lower[b], upper[b], w * w
+            spread = 0.0
+            if w > full_weight:
+                out[5, low] += noisy[b]
+                out[5, high] -= noisy[b]
+                out[6, low] += 1.0
+                out[6, high] -= 1.0
+            elif consistent[b] > 0.0:
+                spread = consistent[b] * spread_weight(w)
+            added = (w * noisy[b], w * consistent[b], squared, squared * squared, noisy[b], 1.0, spread)
+            for i, column in enumerate((0, 1, 2, 3, 7, 8, 9)):
+                out[column, low] += added[i]
+                out[column, high] -= added[i]
+            for code in range(low, high):
+                out[4, code] = max(out[4, code], w)
+    for column in range(10):
+        if column != 4:
+            for code in range(1, out.shape[1]):
+                out[column, code] += out[column, code - 1]
+
+
+@nb.njit(cache=True, nogil=True)
+def coarser_histogram(lower, upper, inverse_width, weight, counts, full_weight, out):  # type: ignore[no-untyped-def]
+    """Σ weight · count and Σ spread_weight · count over coarser blocks, for every code of one attribute, into out (2, size + 1)."""
+    for b in range(len(weight)):
+        w = weight[b] * inverse_width[b]
+        if w > 0.0 and counts[b] > 0.0:
+            low, high = lower[b], upper[b]
+            out[0, low] += w * counts[b]
+            out[0, high] -= w * counts[b]
+            if w <= full_weight:
+                spread = counts[b] * spread_weight(w)
+                out[1, low] += spread
+                out[1, high] -= spread
+    for column in range(2):
+        for code in range(1, out.shape[1]):
+            out[column, code] += out[column, code - 1]
