@@ -1,5 +1,5 @@
 # make demo   builds a view of an invented table in an environment of its own and asks it questions
-# make test   checks everything: style, types, tests (installs what it needs, PostgreSQL included)
+# make test   checks everything: style, types, tests (installs what it needs, PostgreSQL and Chromium included)
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +20,7 @@ lint: $(VENV)/.installed-for-tests
 types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
-unit: $(VENV)/.installed-for-tests postgresql
+unit: $(VENV)/.installed-for-tests postgresql chromium
 	$(BIN)/pytest -n $(WORKERS)
 
 format: $(VENV)/.installed-for-tests
@@ -44,6 +44,14 @@ postgresql:
 	  echo "installing PostgreSQL for the tests"; \
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+
+# The tests of the explorer drive a real browser.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || { \
+	  echo "installing Chromium for the tests"; \
+	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
+	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
 clean:
 	rm -rf $(VENV) hdpview-demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

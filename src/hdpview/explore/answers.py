@@ -6,6 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
 from hdpview.pview import PView
@@ -84,9 +89,7 @@ def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | Non
 
 def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
     """Counts of all combinations of two attributes' values under a condition: rows by the first, columns by the second."""
-    numbers = [attribute_number(name, view.schema) for name in (first, second)]
-    if numbers[0] == numbers[1]:
-        raise QueryError("Name two different attributes.")
+    numbers = _two_numbers(view, first, second)
     shape = tuple(view.schema.sizes[a] for a in numbers)
     check_number_of_groups(math.prod(shape))
     boxes = boxes_of(where, view.schema)
@@ -95,6 +98,35 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
         raise QueryError("This condition treats the two attributes in too many ways for one picture. Simplify it, or group by one of them.")
     found = with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence)
     return {key: getattr(found, key).reshape(shape).round(2).tolist() for key in ("estimate", "lower", "upper")}
+
+
+def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
+    """Bounds of the view's blocks along two attributes, as codes, upper ends excluded; the largest where there are too many."""
+    a, b = _two_numbers(view, first, second)
+    blocks = view.blocks
+    bounds = np.stack([blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1).astype(np.int64)
+    different = np.unique(bounds, axis=0)
+    area = (different[:, 1] - different[:, 0]) * (different[:, 3] - different[:, 2])
+    return {"blocks": different[np.argsort(-area, kind="stable")[:limit]].tolist(), "of": len(different)}
+
+
+def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
+    """The result of a statement with its intervals, as a CSV or Parquet file."""
+    table = run(view, sql, confidence).to_arrow()
+    target = pa.BufferOutputStream()
+    if kind == "parquet":
+        pq.write_table(table, target)
+    else:
+        pa_csv.write_csv(table, target)
+    content: bytes = target.getvalue().to_pybytes()
+    return content
+
+
+def _two_numbers(view: PView, first: str, second: str) -> tuple[int, int]:
+    numbers = attribute_number(first, view.schema), attribute_number(second, view.schema)
+    if numbers[0] == numbers[1]:
+        raise QueryError("Name two different attributes.")
+    return numbers
 
 
 def compare_answer(view: PView, first: str | None, second: str | None, confidence: float) -> Json:

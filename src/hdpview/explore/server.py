@@ -1,18 +1,20 @@
 """The server: a few JSON answers and the page's own files. Stateless, read-only, and careful with strangers.
 
-Only the views it was started with are served. Requests are limited in size and in number at a time; answers are computed from blocks in
-memory and reach no file, no shell and no database.
+Only the views it was started with are served. Requests are limited in size, time and number at once; answers are computed from blocks
+in memory and reach no file, no shell and no database. The same question has the same answer, so recent answers are kept.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,21 +23,34 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from hdpview._version import __version__
 from hdpview.errors import HdpviewError, QueryError, unknown_name
 from hdpview.explore import answers
+from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY_BYTES = 200_000
+ANSWER_SECONDS = 20.0
 _AT_ONCE = 4  # answers computed at the same time; others wait their turn
+_KEPT_BYTES = 32_000_000  # of recent answers
 _COOKIE = "hdpview_token"
+_POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
 
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "Refused, with the reason in words under `error`."},
+    422: {"description": "Not of the form asked for."},
+    503: {"description": "Took too long."},
+}
+
 Confidence = Annotated[float, Field(ge=0.5, le=0.9999)]
 Sql = Annotated[str, Field(max_length=100_000)]
+
+
+class TooSlowError(QueryError):
+    """A question took longer than the server allows."""
 
 
 class _Body(BaseModel):
@@ -65,6 +80,20 @@ class PairQuestion(_Body):
     where: Sql | None = None
 
 
+class BlocksQuestion(_Body):
+    """Two attributes, and how many blocks to draw at most."""
+
+    first: str = Field(max_length=300)
+    second: str = Field(max_length=300)
+    limit: int = Field(5_000, ge=1, le=20_000)
+
+
+class TableQuestion(SqlQuestion):
+    """A SELECT statement, and the kind of file to put its result in."""
+
+    format: Literal["csv", "parquet"] = "csv"
+
+
 class CompareQuestion(_Body):
     """Two conditions."""
 
@@ -72,11 +101,21 @@ class CompareQuestion(_Body):
     second: Sql | None = None
 
 
-def create_app(views: Mapping[str, PView], token: str | None = None, hosts: tuple[str, ...] = LOOPBACK) -> FastAPI:
-    """The application over these views. With a token, every request must carry it."""
+def create_app(
+    views: Mapping[str, PView], token: str | None = None, hosts: tuple[str, ...] = LOOPBACK, framed_by: tuple[str, ...] = ("'self'",)
+) -> FastAPI:
+    """The application over these views.
+
+    Args:
+        views: what is served, by name; nothing else is.
+        token: a secret that every request must carry.
+        hosts: names that the server answers to; others are refused, so that no foreign page can pass for it.
+        framed_by: pages that may show this one in a frame, as Content-Security-Policy writes them.
+    """
     app = FastAPI(title="hdpview explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    turns = anyio.CapacityLimiter(_AT_ONCE)
+    turns, recent = anyio.CapacityLimiter(_AT_ONCE), Recent(_KEPT_BYTES)
+    headers = {**_HEADERS, "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}"}
 
     def chosen(name: str | None) -> tuple[str, PView]:
         name = next(iter(views)) if name is None else name
@@ -85,7 +124,19 @@ def create_app(views: Mapping[str, PView], token: str | None = None, hosts: tupl
         return name, views[name]
 
     async def computed(work: Callable[..., Any], *arguments: Any) -> Any:
-        return await anyio.to_thread.run_sync(work, *arguments, limiter=turns)
+        with anyio.move_on_after(ANSWER_SECONDS):  # the thread runs on and keeps its turn, so slow questions cannot pile up
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=turns, abandon_on_cancel=True)
+        raise TooSlowError(f"This took longer than {ANSWER_SECONDS:g} seconds. Ask for less at once.")
+
+    async def answered(work: Callable[..., Any], name: str | None, *arguments: Any) -> Response:
+        """The answer as JSON, from among the recent ones if it is there."""
+        name, view = chosen(name)
+        key = (work.__name__, name, json.dumps(arguments))
+        body = recent.get(key)
+        if body is None:
+            body = await computed(lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode())
+            recent.keep(key, body)
+        return Response(body, media_type="application/json")
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -93,45 +144,52 @@ def create_app(views: Mapping[str, PView], token: str | None = None, hosts: tupl
         response = refusal if refusal is not None else await call_next(request)
         if token is not None and refusal is None and request.query_params.get("token"):
             response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
-        response.headers.update(_HEADERS)
+        response.headers.update(headers)
         return response
 
     @app.exception_handler(HdpviewError)
     async def in_words(_: Request, problem: HdpviewError) -> JSONResponse:
-        return JSONResponse({"error": str(problem)}, status_code=400)
+        return JSONResponse({"error": str(problem)}, status_code=503 if isinstance(problem, TooSlowError) else 400)
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(_: Request, problem: RequestValidationError) -> JSONResponse:
+        told = [f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}" for each in problem.errors()]
+        return JSONResponse({"error": "The request was not understood: " + "; ".join(told)[:500]}, status_code=422)
 
     @app.get("/api/views", summary="The views that are served")
     async def list_views() -> list[dict[str, Any]]:
         return [await computed(answers.describe, name, view) for name, view in views.items()]
 
-    @app.get("/api/schema", summary="All that is public about a view", responses={400: {}})
+    @app.get("/api/schema", summary="All that is public about a view", responses=_REFUSALS)
     async def schema(view: Annotated[str | None, Query(max_length=300)] = None) -> dict[str, Any]:
         found: dict[str, Any] = await computed(answers.describe_schema, *chosen(view))
         return found
 
-    @app.post("/api/sql", summary="Answer a SELECT statement", responses={400: {}})
-    async def sql(question: SqlQuestion) -> dict[str, Any]:
-        found: dict[str, Any] = await computed(answers.sql_answer, chosen(question.view)[1], question.sql, question.confidence)
-        return found
+    @app.post("/api/sql", summary="Answer a SELECT statement", responses=_REFUSALS)
+    async def sql(asked: SqlQuestion) -> Response:
+        return await answered(answers.sql_answer, asked.view, asked.sql, asked.confidence)
 
-    @app.post("/api/histograms", summary="The count and all histograms under a condition", responses={400: {}})
-    async def histograms(question: HistogramQuestion) -> dict[str, Any]:
-        view = chosen(question.view)[1]
-        found: dict[str, Any] = await computed(answers.histogram_answer, view, question.where, question.own, question.confidence)
-        return found
+    @app.post("/api/histograms", summary="The count and all histograms under a condition", responses=_REFUSALS)
+    async def histograms(asked: HistogramQuestion) -> Response:
+        return await answered(answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence)
 
-    @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses={400: {}})
-    async def pairs(question: PairQuestion) -> dict[str, Any]:
-        view = chosen(question.view)[1]
-        asked = (view, question.where, question.first, question.second, question.confidence)
-        found: dict[str, Any] = await computed(answers.pair_answer, *asked)
-        return found
+    @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)
+    async def pairs(asked: PairQuestion) -> Response:
+        return await answered(answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence)
 
-    @app.post("/api/compare", summary="Whether two counts differ", responses={400: {}})
-    async def compare(question: CompareQuestion) -> dict[str, Any]:
-        view = chosen(question.view)[1]
-        found: dict[str, Any] = await computed(answers.compare_answer, view, question.first, question.second, question.confidence)
-        return found
+    @app.post("/api/blocks", summary="The view's blocks as seen along two attributes", responses=_REFUSALS)
+    async def blocks(asked: BlocksQuestion) -> Response:
+        return await answered(answers.blocks_answer, asked.view, asked.first, asked.second, asked.limit)
+
+    @app.post("/api/compare", summary="Whether two counts differ", responses=_REFUSALS)
+    async def compare(asked: CompareQuestion) -> Response:
+        return await answered(answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence)
+
+    @app.post("/api/table", summary="The result of a SELECT statement as a file, with intervals", responses=_REFUSALS)
+    async def table(asked: TableQuestion) -> Response:
+        body = await computed(answers.table_file, chosen(asked.view)[1], asked.sql, asked.confidence, asked.format)
+        kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
+        return Response(body, media_type=kind, headers={"Content-Disposition": f'attachment; filename="result.{asked.format}"'})
 
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.explore") / "static"), html=True))
     return app
