@@ -302,3 +302,25 @@ def test_shares_of_codes_add_up_exactly() -> None:
     assert (np.cumsum(shares[::-1]) == prefix[-1] - prefix[:-1][::-1]).all()
     assert shares[2858:42857].tolist() == [1.0] * (42857 - 2858)
     assert 0 < shares[2857] < 1
+
+
+@pytest.mark.parametrize("n_parts", [6, 30, 900])
+def test_many_overlapping_parts_are_answered_or_refused_quickly(n_parts: int) -> None:
+    """OR of boxes that overlap in all ways gives disjoint boxes, or a refusal, within seconds."""
+    rng = np.random.default_rng(n_parts)
+    starts = rng.integers(0, 30_000, (n_parts, 2))
+    parts = [f"(age BETWEEN {a} AND {a + 30_000} AND hours BETWEEN {b} AND {b + 30_000} AND income < {a % 90})" for a, b in starts]
+    start = time.monotonic()
+    try:
+        boxes = boxes_of(" OR ".join(parts), SCHEMA)
+        assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+    except QueryError:
+        assert n_parts > 6
+    assert time.monotonic() - start < 10
+
+
+def test_boxes_that_fit_together_become_one() -> None:
+    """Parts that differ in one attribute alone are joined, so that a block that they cover together is known to be covered."""
+    assert boxes_of("age < 40 OR age >= 40", SCHEMA) == boxes_of("age IS NOT NULL", SCHEMA)
+    assert boxes_of("(age < 40 AND smoker) OR (smoker AND age BETWEEN 30 AND 50)", SCHEMA) == boxes_of("age <= 50 AND smoker", SCHEMA)
+    assert len(boxes_of(" OR ".join(f"age = {3 * i}" for i in range(300)), SCHEMA)) == 1

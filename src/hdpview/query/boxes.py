@@ -19,6 +19,8 @@ from hdpview.query.conditions import Condition, complement, prefix_weights
 Box = Mapping[int, Condition]  # attribute number → condition
 MAX_BOXES = 4_096  # of one question
 MAX_PREFIX_VALUES = 100_000_000  # of one batch: 800 MB
+_MAX_STEPS = 500_000  # comparisons of a box with a box for one OR: a second or two
+_FEW = 8  # pieces that are worth comparing with all boxes found so far
 
 
 def rest(attribute: Attribute, condition: Condition) -> Condition:
@@ -34,29 +36,45 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
     return [box for box in both if all(c.ranges or c.codes or c.null for c in box.values())]
 
 
-def unite(left: Sequence[Box], right: Sequence[Box], schema: Schema) -> list[Box]:
-    """Boxes of `left OR right`, disjoint: what of `right` lies outside each box of `left` is added, to one of its boxes where they fit."""
-    _check_number(len(left) + len(right))
-    found = list(left)
-    for piece in subtract(right, left, schema):
-        place, both = next(((i, both) for i, box in enumerate(found) if (both := _as_one(box, piece)) is not None), (len(found), piece))
-        found[place : place + 1] = [both]
+def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
+    """Boxes of parts joined by OR, disjoint: of each part, what lies outside all parts before. Boxes of each part are disjoint already."""
+    _check_number(sum(len(part) for part in parts))
+    found: list[Box] = []
+    taken: list[Box] = []
+    n_steps = 0
+    for part in parts:
+        pieces = subtract(part, taken, schema)
+        n_steps += len(pieces) * len(taken)
+        _check_steps(n_steps)
+        taken, found = _joined(taken, part), _joined(found, pieces)
         _check_number(len(found))
     return found
 
 
+def _joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
+    """Boxes and pieces in one list; a few pieces are made one with a box where they fit together."""
+    if len(pieces) > _FEW:
+        return [*boxes, *pieces]
+    for piece in pieces:
+        place, both = next(((i, both) for i, box in enumerate(boxes) if (both := _as_one(box, piece)) is not None), (len(boxes), piece))
+        boxes[place : place + 1] = [both]
+    return boxes
+
+
 def _as_one(box: Box, other: Box) -> Box | None:
-    """The union of two disjoint boxes where it is a box: where they differ in one attribute alone."""
+    """The union of two boxes where it is seen to be a box: where they differ in one attribute alone."""
     if box.keys() != other.keys():
         return None
     differing = [a for a, condition in other.items() if box[a] != condition]
-    return {**box, differing[0]: box[differing[0]] | other[differing[0]]} if len(differing) == 1 else None
+    return {**box, **{a: box[a] | other[a] for a in differing}} if len(differing) <= 1 else None
 
 
 def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
     """What of `boxes` lies in no box of `taken`; missing values count like any other. Disjoint where `boxes` are."""
-    outside = list(boxes)
+    outside, n_steps = list(boxes), 0
     for box in taken:
+        n_steps += len(outside)
+        _check_steps(n_steps)
         outside = [piece for other in outside for piece in _without(other, box, schema)]
         _check_number(len(outside))
     return outside
@@ -77,6 +95,11 @@ def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
 def _check_number(n_boxes: int) -> None:
     if n_boxes > MAX_BOXES:
         raise QueryError(f"The condition falls apart into more than {MAX_BOXES:,} boxes. Ask for its parts one by one.")
+
+
+def _check_steps(n_steps: int) -> None:
+    if n_steps > _MAX_STEPS:
+        raise QueryError("The condition joins too many parts by OR. Ask for them one by one.")
 
 
 @dataclass(frozen=True, eq=False)

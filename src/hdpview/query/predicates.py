@@ -131,8 +131,9 @@ class _Reader:
         if isinstance(node, exp.Between):
             return self.boxes(_as_comparisons(node), negated)
         if isinstance(node, (exp.And, exp.Or)):
-            left, right = self.boxes(node.this, negated), self.boxes(node.expression, negated)
-            return unite(left, right, self.schema) if isinstance(node, exp.Or) != negated else intersect(left, right)
+            if isinstance(node, exp.Or) != negated:
+                return unite([self.boxes(part, negated) for part in node.flatten()], self.schema)
+            return intersect(self.boxes(node.this, negated), self.boxes(node.expression, negated))
         if isinstance(node, exp.Boolean):
             return [{}] if bool(node.this) != negated else []
         if isinstance(node, exp.Null):
