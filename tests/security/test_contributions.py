@@ -1,0 +1,169 @@
+"""Persons with several rows: what one of them can change is bounded, and paid for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hdpview as hv
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.ingest import read_counts
+from hdpview.counts.sparse import SparseCounts
+from hdpview.errors import DataError
+
+SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=5), hv.Boolean(name="ill", nullable=True)])
+PEOPLE = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 5), st.sampled_from([True, False, None])), max_size=20)
+
+
+def frame(rows: list[Any]) -> pa.Table:
+    names, ages, ills = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table(
+        {"who": pa.array(names, pa.string()), "age": pa.array(ages, pa.int64()), "ill": pa.array(ills, pa.bool_())},
+    )
+
+
+def cells(counts: SparseCounts) -> Counter[tuple[int, ...]]:
+    return Counter({tuple(cell): int(n) for cell, n in zip(counts.exact_codes.tolist(), counts.exact_counts, strict=True)})
+
+
+def chosen(rows: list[Any], max_rows: int, salt: str = "s") -> Counter[tuple[int, ...]]:
+    return cells(read_counts(frame(rows), SCHEMA, threads=1, limits=Contributions("who", max_rows), salt=salt))
+
+
+@settings(max_examples=40, deadline=None)
+@given(PEOPLE, PEOPLE, st.integers(1, 4), st.randoms())
+def test_a_person_changes_their_own_rows_alone(rows: list[Any], theirs: list[Any], k: int, random: Any) -> None:
+    """With a person more, in whatever order rows come, counts only rise, and by k at most in all."""
+    without = chosen(rows, k)
+    mixed = [*rows, *(("new", age, ill) for _, age, ill in theirs)]
+    random.shuffle(mixed)
+    with_person = chosen(mixed, k)
+    assert without <= with_person
+    assert (with_person - without).total() == min(k, len(theirs))
+
+
+def test_rows_of_nobody_are_left_out_and_no_person_has_more_than_k() -> None:
+    """Rows without a person do not count; of others at most k do, and all of theirs where they have fewer."""
+    rows = [*[("a", 1, True)] * 7, *[("b", 2, False)] * 2, *[(None, 3, None)] * 5]
+    assert chosen(rows, 3) == Counter({(1, 1): 3, (2, 0): 2})
+
+
+def test_each_row_has_the_same_chance() -> None:
+    """Of many persons with ten rows each, nine of them equal, three rows are chosen: the odd one three times in ten."""
+    rows = [(f"p{i}", age, age == 1) for i in range(1_000) for age in [*[1] * 9, 5]]
+    found = chosen(rows, 3)
+    assert found.total() == 3_000
+    assert 220 < found[5, 0] < 380  # 300 expected, and 5 standard deviations either way
+
+
+def test_the_choice_is_the_same_in_any_order_and_differs_by_salt() -> None:
+    """The salt and the person's rows decide, and nothing else."""
+    rows = [("a", age, ill) for age in range(6) for ill in (True, False)]
+    assert chosen(rows, 3) == chosen(rows[::-1], 3)
+    assert len({frozenset(chosen(rows, 3, f"{i}").items()) for i in range(10)}) > 5
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64(), pa.decimal128(20, 0), pa.large_string(), pa.int8()])
+def test_persons_may_be_named_by_any_plain_type(kind: pa.DataType) -> None:
+    """Numbers and texts name persons alike."""
+    table = pa.table({"who": pa.array([1, 1, 1, 2, None], pa.int64()).cast(kind), "age": [1, 2, 3, 4, 5], "ill": [True] * 5})
+    assert read_counts(table, SCHEMA, limits=Contributions("who", 2), salt="s").exact_counts.sum() == 3
+
+
+def test_a_database_chooses_by_the_same_rule(postgres_url: str) -> None:
+    """PostgreSQL bounds a person's rows as the embedded database does, row for row."""
+    rows = [(f"p{i % 7}", i % 6, [True, False, None][i % 3]) for i in range(120)]
+    connection = ibis.connect(postgres_url)
+    table = connection.create_table("visits", frame(rows), temp=True)
+    limits = Contributions("who", 4)
+    assert cells(read_counts(table, SCHEMA, limits=limits, salt="s")) == chosen(rows, 4)
+    connection.disconnect()
+
+
+def test_an_aggregated_table_counts_what_its_column_says() -> None:
+    """Whole numbers from 0 count; what is missing, negative or no number counts as nothing."""
+    table = pa.table({"age": [1, 1, 2, 3, 4, 5], "ill": [True] * 6, "n": ["2", "3", "-4", None, "x", "1e30"]})
+    found = cells(read_counts(table, SCHEMA, limits=Contributions(None, 1, "n")))
+    assert found == Counter({(1, 1): 5, (5, 1): 2**40})
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.integers(-2, 9)), max_size=12), st.integers(1, 8))
+def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int) -> None:
+    """With a unit and a count column together, the sum of each person's records is min(k, what they have)."""
+    names, ages, n = zip(*rows, strict=True) if rows else ((), (), ())
+    columns = {"who": pa.array(names, pa.string()), "age": pa.array(ages, pa.int64()), "n": pa.array(n, pa.int64())}
+    table = pa.table({**columns, "ill": pa.array([True] * len(rows), pa.bool_())})
+    found = read_counts(table, SCHEMA, limits=Contributions("who", k, "n"), salt="s")
+    expected = sum(min(k, sum(max(0, n) for who, _, n in rows if who == person)) for person in "ab")
+    assert found.exact_counts.sum() == expected
+
+
+def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(tmp_path: Path) -> None:
+    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and opening."""
+    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=5)
+    view.save(tmp_path / "v.pview")
+    manifest = hv.open(tmp_path / "v.pview").manifest
+    assert manifest.noise_scale == 5 / 0.1
+    assert sum(spent.epsilon * spent.times for spent in manifest.spending) == Fraction(1)
+    assert (manifest.privacy_unit, manifest.max_rows) == ("who", 5)
+    assert manifest.neighbours == "tables that differ by adding or removing all records of one who"
+    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1)
+    for name in ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"):
+        assert manifest.parameters[name] == pytest.approx(5 * once.manifest.parameters[name])
+
+
+def test_old_files_without_a_bound_still_open(tmp_path: Path) -> None:
+    """A manifest from before there was a bound is read as one row each."""
+    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1)
+    content = json.loads(view.manifest.to_json())
+    del content["max_rows"], content["count_column"]
+    assert type(view.manifest).from_json(json.dumps(content).encode()).max_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"max_rows": 3}, "needs privacy_unit"),
+        ({"privacy_unit": "who", "max_rows": 0}, "whole number from 1"),
+        ({"privacy_unit": "who", "max_rows": True}, "whole number from 1"),
+        ({"privacy_unit": "whom"}, "Did you mean 'who'"),
+        ({"count": "agee"}, "Did you mean 'age'"),
+        ({"privacy_unit": "who", "count": "who"}, "both"),
+        ({"count": "ill"}, "has to be one of"),
+    ],
+)
+def test_bad_bounds_are_refused_in_words(names: dict[str, Any], message: str) -> None:
+    """A bound without a person, an impossible one, a column that is not there or of a wrong kind."""
+    with pytest.raises(DataError, match=message):
+        hv.build(frame([("a", 1, True)]), SCHEMA, 1, **names)
+
+
+def deviation(x: np.ndarray[Any, Any]) -> float:
+    return float(np.abs(x - x.mean()).sum())
+
+
+@given(st.lists(st.integers(0, 20), min_size=2, max_size=12), st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(1, 11))
+def test_every_sensitivity_holds_for_k_records(counts: list[int], added: list[int], cut: int) -> None:
+    """k records more change AE by 2k(1 − 1/|B|) at most, the score of a cut by no more, and the count by k; AE never grows downwards."""
+    before = np.array(counts, float)
+    after = before.copy()
+    for place in added:
+        after[place % len(counts)] += 1
+    k, n = len(added), len(counts)
+    cut = 1 + cut % (n - 1)
+    assert abs(deviation(after) - deviation(before)) <= 2 * k * (1 - 1 / n) + 1e-9
+    scores = [deviation(x[:cut]) + deviation(x[cut:]) for x in (before, after)]
+    assert abs(scores[1] - scores[0]) <= 2 * k * (1 - 1 / n) + 1e-9
+    assert max(deviation(before[:cut]), deviation(before[cut:])) <= deviation(before) + 1e-9
+    assert after.sum() - before.sum() == k
