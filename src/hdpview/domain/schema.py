@@ -13,7 +13,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hdpview.domain.attributes import Attribute, Boolean, Category, Datetime, Integer, Real
+from hdpview.domain.attributes import Attribute
+from hdpview.domain.categories import Boolean, Category
+from hdpview.domain.moments import Datetime
+from hdpview.domain.numbers import Integer, Real
 from hdpview.errors import SchemaError, unknown_name
 
 MAX_ATTRIBUTES = 1_000

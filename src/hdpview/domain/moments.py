@@ -1,0 +1,87 @@
+"""Attributes that are moments in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import calendar
+from hdpview.domain.attributes import MAX_CODES, Ordered
+from hdpview.errors import SchemaError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime(Ordered):
+    """Moments from `min` to `max` in bins of `every` (`15min`, `1d`, `1mo`, …). A plain date as `max` covers that day.
+
+    Bounds may be given as dates, datetimes or ISO text; they are kept as ISO text.
+    """
+
+    min: date | datetime | str
+    max: date | datetime | str
+    every: str
+    kind: ClassVar[str] = "datetime"
+
+    def _check(self) -> None:
+        for key in ("min", "max"):
+            if not isinstance(getattr(self, key), (date, str)):
+                raise self._fail(f"{key} must be a date such as 2024-01-31, not {getattr(self, key)!r}.")
+            object.__setattr__(self, key, calendar.iso_text(getattr(self, key)))
+        if not isinstance(self.every, str):
+            raise self._fail(f"every must be a step such as '1d' or '1mo', not {self.every!r}.")
+        if self.first > self.last:
+            raise self._fail(f"bounds must satisfy min ≤ max; got {self.min} and {self.max}.")
+        span = (self.last - self.first) // (self.step.microseconds or self.step.months * 28 * calendar.MICROSECONDS_PER_DAY)
+        if span >= MAX_CODES:
+            raise self._fail(f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; use a longer step.")
+
+    @cached_property
+    def step(self) -> calendar.Step:
+        return calendar.parse_step(self.every)
+
+    @cached_property
+    def first(self) -> int:
+        """The first microsecond of the axis."""
+        return calendar.microseconds(self.min)
+
+    @cached_property
+    def last(self) -> int:
+        """The last microsecond of the axis, included."""
+        end_of_day = calendar.MICROSECONDS_PER_DAY - 1 if calendar.is_whole_day(self.max) else 0
+        return calendar.microseconds(self.max) + end_of_day
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        if self.step.months:
+            months = range(calendar.month_index(self.first), calendar.month_index(self.last) + 1, self.step.months)
+            starts = [self.first, *(calendar.month_start(month) for month in months[1:])]
+        else:
+            starts = list(range(self.first, self.last + 1, self.step.microseconds))
+        return np.array([*starts, self.last + 1], dtype=np.int64)
+
+    def position(self, value: Any) -> int:
+        if not isinstance(value, (str, date)):
+            raise TypeError
+        try:
+            return calendar.microseconds(value)
+        except SchemaError:
+            raise TypeError from None
+
+    def value_labels(self) -> list[str]:
+        starts = [calendar.moment(edge) for edge in self.edges[:-1].tolist()]
+        if self.step.months and self.step.months % 12 == 0 and calendar.month_index(self.first) % 12 == 0:
+            return [f"{start:%Y}" for start in starts]
+        if self.step.months:
+            return [f"{start:%Y-%m}" for start in starts]
+        if self.step.microseconds % calendar.MICROSECONDS_PER_DAY == 0 and self.first % calendar.MICROSECONDS_PER_DAY == 0:
+            return [f"{start:%Y-%m-%d}" for start in starts]
+        return [start.isoformat(sep=" ") for start in starts]
+
+    def to_dict(self) -> dict[str, Any]:
+        null = {"nullable": True} if self.nullable else {}
+        return {"type": self.kind, "min": self.min, "max": self.max, "every": self.every, **null}
