@@ -15,6 +15,7 @@ from hdpview.query.intervals import Kind, Reading
 from hdpview.query.meaning import Meaning, smallest_meaningful_counts
 from hdpview.query.paper_bound import error_bound
 from hdpview.view import storage
+from hdpview.view.card import PrivacyCard, privacy_card
 from hdpview.view.data import ViewData
 from hdpview.view.risk import risk_sentence
 
@@ -146,6 +147,10 @@ class PView(ViewData):
         """The same view with results in another kind of data frame."""
         return PView(self.manifest, self.blocks, kind)
 
+    def privacy_card(self) -> PrivacyCard:
+        """One page to judge the view by: what is protected, what it cost, what was assumed. Has .text, .html and .save(path)."""
+        return privacy_card(self.manifest, len(self.blocks))
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""
         storage.write(self, path)
@@ -163,8 +168,9 @@ class PView(ViewData):
             "private": manifest.is_private,
             "not_private_because": list(manifest.not_private_because),
             "epsilon": float(manifest.epsilon),
-            "neighbours": "add or remove one record",
+            "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
+            "max_rows": manifest.max_rows,
             "spending": {spent.purpose: float(spent.epsilon * spent.times) for spent in manifest.spending},
             "method": manifest.method,
             "settings": dict(manifest.settings),

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hdpview.cli import output
+from hdpview.errors import ViewFileError
+
+if TYPE_CHECKING:
+    from hdpview.view.card import PrivacyCard
 
 View = Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", show_default=False)]
 
 
 def info(
     view: View,
+    card: Annotated[bool, typer.Option("--card", help="Print the privacy card: one page to judge the view by.")] = False,
+    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text.")] = None,
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
     """Tell what a view is: what it protects, what it cost, what can be asked.
 
-    Example: hdpview info adult.pview
+    Example: hdpview info adult.pview --card -o adult-card.html
     """
     from hdpview.pview import PView
 
     opened = PView.open(view)
+    if card or output_path is not None:
+        _card(opened.privacy_card(), output_path)
+        return
     facts = opened.info()
     if format == output.JsonOrTable.json:
         output.print_json(facts)
@@ -37,6 +46,17 @@ def info(
     typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
     rows = [{"attribute": a.name, "type": a.kind, "values": a.size, "from": a.labels()[0], "to": a.labels()[-1]} for a in opened.schema]
     output.print_table(["attribute", "type", "values", "from", "to"], rows)
+
+
+def _card(card: PrivacyCard, path: Path | None) -> None:
+    if path is None:
+        typer.echo(card.text, nl=False)
+        return
+    try:
+        card.save(path)
+    except OSError as problem:
+        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+    typer.echo(f"Wrote {path}", err=True)
 
 
 def query(

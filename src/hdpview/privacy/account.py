@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hdpview.errors import BudgetError
 
@@ -29,6 +29,7 @@ CREATE TABLE charges (
     privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT
 );
 """
+_Found = TypeVar("_Found")
 BEGUN, FINISHED, FAILED = "begun", "finished", "failed"
 
 
@@ -118,7 +119,7 @@ class Account:
             raise
         self.settle(number, FINISHED)
 
-    def _read(self, work: Any, if_absent: Any) -> Any:
+    def _read(self, work: Callable[[sqlite3.Connection], _Found], if_absent: _Found) -> _Found:
         if not self.path.exists():
             return if_absent
         with self._open() as con:

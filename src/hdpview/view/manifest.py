@@ -87,6 +87,13 @@ class Manifest:
             return f"tables that differ by adding or removing all records of one {self.privacy_unit}"
         return NEIGHBOURS if self.max_rows == 1 else f"tables that differ by adding or removing up to {self.max_rows} records"
 
+    @property
+    def change(self) -> str:
+        """In a few words: what hardly changes the view."""
+        if self.privacy_unit != "row":
+            return f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most are counted"
+        return "add or remove one record" if self.max_rows == 1 else f"add or remove up to {self.max_rows} records"
+
     def to_json(self) -> str:
         return json.dumps(
             {

@@ -1,0 +1,19 @@
+"""What audits of each method found, for privacy cards. Figures that the named commands print; they differ from run to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Audited:
+    """claimed, lower_bound: of ε; runs: builds of each table that the bound rests on."""
+
+    claimed: float
+    lower_bound: float
+    runs: int
+    confidence: float
+    command: str
+
+
+AUDITED: dict[str, Audited] = {}

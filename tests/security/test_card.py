@@ -1,0 +1,89 @@
+"""The privacy card: one page that says what a reader has to know, and lets nothing of a hostile file through."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hdpview as hv
+from hdpview.methods import METHODS
+from hdpview.pview import PView
+from hdpview.view.audited import AUDITED
+
+SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9), hv.Category(name="sex", values=("f", "m"), other="other")])
+TABLE = pa.table({"age": [1, 2, 3], "sex": ["f", "m", "x"], "who": ["a", "a", "b"]})
+
+
+@pytest.fixture(scope="module")
+def view() -> PView:
+    return hv.build(TABLE, SCHEMA, 1, privacy_unit="who", max_rows=2)
+
+
+def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
+    """Who, how much, what risk, what was public, what was spent on what, by which method and version, and how it was audited."""
+    text = view.privacy_card().text
+    for words in ["'who'", "At most 2 records", "epsilon 1", "73.1%", "age", "integer, 10 values: 0 … 9", "choose cuts", "in all"]:
+        assert words in text
+    for words in ["hdpview", hv.__version__, "discrete Laplace of scale 20", "hdpview audit --method"]:
+        assert words in text
+
+
+def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
+    """A row, a person, and records of an aggregated table that only the curator vouches for."""
+    assert "with c records" in hv.build(TABLE, SCHEMA, 1).privacy_card().text
+    counted = pa.table({"age": [1], "sex": ["f"], "n": [3]})
+    vouched = hv.build(counted, SCHEMA, 1, count="n", max_rows=4).privacy_card().text
+    assert "more than 4 records is the curator's word" in vouched
+    assert "the column 'n' said how many" in vouched
+
+
+def test_a_view_that_is_not_private_says_so_first() -> None:
+    """The warning stands above everything else, in text and in HTML."""
+    card = hv.build(TABLE, SCHEMA, 1, test_key=b"k").privacy_card()
+    assert card.text.index("NOT PRIVATE") < card.text.index("What is protected")
+    assert 'class="no"' in card.html
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+
+def test_a_hostile_manifest_cannot_write_html(view: PView) -> None:
+    """Names and words from a file are text on the page, never markup."""
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    schema = hv.Schema([hv.Category(name=evil, values=(evil,))])
+    manifest = dataclasses.replace(view.manifest, privacy_unit=evil, method=evil, schema=schema, not_private_because=(evil,))
+    tags = Tags()
+    tags.feed(PView(manifest, view.blocks).privacy_card().html)
+    assert tags.seen <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr", "td"}
+
+
+def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> None:
+    """info --card prints text; with -o it writes HTML or text by the name."""
+    view.save(tmp_path / "v.pview")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "hdpview", "info", "v.pview", *words], cwd=tmp_path, capture_output=True, text=True)
+
+    assert run("--card").stdout == view.privacy_card().text
+    assert run("--card", "-o", "card.html").returncode == 0
+    assert (tmp_path / "card.html").read_text() == view.privacy_card().html
+    assert run("--card", "-o", "nowhere/card.html").returncode == 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_an_audit_on_record(method: str) -> None:
+    """No method is offered that was never audited, and none showed more than it claims."""
+    assert AUDITED[method].lower_bound <= AUDITED[method].claimed
+    assert AUDITED[method].runs >= 1_000
