@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Reading = Literal["consistent", "raw"]
 Kind = Literal["typical", "guaranteed", "noise"]
 
+_ROUNDING = 1e-9  # spreads that differ by less, relative to the largest, are equal but for rounding
 _UNKNOWN_MULTIPLE = 1.0  # where there is nothing to learn from, as in a view of one block
 _TAIL_SCALE = 0.83  # of a Student distribution with 5 degrees of freedom: 2.13 at 95 %, with room for surprises beyond
 
@@ -66,8 +67,9 @@ def error_left(estimates: Floats, spreads: Floats) -> Floats:
     estimates, spreads: shape (n_levels, n), finest first.
     """
     moved, risen = (np.diff(estimates, axis=0) ** 2).sum(axis=0), (np.diff(spreads, axis=0) ** 2).sum(axis=0)
+    tells = risen > (_ROUNDING * spreads.max(axis=0)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        multiple = np.sqrt(np.where(risen > 0, moved / risen, _UNKNOWN_MULTIPLE**2))
+        multiple = np.sqrt(np.where(tells, moved / risen, _UNKNOWN_MULTIPLE**2))
     left: Floats = multiple * spreads[0]
     return left
 

@@ -14,13 +14,14 @@ import numpy as np
 
 
 @nb.njit(cache=True, nogil=True)
-def block_weights(q, questions, lower, upper, inverse_width, weight, box_weight):  # type: ignore[no-untyped-def]
-    """Weights of all blocks in question `q`, into `weight` (n_blocks,).
+def block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight):  # type: ignore[no-untyped-def]
+    """Weights of all blocks in question `q`, into `weight`, and whether one of its boxes covers them, into `full`: (n_blocks,) each.
 
     questions: the five arrays of `Questions`. lower, upper, inverse_width: shape (n_attributes, n_blocks).
     """
     box_start, term_start, term_attribute, term_at, prefix = questions
     weight[:] = 0.0
+    full[:] = False
     for box in range(box_start[q], box_start[q + 1]):
         box_weight[:] = 1.0
         for term in range(term_start[box], term_start[box + 1]):
@@ -31,6 +32,7 @@ def block_weights(q, questions, lower, upper, inverse_width, weight, box_weight)
                 box_weight[b] *= (column[high[b]] - column[low[b]]) * inverse[b]
         for b in range(len(weight)):
             weight[b] += box_weight[b]
+            full[b] |= box_weight[b] > full_weight
 
 
 @nb.njit(cache=True, nogil=True)
@@ -43,11 +45,11 @@ def spread_weight(w):  # type: ignore[no-untyped-def]
 def summarise(first, last, questions, lower, upper, inverse_width, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
     """Sums over blocks for questions first … last − 1, into out (n_questions, 10), in the order of the fields of `Summary`."""
     n_blocks = len(noisy)
-    weight, box_weight = np.empty(n_blocks), np.empty(n_blocks)
+    weight, full, box_weight = np.empty(n_blocks), np.empty(n_blocks, np.bool_), np.empty(n_blocks)
     for q in range(first, last):
-        block_weights(q, questions, lower, upper, inverse_width, weight, box_weight)
+        block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight)
         raw, fitted, spread, squares, fourths, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        full, touched, n_full, n_touched = 0.0, 0.0, 0, 0
+        full_sum, touched_sum, n_full, n_touched = 0.0, 0.0, 0, 0
         for b in range(n_blocks):
             w = weight[b]
             if w > 0.0:
@@ -56,24 +58,24 @@ def summarise(first, last, questions, lower, upper, inverse_width, consistent, n
                 squares += w * w
                 fourths += w * w * w * w
                 largest = max(largest, w)
-                touched += noisy[b]
+                touched_sum += noisy[b]
                 n_touched += 1
-                if w > full_weight:
-                    full += noisy[b]
+                if full[b]:
+                    full_sum += noisy[b]
                     n_full += 1
-                elif consistent[b] > 0.0:
+                if w <= full_weight and consistent[b] > 0.0:
                     spread += consistent[b] * spread_weight(w)
         out[q, 0], out[q, 1], out[q, 2], out[q, 3], out[q, 4] = raw, fitted, squares, fourths, largest
-        out[q, 5], out[q, 6], out[q, 7], out[q, 8], out[q, 9] = full, n_full, touched, n_touched, spread
+        out[q, 5], out[q, 6], out[q, 7], out[q, 8], out[q, 9] = full_sum, n_full, touched_sum, n_touched, spread
 
 
 @nb.njit(cache=True, nogil=True)
 def estimate_and_spread(first, last, questions, lower, upper, inverse_width, counts, full_weight, out):  # type: ignore[no-untyped-def]
     """Σ weight · count and Σ spread_weight · count over coarser blocks, into out (n_questions, 2)."""
     n_blocks = len(counts)
-    weight, box_weight = np.empty(n_blocks), np.empty(n_blocks)
+    weight, full, box_weight = np.empty(n_blocks), np.empty(n_blocks, np.bool_), np.empty(n_blocks)
     for q in range(first, last):
-        block_weights(q, questions, lower, upper, inverse_width, weight, box_weight)
+        block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight)
         estimate, spread = 0.0, 0.0
         for b in range(n_blocks):
             w = weight[b]

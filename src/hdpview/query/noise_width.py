@@ -36,7 +36,7 @@ class NoiseLaw:
 
     @property
     def variance(self) -> float:
-        return 2.0 * self.decay / (1.0 - self.decay) ** 2
+        return 2.0 * self.decay / math.expm1(-1.0 / self.scale) ** 2
 
     @property
     def excess_kurtosis(self) -> float:
@@ -46,12 +46,20 @@ class NoiseLaw:
         """Half the width of the central interval that holds Σ wᵢ·zᵢ with this confidence.
 
         The three sums are of the weights' squares, of their fourth powers, and their maximum, shape (n,) each. Half of the
-        largest weight is added because noise comes in whole numbers: with it the interval reaches the next possible sum.
+        largest weight is added because noise comes in whole numbers: with it the interval reaches the next possible sum. It never falls
+        short of what the block of largest weight needs by itself: where nearly all noise is 0, a standard deviation tells little of tails.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             kurtosis = np.where(sum_of_squares > 0, self.excess_kurtosis * sum_of_fourths / sum_of_squares**2, 0.0)
         standard = quantile(np.minimum(kurtosis, _LARGEST_KURTOSIS), confidence)
-        return np.where(sum_of_squares > 0, standard * np.sqrt(self.variance * sum_of_squares) + 0.5 * largest, 0.0)
+        width = standard * np.sqrt(self.variance * sum_of_squares) + 0.5 * largest
+        return np.where(sum_of_squares > 0, np.maximum(width, self.quantile_of_one(confidence) * largest), 0.0)
+
+    def quantile_of_one(self, confidence: float) -> int:
+        """The smallest whole number m with P(|z| ≤ m) ≥ confidence for the noise z of one block: 2·p^(m + 1)/(1 + p) ≤ 1 − confidence."""
+        check_confidence(confidence)
+        needed = -self.scale * math.log((1.0 - confidence) * (1.0 + self.decay) / 2.0)
+        return max(math.ceil(needed) - 1, 0)
 
 
 def quantile(kurtosis: Floats, confidence: float) -> Floats:

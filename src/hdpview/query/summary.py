@@ -19,7 +19,9 @@ from hdpview.view.blocks import Blocks, Level
 Floats = NDArray[np.float64]
 
 FEW = 32  # boxes; a NumPy pass over a block costs about ten times the kernel's
-FULL = 1.0 - 1e-9  # a weight this close to 1 is 1, but for rounding
+# A box covers a block if its weight there is 1. Shares of codes are exact, so a box that leaves out anything at all, 2^-20 of one code
+# of 2^16 at the least, has a weight of at most 1 − 2^-36; rounding takes less than 1e-12 from 1 in up to 1,000 products.
+FULL = 1.0 - 1e-12
 _QUESTIONS_PER_TASK = 250
 _N_COLUMNS = 10  # of `Summary`, before the coarser ones
 
@@ -30,7 +32,7 @@ class Summary:
 
     raw, consistent: of weight times count, noisy and consistent.
     squares, fourths, largest: of the weights' squares and fourth powers, and the largest weight.
-    full_sum, n_full: of noisy counts, and number, of blocks that lie inside the question.
+    full_sum, n_full: of noisy counts, and number, of blocks that lie inside one box of the question.
     touched_sum, n_touched: the same of all blocks it touches.
     spread: of consistent counts times (weight·(1 − weight))^¾: how much lies in blocks that the question cuts through.
     coarser_estimates, coarser_spreads: `consistent` and `spread` from coarser blocks, shape (n_levels, n_questions).
@@ -65,31 +67,41 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
 
 def block_weights(level: Level, questions: Questions, q: int) -> Floats:
     """Weight of every block in one question, shape (n_blocks,)."""
-    weight = np.zeros(len(level.counts))
+    return weights_and_full(level, questions, q)[0]
+
+
+def weights_and_full(level: Level, questions: Questions, q: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Weight of every block in one question, and whether one of the question's boxes covers it, shape (n_blocks,) each.
+
+    Of several boxes that cover a block together nothing is claimed: rounding could not tell them from boxes that leave out a cell in 10^20.
+    """
+    weight, full = np.zeros(len(level.counts)), np.zeros(len(level.counts), dtype=bool)
     for box in range(questions.box_start[q], questions.box_start[q + 1]):
         of_box = np.ones(len(level.counts))
         for term in range(questions.term_start[box], questions.term_start[box + 1]):
             a, at = questions.term_attribute[term], questions.term_at[term]
             of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_width[a]
         weight += of_box
-    return weight
+        full |= of_box > FULL
+    return weight, full
 
 
 def _summarise_few(
     finest: Level, coarser: list[Level], noisy_counts: NDArray[np.int64], questions: Questions, columns: Floats, of_coarser: Floats
 ) -> None:
+    noisy = noisy_counts.astype(np.float64)  # whole numbers could overflow in sums
     for q in range(len(questions)):
-        weight = block_weights(finest, questions, q)
-        squares, full, touched = weight**2, weight > FULL, weight > 0
+        weight, full = weights_and_full(finest, questions, q)
+        squares, touched = weight**2, weight > 0
         columns[q] = (
-            weight @ noisy_counts,
+            weight @ noisy,
             weight @ finest.counts,
             squares.sum(),
             (squares**2).sum(),
             weight.max(),
-            noisy_counts[full].sum(),
+            noisy[full].sum(),
             full.sum(),
-            noisy_counts[touched].sum(),
+            noisy[touched].sum(),
             touched.sum(),
             spread_weights(weight) @ finest.counts,
         )
