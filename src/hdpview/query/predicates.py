@@ -247,7 +247,10 @@ def _is_about_one_attribute(node: exp.Expr) -> bool:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
+    try:
+        return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
+    except ValueError:  # the parser takes 1e and 1e-0.5 for numbers
+        raise QueryError(f"{quoted(text)} is not a number. Write it like 1500, 0.5 or 1.5e3.") from None
 
 
 def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
