@@ -157,7 +157,9 @@ def _thresholds(likelier: Scores, other: Scores, runs: int) -> Iterator[tuple[fl
     shares = np.geomspace(10 / len(likelier), 0.995, 60)
     for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():
         factor = runs / len(likelier)
-        hits, hits_on_other = factor * (likelier >= threshold).sum(), factor * ((other >= threshold).sum() + 1)
+        seen, seen_on_other = int((likelier >= threshold).sum()), int((other >= threshold).sum())
+        # The best of many events looked better here than it is: expect two standard deviations less of it.
+        hits, hits_on_other = factor * max(0.0, seen - 2 * seen**0.5), factor * (seen_on_other + 2 * (seen_on_other + 1) ** 0.5)
         least, largest = hits - _CAUTION * hits**0.5, hits_on_other + _CAUTION * (hits_on_other + 1) ** 0.5 + 3
         yield threshold, float(np.log(least / largest)) if least > 0 else -np.inf
 
