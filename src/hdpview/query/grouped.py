@@ -159,25 +159,27 @@ class _Painter:
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
         return Summary(**self._finest(finest), coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
 
-    def _weighted(self, shares: Shares) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats]]:
-        """Cells of each class, and the weight that each block has in those of them that it covers."""
-        weights = np.zeros((len(self.classes), len(shares.level.counts)))
+    def _weighted(self, shares: Shares) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats, NDArray[np.bool_]]]:
+        """Cells of each class, the weight of each block in those of them that it covers, and whether one box covers it there."""
+        shape, of_group = (len(self.classes), len(shares.level.counts)), group_shares(shares.level, self.attributes)
+        weights, full = np.zeros(shape), np.zeros(shape, dtype=bool)
         for i, box in enumerate(self.boxes):
-            of_box = shares.of_box(box, without=self.attributes)
-            for weight, one in zip(weights, self.classes, strict=True):
+            of_box = shares.of_box(box, without=self.attributes) * of_group
+            for k, one in enumerate(self.classes):
                 if one.coefficients[i]:
-                    weight += one.coefficients[i] * of_box
-        weights *= group_shares(shares.level, self.attributes)
-        for one, weight in zip(self.classes, weights, strict=True):
-            yield slice(None) if one.cells is None else one.cells, weight
+                    weight = one.coefficients[i] * of_box
+                    weights[k] += weight
+                    full[k] |= weight > FULL
+        for k, one in enumerate(self.classes):
+            yield slice(None) if one.cells is None else one.cells, weights[k], full[k]
 
     def _finest(self, shares: Shares) -> dict[str, Floats]:
         level = shares.level
-        grid, noisy = rectangles(level, self.schema, self.attributes), self.blocks.noisy_counts
+        grid, noisy = rectangles(level, self.schema, self.attributes), self.blocks.noisy_counts.astype(np.float64)
         names = ("raw", "consistent", "squares", "fourths", "full_sum", "n_full", "touched_sum", "n_touched", "spread")
         sums, largest = np.zeros((len(names), math.prod(grid.shape))), np.zeros(math.prod(grid.shape))
-        for cells, weight in self._weighted(shares):
-            squares, full, touched = weight**2, weight > FULL, weight > 0
+        for cells, weight, full in self._weighted(shares):
+            squares, touched = weight**2, weight > 0
             columns = [weight * noisy, weight * level.counts, squares, squares**2, noisy * full, full, noisy * touched, touched]
             columns.append(spread_weights(weight) * level.counts)
             sums[:, cells] = grid.sums(np.stack(columns).astype(np.float64))[:, cells]
@@ -189,7 +191,7 @@ class _Painter:
         level = shares.level
         grid = rectangles(level, self.schema, self.attributes)
         found = np.zeros((2, math.prod(grid.shape)))
-        for cells, weight in self._weighted(shares):
+        for cells, weight, _ in self._weighted(shares):
             found[:, cells] = grid.sums(np.stack([weight * level.counts, spread_weights(weight) * level.counts]))[:, cells]
         return np.maximum(found, 0.0)
 

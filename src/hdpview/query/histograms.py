@@ -64,9 +64,10 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
     spoken_of = {a for box in boxes for a in box}
     in_numba = len(numbers) > FEW_ATTRIBUTES
     weights = [sum((level.of_box(box) for box in boxes), np.zeros(len(level.level.counts))) for level in shares] if in_numba else []
+    full = np.logical_or.reduce([shares[0].of_box(box) > FULL for box in boxes]) if boxes else np.zeros(len(view.blocks), dtype=bool)
     for a in numbers:
         if in_numba and a not in spoken_of:
-            yield _in_numba(view, a, weights)
+            yield _in_numba(view, a, weights, full)
             continue
         painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
         if painted is None:
@@ -75,14 +76,14 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
         yield painted
 
 
-def _in_numba(view: ViewData, a: int, weights: Sequence[Floats]) -> Summary:
-    """The histogram of one attribute under a filter on others. weights: of blocks in the filter, level by level."""
+def _in_numba(view: ViewData, a: int, weights: Sequence[Floats], full: NDArray[np.bool_]) -> Summary:
+    """The histogram of one attribute under a filter on others. weights: of blocks in the filter, level by level; full: covered by a box."""
     from hdpview.query import kernels
 
     (finest, *coarser), size = view.blocks.levels, view.schema.sizes[a]
     columns = np.zeros((10, size + 1))
     noisy = view.blocks.noisy_counts.astype(np.float64)
-    kernels.histogram(finest.lower[a], finest.upper[a], finest.inverse_width[a], weights[0], finest.counts, noisy, FULL, columns)
+    kernels.histogram(finest.lower[a], finest.upper[a], finest.inverse_width[a], weights[0], full, finest.counts, noisy, FULL, columns)
     of_coarser = np.zeros((len(coarser), 2, size + 1))
     for level, weight, out in zip(coarser, weights[1:], of_coarser, strict=True):
         kernels.coarser_histogram(level.lower[a], level.upper[a], level.inverse_width[a], weight, level.counts, FULL, out)

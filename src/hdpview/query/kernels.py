@@ -87,23 +87,23 @@ def estimate_and_spread(first, last, questions, lower, upper, inverse_width, cou
 
 
 @nb.njit(cache=True, nogil=True)
-def histogram(lower, upper, inverse_width, weight, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
+def histogram(lower, upper, inverse_width, weight, full, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
     """Sums over blocks for every code of one attribute, into out (10, size + 1), in the order of the fields of `Summary`.
 
-    lower, upper, inverse_width: of that attribute, shape (n_blocks,). weight: of each block in a filter on other attributes. A block adds
-    the same to each of its codes, so it is written down where it begins and taken off where it ends; running sums do the rest.
+    lower, upper, inverse_width: of that attribute, shape (n_blocks,). weight, full: of each block in a filter on other attributes. A block
+    adds the same to each of its codes, so it is written down where it begins and taken off where it ends; running sums do the rest.
     """
     for b in range(len(weight)):
         w = weight[b] * inverse_width[b]
         if w > 0.0:
             low, high, squared = lower[b], upper[b], w * w
             spread = 0.0
-            if w > full_weight:
+            if full[b] and high - low == 1:
                 out[5, low] += noisy[b]
                 out[5, high] -= noisy[b]
                 out[6, low] += 1.0
                 out[6, high] -= 1.0
-            elif consistent[b] > 0.0:
+            if w <= full_weight and consistent[b] > 0.0:
                 spread = consistent[b] * spread_weight(w)
             added = (w * noisy[b], w * consistent[b], squared, squared * squared, noisy[b], 1.0, spread)
             for i, column in enumerate((0, 1, 2, 3, 7, 8, 9)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -205,7 +205,7 @@ def _spread(of: _Weights) -> Floats:
 def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float) -> _Weights:
     """Weights of blocks, values in units of `unit`. With `groups`, of a block in each single group of codes that it covers."""
     n = len(shares.level.counts)
-    value, square, asked = np.zeros(n), np.zeros(n), np.zeros(n)
+    value, square, asked, full = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
     least, greatest = np.full(n, np.inf), np.full(n, -np.inf)
     for part, coefficient in zip(parts, coefficients, strict=True):
         if not coefficient:
@@ -214,9 +214,10 @@ def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, groups
         value += coefficient * mean
         square += coefficient * mean_square
         asked += coefficient * here
+        full |= coefficient * here > FULL
         least = np.where(here > 0, np.minimum(least, low), least)
         greatest = np.where(here > 0, np.maximum(greatest, high), greatest)
-    full, touched = asked > FULL, asked > 0
+    touched = asked > 0
     least, greatest = np.where(touched, least, 0.0), np.where(touched, greatest, 0.0)
     least, greatest = np.where(full, least, np.minimum(least, 0.0)), np.where(full, greatest, np.maximum(greatest, 0.0))
     return _Weights(value, square, asked, least, greatest)
@@ -245,9 +246,9 @@ def _bounds(level: Level, a: int, asked: NDArray[np.bool_], values: Values, unit
     return np.minimum.reduceat(least, ends)[::2], np.maximum.reduceat(greatest, ends)[::2]
 
 
-def _unit(parts: object) -> float:
+def _unit(parts: Iterable[Part]) -> float:
     """A power of two near the largest value: powers of values stay within range, and whole numbers stay exact."""
-    sizes = [float(np.abs(values).max()) for part in parts for values in (part.values.least, part.values.greatest)]  # type: ignore[attr-defined]
+    sizes = [float(np.abs(values).max()) for part in parts for values in (part.values.least, part.values.greatest)]
     largest = max(sizes, default=1.0)
     return 2.0 ** math.ceil(math.log2(largest)) if largest > 0 else 1.0
 

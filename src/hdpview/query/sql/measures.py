@@ -98,7 +98,7 @@ class Measures:
         def minus(values: Values, middle: float) -> Values:
             return Values(values.attribute, values.mean - middle, values.least - middle, values.greatest - middle)
 
-        middles = np.nan_to_num(mean).tolist()
+        middles = np.where(np.isfinite(mean), mean, 0.0).tolist()
         parts = self.groups.parts(aggregate.parts)
         questions = [[Part(part.box, minus(part.values, m)) for part in own] for own, m in zip(parts, middles, strict=True)]
         return summarise_sums(self.groups.view.blocks, self.groups.view.schema, questions)

@@ -1,0 +1,171 @@
+"""Pictures and pages: real files without a browser, error bars on bars, and nothing unescaped in HTML."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cells import noisy_view
+from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.errors import QueryError
+from hdpview.pview import PView
+from hdpview.query.plots import save
+
+SCHEMA = Schema(
+    [
+        Integer(name="age", min=0, max=40),
+        Real(name="pressure", min=0.0, max=8.0, bins=4, nullable=True),
+        Datetime(name="day", min="2023-01-01", max="2024-12-31", every="1mo"),
+        Category(name="<b>region</b>", values=("<script>alert(1)</script>", "S & T", "quote\"'")),
+        Boolean(name="smoker"),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def view() -> PView:
+    return noisy_view(SCHEMA, 3, n_cuts=120)
+
+
+def charts(view: PView) -> dict[str, Any]:
+    return {
+        "histogram": view.plot.histogram("age", where="smoker"),
+        "missing": view.plot.histogram("pressure"),
+        "heatmap": view.plot.heatmap("day", "age", where="age < 30"),
+        "partition": view.plot.partition("age", "day"),
+        "labels": view.plot.histogram("<b>region</b>"),
+    }
+
+
+@pytest.mark.parametrize("name", ["histogram", "missing", "heatmap", "partition", "labels"])
+def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path: Path) -> None:
+    """Files are of the kind their name says, with something on them, and need no browser."""
+    chart = charts(view)[name]
+    save(chart, tmp_path / "x.png")
+    save(chart, tmp_path / "x.svg")
+    content = (tmp_path / "x.png").read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", content[16:24])
+    assert min(width, height) > 200
+    assert (tmp_path / "x.svg").read_text(encoding="utf-8").count("<path") > 3
+
+
+def test_bars_have_error_bars_from_the_view(view: PView) -> None:
+    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers."""
+    spec = json.loads(view.plot.histogram("age", interval="guaranteed").to_json())
+    marks = [layer["mark"]["type"] for layer in spec["layer"]]
+    assert marks == ["bar", "rule"]
+    rows = spec["layer"][0]["data"]["values"] if "data" in spec["layer"][0] else spec["data"]["values"]
+    answers = view.count_many([f"age = {i}" for i in range(41)], interval="guaranteed")
+    assert [row["count"] for row in rows] == pytest.approx(answers.estimate.tolist(), abs=1e-6)
+    assert [row["upper"] for row in rows] == pytest.approx(answers.upper.tolist(), abs=1e-6)
+
+
+def test_the_partition_of_two_attributes_shows_every_block() -> None:
+    """In a view of two attributes, each block is a shaded rectangle of its own density."""
+    plane = noisy_view(Schema([Integer(name="x", min=0, max=63), Integer(name="y", min=0, max=63)]), 0, n_cuts=80)
+    spec = json.loads(plane.plot.partition("x", "y").to_json())
+    shades, borders = (layer["data"]["values"] for layer in spec["layer"])
+    assert len(shades) == len(borders) == len(plane.blocks)
+    total = sum(row["density"] * (row["x2"] - row["x1"]) * (row["y2"] - row["y1"]) for row in shades)
+    assert total == pytest.approx(plane.count().estimate)
+
+
+def test_what_cannot_be_drawn_is_refused_in_words(view: PView, tmp_path: Path) -> None:
+    """Unknown attributes, the same one twice, too fine grids and strange endings."""
+    with pytest.raises(QueryError, match="Did you mean 'age'"):
+        view.plot.histogram("agee")
+    with pytest.raises(QueryError, match="two different"):
+        view.plot.heatmap("age", "age")
+    with pytest.raises(QueryError, match=r"\.png"):
+        save(view.plot.histogram("age"), tmp_path / "x.docx")
+    fine = noisy_view(Schema([Integer(name=name, min=0, max=999) for name in "xy"]), 0)
+    with pytest.raises(QueryError, match="too fine"):
+        fine.plot.heatmap("x", "y")
+    save(fine.plot.partition("x", "y"), tmp_path / "fine.svg")
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+
+
+def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
+    """A histogram per attribute as SVG; names and labels from a stranger's file cannot add tags."""
+    page = view._repr_html_()
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.tags <= {"div", "pre", "b", "br", "svg", "rect", "p"}
+    assert page.count("<svg") == len(SCHEMA)
+    assert "&lt;script&gt;" in page
+    assert "records" in page
+    assert len(page) < 60_000
+
+
+def test_results_come_in_the_frames_people_use(view: PView) -> None:
+    """pandas by default where it is installed, Polars and Arrow by name, for one call or for a whole view; others are refused."""
+    import pandas as pd
+    import polars as pl
+
+    assert isinstance(view.histogram("age"), pd.DataFrame)
+    assert isinstance(view.sql("SELECT COUNT(*) AS n FROM view", as_="polars"), pl.DataFrame)
+    assert isinstance(view.with_frames("pyarrow").marginal(["age", "smoker"]), pa.Table)
+    assert isinstance(view.with_frames("polars").sample(3), pl.DataFrame)
+    with pytest.raises(QueryError, match="Did you mean 'polars'"):
+        view.sample(3, as_="polar")  # type: ignore[arg-type]
+
+
+def test_crosstabs_add_up(view: PView) -> None:
+    """Rows, columns and totals agree with the counts of the view."""
+    table = view.crosstab("pressure", "smoker", where="age < 20")
+    assert table.columns.tolist() == ["pressure", "false", "true", "total"]
+    assert table["pressure"].tolist()[-2:] == ["(missing)", "total"]
+    assert table["total"].iloc[-1] == pytest.approx(view.count("age < 20").estimate)
+    assert np.allclose(table["false"] + table["true"], table["total"])
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], capture_output=True, text=True)
+
+
+def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:
+    """plot, sample and merge write the files they were asked for, and say what is wrong in a sentence."""
+    path = tmp_path / "a.pview"
+    view.save(path)
+    assert run("plot", path, "age", "-o", tmp_path / "age.svg", "--where", "smoker").returncode == 0
+    assert (tmp_path / "age.svg").read_text().startswith("<svg")
+    assert run("plot", path, "age", "day", "--partition", "-o", tmp_path / "p.png").returncode == 0
+    assert run("sample", path, "-n", 50, "-o", tmp_path / "s.parquet", "--seed", 1).returncode == 0
+    assert pq.read_table(tmp_path / "s.parquet").num_rows == 50
+    printed = run("sample", path, "-n", 3).stdout.splitlines()
+    assert len(printed) == 4
+    merged = run("merge", path, path, "-o", tmp_path / "b.pview", "--overlapping")
+    assert "epsilon 2" in merged.stdout
+    assert PView.open(tmp_path / "b.pview").manifest.epsilon == 2
+    wrong = run("plot", path, "agee", "-o", tmp_path / "x.png")
+    assert (wrong.returncode, "Did you mean 'age'?" in wrong.stderr) == (2, True)
+
+
+def test_query_prints_groups_with_intervals_for_programs(view: PView, tmp_path: Path) -> None:
+    """JSON has columns, rows with lower and upper ends, confidence and epsilon; dates are ISO text."""
+    view.save(tmp_path / "a.pview")
+    sql = "SELECT date_trunc('year', day) AS year, COUNT(*) AS n, COUNT(*) / 0 AS x FROM view GROUP BY year ORDER BY year"
+    found = json.loads(run("query", tmp_path / "a.pview", sql, "--format", "json").stdout)
+    assert found["columns"] == ["year", "n", "n_lower", "n_upper", "x", "x_lower", "x_upper"]
+    assert [row["year"] for row in found["rows"]] == ["2023-01-01", "2024-01-01"]
+    assert found["rows"][0]["x"] is None
+    assert set(found) == {"columns", "rows", "confidence", "epsilon"}
