@@ -1,0 +1,128 @@
+"""Power cuts: builds killed at random moments, and what they leave behind.
+
+    python -m hdpview.audit.kill --rounds 500
+
+Each round starts a process that builds with a ledger, and kills it (SIGKILL, which no program can catch) after a random time. Then the
+file of the view is absent or whole; every build that got as far as drawing noise is in the ledger; the ledger can be read and has not
+lost a charge; nothing else lies about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hdpview.domain import Integer, Schema
+from hdpview.door import build
+from hdpview.errors import ViewFileError
+from hdpview.methods import Hdpview
+from hdpview.methods.base import BlockRelease
+from hdpview.privacy.account import Account
+from hdpview.pview import PView
+
+_EPSILON = Fraction(1, 100)
+_MOST_SECONDS = 0.25  # a few builds
+_SCHEMA = Schema([Integer(name="a", min=0, max=99), Integer(name="b", min=0, max=99)])
+
+
+class _Noting(Hdpview):
+    """The paper's method, which notes when it is called: from here on noise is drawn, so the charge must be on the disk."""
+
+    def release(self, *words: Any, **names: Any) -> BlockRelease:
+        os.write(1, b"drawing\n")
+        return super().release(*words, **names)
+
+
+def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
+    """Kill builds; how often each thing was found. Raises AssertionError where a promise is broken."""
+    rng, found = random.Random(seed), Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="hdpview-kill-") as name:
+        folder = Path(name)
+        (folder / "table.csv").write_text("a,b\n" + "".join(f"{i % 100},{i * 7 % 100}\n" for i in range(3_000)), encoding="utf-8")
+        build(folder / "table.csv", _SCHEMA, _EPSILON, threads=1)  # what is loaded and compiled now is there in every process below
+        n_drawn = 0
+        for _ in range(n_rounds):
+            n_drawn += _round(folder, rng, found, n_drawn)
+    return found
+
+
+def _round(folder: Path, rng: random.Random, found: Counter[str], drawn_before: int) -> int:
+    """One process that builds again and again, until it is killed: the number of times it drew noise."""
+    found["rounds"] += 1
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.dup2(writing, 1)
+        _build_forever(folder)
+    os.close(writing)
+    time.sleep(rng.random() * _MOST_SECONDS)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    with os.fdopen(reading, encoding="utf-8") as notes:
+        lines = notes.read().splitlines()
+    found["killed between noise and the end of the save" if lines and lines[-1] == "drawing" else "killed before noise"] += 1
+    _check_ledger(folder, drawn_before + lines.count("drawing"), found)
+    _check_view(folder, found)
+    return lines.count("drawing")
+
+
+def _build_forever(folder: Path) -> NoReturn:
+    try:
+        while True:
+            view = build(folder / "table.csv", _SCHEMA, _EPSILON, method=_Noting(), ledger=folder / "ledger.sqlite", table="t", threads=1)
+            view.save(folder / "view.pview")
+            os.write(1, b"saved\n")
+    finally:
+        os._exit(1)
+
+
+def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:
+    """Charges: at least one for each time noise was drawn; at most as many more as builds were killed between the charge and the noise."""
+    account = Account(folder / "ledger.sqlite")
+    charges = account.charges("t")
+    assert len(charges) >= n_drawn, "noise was drawn that the ledger does not know of"
+    assert len(charges) <= n_drawn + found["rounds"], "a charge without a build"
+    assert account.spent("t") == _EPSILON * len(charges)
+    found["charges"] = len(charges)
+    found["unfinished charges"] = sum(charge.state == "begun" for charge in charges)
+
+
+def _check_view(folder: Path, found: Counter[str]) -> None:
+    """The view is whole or absent. A killed process may leave the part it had written, under a hidden name; nothing takes it for a view."""
+    try:
+        view = PView.open(folder / "view.pview")
+        assert view.count(None).estimate >= 0
+        found["whole views"] += 1
+    except ViewFileError:
+        assert not (folder / "view.pview").exists(), "half a view"
+        found["no view yet"] += 1
+    for part in folder.glob(".view.pview.*.part"):
+        found["parts left behind"] += 1
+        part.unlink()
+    known = {"table.csv", "ledger.sqlite", "ledger.sqlite-journal", "view.pview"}
+    assert {path.name for path in folder.iterdir()} <= known, "something else was left behind"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m hdpview.audit.kill", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    chosen = parser.parse_args(words)
+    found = kill_rounds(chosen.rounds, chosen.seed)
+    sys.stdout.write(json.dumps({"seed": chosen.seed, **found, "broken promises": 0}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
