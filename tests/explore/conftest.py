@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hostile_names import HTML, SCRIPT, SQL
 
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
 from hdpview.door import build
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
-
-HOSTILE = "<img src=x onerror=alert(1)>"
-INJECTION = '"; DROP TABLE view; --'
-QUOTE = "it's </script><script>alert(2)</script>"
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +26,8 @@ def hospital() -> PView:
 @pytest.fixture(scope="session")
 def hostile() -> PView:
     """A view under a test key, thus not private, whose attribute and categories are HTML, script and SQL."""
-    schema = Schema([Category(name=HOSTILE, values=[INJECTION, QUOTE, "plain"]), Integer(name=INJECTION, min=0, max=9)])
-    rows = {HOSTILE: [INJECTION] * 600 + [QUOTE] * 300 + ["plain"] * 100, INJECTION: [i % 10 for i in range(1000)]}
+    schema = Schema([Category(name=HTML, values=[SQL, SCRIPT, "plain"]), Integer(name=SQL, min=0, max=9)])
+    rows = {HTML: [SQL] * 600 + [SCRIPT] * 300 + ["plain"] * 100, SQL: [i % 10 for i in range(1000)]}
     return build(pa.table(rows), schema, 5.0, test_key=b"explore")
 
 

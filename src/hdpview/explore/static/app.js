@@ -1,8 +1,9 @@
 // The page: puts charts, filter, history and panels together. Every gesture asks the server once; the newest answer wins.
 
-import { ask, get } from "./api.js";
+import { ask, forget, get } from "./api.js";
 import { Chart, element, shown } from "./chart.js";
 import { Closer } from "./closer.js";
+import { histogramPicture, savePicture } from "./picture.js";
 import { State, condition } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -40,13 +41,17 @@ class Page {
   viewOf(hash) { return new URLSearchParams(hash.slice(1)).get("view"); }
 
   async open(view, hash) {
+    forget();
     this.view = view;
     $("view").value = view;
-    this.schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
+    const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
+    if (view !== this.view) return; // meanwhile another one was chosen
+    this.schema = schema;
+    this.moving = null;
     this.state = new State();
     this.state.attributes = this.schema.attributes;
     this.state.fromLink(hash);
-    this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving))]));
+    this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
     $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
     $("budget").textContent = `ε = ${this.schema.epsilon}, about ${shown(this.schema.estimated_records)} records, ${shown(this.schema.n_blocks)} blocks`;
     $("banner").hidden = this.schema.private;
@@ -58,7 +63,7 @@ class Page {
 
   /** A chart's filter changed; while the mouse still moves, one step of history is kept for the whole gesture. */
   filter(name, filter, moving = false) {
-    if (this.moving === name) { const past = this.state.past; this.state.set(name, filter); past.pop(); } else { this.state.custom = null; this.state.set(name, filter); }
+    if (this.moving === name) { const past = this.state.past; this.state.set(name, filter); past.pop(); } else this.state.set(name, filter);
     this.moving = moving ? name : null;
     return this.show(moving);
   }
@@ -71,7 +76,8 @@ class Page {
   }
 
   async show(moving = false) {
-    const where = this.state.where(), own = {};
+    const where = this.state.where(), own = {}, turn = this.turn = (this.turn ?? 0) + 1;
+    delete document.body.dataset.shown;
     if (!this.state.custom) for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     if (document.activeElement !== $("where") || !moving) $("where").value = where ?? "";
     this.link = this.state.toLink(this.view);
@@ -85,14 +91,14 @@ class Page {
       $("error").textContent = "";
       this.draw(answer);
       if (!moving) await this.closer.refresh();
-    } catch (problem) { $("error").textContent = problem.message; }
-    document.body.dataset.shown = where ?? "everything"; // for whoever waits for the page, such as a test
+    } catch (problem) { $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`; }
+    if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
   }
 
   draw({ count, histograms }) {
     $("count").textContent = shown(count.estimate);
     $("count").dataset.value = count.estimate;
-    $("interval").textContent = `95 % typical: ${shown(count.lower)} to ${shown(count.upper)}; guaranteed: ${shown(count.guaranteed[0])} to ${shown(count.guaranteed[1])}`;
+    $("interval").replaceChildren(element("span", {}, `95 % typical: ${shown(count.lower)} to ${shown(count.upper)}`), element("span", {}, `guaranteed: ${shown(count.guaranteed[0])} to ${shown(count.guaranteed[1])}`));
     $("verdict").textContent = count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
     for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.custom ? null : this.state.filters[name]);
   }
@@ -107,6 +113,13 @@ class Page {
   python() {
     const where = this.state.where();
     return `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.view)})\nview.count(${where ? JSON.stringify(where) : ""})\n`;
+  }
+
+  savePicture(chart, kind) {
+    if (!chart.data) return;
+    const own = this.state.custom ?? this.state.where(chart.attribute.name), name = chart.attribute.name;
+    const caption = `${own ? own.slice(0, 90) : "all records"}; lines are 95 % intervals; ε = ${this.schema.epsilon}`;
+    savePicture(histogramPicture(chart.attribute, chart.data, caption, shown), name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
   }
 
   async copy(text, said) {

@@ -1,5 +1,7 @@
 // A histogram that filters: bars with whiskers, drag over bars for a range, click or press Enter on a bar to pick a value.
 
+import { saveList } from "./picture.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300, HEIGHT = 120;
 
@@ -12,7 +14,10 @@ export function element(tag, attributes = {}, ...children) {
   made.append(...children);
   return made;
 }
-const shapes = new Set(["rect", "line", "g", "title", "text"]);
+const shapes = new Set(["rect", "line", "g", "title", "text", "path"]);
+
+/** Short numbers for scales: 950, 3.2k, 1.5M. */
+const short = (x) => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 }).format(x);
 
 export const shown = (x) => (Math.abs(x) >= 100 || Number.isInteger(x) ? Math.round(x).toLocaleString("en") : x.toLocaleString("en", { maximumFractionDigits: 1 }));
 
@@ -23,25 +28,33 @@ export function words(label, estimate, lower, upper) {
 }
 
 export class Chart {
-  constructor(attribute, onFilter) {
+  /** onFilter(filter, moving) is told of gestures; onSave(chart, kind) of a wish for a picture. */
+  constructor(attribute, onFilter, onSave) {
     this.attribute = attribute;
     this.onFilter = onFilter;
+    this.onSave = onSave;
     this.n = attribute.labels.length;
     this.nValues = attribute.nullable ? this.n - 1 : this.n;
-    this.tip = element("div", { class: "tip", "aria-live": "off" });
+    this.hint = attribute.ends ? "drag for a range, click for one" : "click to pick values";
+    this.tip = element("div", { class: "tip", "aria-live": "off" }, this.hint);
+    this.scale = element("span", { class: "quiet scale", "aria-hidden": "true" });
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "group", "aria-label": `Histogram of ${attribute.name}` });
     this.selected = element("span", { class: "quiet" });
     this.card = element("article", { class: "card", "data-attribute": attribute.name },
-      element("h2", {}, attribute.name, this.selected), this.svg, this.#ends(), this.tip, this.#pick());
+      element("h2", {}, element("span", { class: "name" }, attribute.name), this.selected, this.scale), this.svg, this.#labels(), this.tip, this.#pick());
+    this.card.addEventListener("pointerleave", () => { this.tip.textContent = this.hint; });
     this.#drag();
   }
 
   get step() { return WIDTH / this.n; }
 
-  #ends() {
-    const { labels } = this.attribute;
-    const cut = (text) => (text.length > 22 ? text.slice(0, 21) + "…" : text);
-    return element("div", { class: "ends", "aria-hidden": "true" }, element("span", {}, cut(labels[0])), element("span", {}, cut(labels[this.n - 1])));
+  /** Under the bars: every value's name where there is room, upright if need be; else the ends and the middle. */
+  #labels() {
+    const { labels, ends } = this.attribute;
+    const each = (kind, texts) => element("div", { class: `labels ${kind}`, "aria-hidden": "true" }, ...texts.map((text) => element("span", { title: text }, text)));
+    if (this.n <= 4 && !ends) return each("under", labels);
+    if (this.n <= 16 && !ends) return each("upright", labels);
+    return each("few", this.n > 2 ? [labels[0], labels[Math.floor((this.nValues - 1) / 2)], labels[this.n - 1]] : labels);
   }
 
   /** The same choice without a mouse: two lists for a range, or one to toggle values. */
@@ -51,7 +64,7 @@ export class Chart {
     if (!ends) {
       const pick = element("select", { "aria-label": `Add or remove a value of ${name}` }, ...options("pick…"));
       pick.addEventListener("change", () => { if (pick.value !== "") this.toggle(Number(pick.value)); pick.value = ""; });
-      return element("div", { class: "pick" }, pick);
+      return element("div", { class: "pick" }, pick, this.#save());
     }
     this.from = element("select", { "aria-label": `${name} from` }, ...options("from"));
     this.to = element("select", { "aria-label": `${name} to` }, ...options("to"));
@@ -61,22 +74,28 @@ export class Chart {
     };
     this.from.addEventListener("change", changed);
     this.to.addEventListener("change", changed);
-    return element("div", { class: "pick" }, this.from, "–", this.to);
+    return element("div", { class: "pick" }, this.from, "–", this.to, this.#save());
   }
+
+  #save() { return saveList(`the picture of ${this.attribute.name}`, ["PNG", "SVG"], (kind) => this.onSave(this, kind)); }
 
   draw({ estimate, lower, upper }, filter) {
     this.data = { estimate, lower, upper };
     this.filter = filter;
-    const top = Math.max(1e-9, ...upper.map((u, i) => Math.min(u, 1.6 * Math.max(...estimate, 1e-9), Math.max(u, estimate[i]))));
+    const most = Math.max(...estimate, 1e-9), top = Math.min(Math.max(...upper, 1e-9), 1.6 * most);
     const y = (value) => HEIGHT - 2 - (HEIGHT - 6) * Math.min(value, top) / top;
-    const parts = [];
+    const parts = [], dense = this.n > 24, whisker = dense ? Math.max(this.step * 0.86, 0.6) : Math.min(this.step * 0.1, 3.5);
     for (let i = 0; i < this.n; i++) {
       const x = i * this.step, width = Math.max(this.step * 0.86, 0.6), middle = x + width / 2;
-      const classes = [this.isOff(i) ? "off" : "", lower[i] <= 0 ? "faint" : ""].join(" ").trim();
-      parts.push(element("g", { class: classes },
+      const classes = [this.isOff(i) ? "off" : "", lower[i] <= 0 ? "faint" : "", dense ? "dense" : ""].join(" ").trim();
+      const group = element("g", { class: classes },
         element("rect", { class: "bar", x, width, y: y(estimate[i]), height: HEIGHT - 2 - y(estimate[i]) }),
-        element("line", { class: "whisker", x1: middle, x2: middle, y1: y(lower[i]), y2: y(upper[i]), "vector-effect": "non-scaling-stroke" })));
+        element("rect", { class: "whisker", x: middle - whisker / 2, width: whisker, y: y(upper[i]), height: Math.max(0, y(lower[i]) - y(upper[i])) }));
+      if (estimate[i] > 0) group.append(element("line", { class: "level", x1: x, x2: x + width, y1: y(estimate[i]), y2: y(estimate[i]), "vector-effect": "non-scaling-stroke" }));
+      if (upper[i] > top && !dense) group.append(element("path", { class: "beyond", d: `M${middle - 5} 4 L${middle} -3 L${middle + 5} 4 Z` })); // the interval goes on beyond the picture
+      parts.push(group);
     }
+    this.scale.textContent = `up to ${short(top)}`;
     parts.push(element("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - 2, y2: HEIGHT - 2 }));
     if (filter?.range) {
       const [first, last] = filter.range;
@@ -152,6 +171,9 @@ export class Chart {
       else this.onFilter({ range: [Math.min(from, code, this.nValues - 1), Math.min(Math.max(from, code), this.nValues - 1)] }, false);
     };
     this.svg.addEventListener("pointerup", end);
-    this.svg.addEventListener("pointercancel", () => { start = null; });
+    this.svg.addEventListener("pointercancel", () => { // the browser scrolls instead: keep what was reached, as one step
+      if (start !== null && moved) this.onFilter(this.filter ?? null, false);
+      start = null;
+    });
   }
 }

@@ -8,7 +8,8 @@ export function condition(attribute, filter) {
   const parts = [];
   if (filter.range) {
     const [first, last] = filter.range;
-    parts.push(`${name} >= ${attribute.ends[first]} AND ${name} < ${attribute.ends[last + 1]}`);
+    const below = attribute.kind === "real" && last === attribute.ends.length - 2 ? "<=" : "<"; // a real attribute's last bin holds its end
+    parts.push(`${name} >= ${attribute.ends[first]} AND ${name} ${below} ${attribute.ends[last + 1]}`);
   }
   const values = (filter.codes ?? []).filter((code) => attribute.literals && code < attribute.literals.length);
   if (values.length) parts.push(`${name} IN (${values.map((code) => attribute.literals[code]).join(", ")})`);
