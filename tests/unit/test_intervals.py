@@ -82,6 +82,12 @@ def test_error_left_without_levels_to_learn_from_is_the_spread() -> None:
     assert error_left(np.full((5, 1), 40.0), np.full((5, 1), 12.0)) == pytest.approx([12.0])
 
 
+def test_error_left_does_not_learn_from_rounding() -> None:
+    """Spreads that differ in their last digits alone tell nothing, whatever the estimates do there."""
+    spreads = np.full((5, 1), 12.0) * (1 + np.arange(5)[:, None] * 2e-16)
+    assert error_left(np.array([[40.0], [40.0], [40.0 + 1e-13], [40.0], [40.0]]), spreads) == pytest.approx([12.0])
+
+
 def test_typical_tail_is_that_of_students_distribution() -> None:
     """0.83 times the quantile with five degrees of freedom, against SciPy's."""
     from scipy import stats

@@ -95,7 +95,28 @@ def test_epsilon_is_the_fraction_a_person_meant(written: Any, meant: Fraction) -
 
 
 @pytest.mark.parametrize(
-    "epsilon", [0, -1, -0.1, 0.0, math.nan, math.inf, -math.inf, "abc", "", None, True, "1/0", [1], 10**400, Fraction(0)]
+    "epsilon",
+    [
+        0,
+        -1,
+        -0.1,
+        0.0,
+        math.nan,
+        math.inf,
+        -math.inf,
+        "abc",
+        "",
+        None,
+        True,
+        "1/0",
+        [1],
+        10**400,
+        Fraction(0),
+        1e7,
+        "1e-10",
+        pytest.param(10**5000, id="5001 digits"),
+        "1" * 60,
+    ],
 )
 def test_bad_budgets_are_refused_in_words(epsilon: Any) -> None:
     """Anything but a positive finite number is refused with an example of what to write."""

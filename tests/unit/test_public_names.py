@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 from fractions import Fraction
@@ -148,6 +149,12 @@ def test_no_mapping_of_a_manifest_can_be_written(name: str) -> None:
     """What a manifest says of settings and parameters cannot be changed, nor by whoever made it."""
     with pytest.raises(TypeError):
         getattr(small_view().manifest, name)["epsilon"] = 3.0
+
+
+def test_a_manifest_can_be_pickled() -> None:
+    """Read-only mappings do not keep a view from being sent to another process."""
+    manifest = small_view().manifest
+    assert pickle.loads(pickle.dumps(manifest)) == manifest
 
 
 def test_info_is_a_copy() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from hdpview.errors import BudgetError
+from hdpview.errors import BudgetError, quoted
+
+_LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e6  # files of views refuse what lies far beyond
+_LONGEST_NUMBER, _LARGEST_EXPONENT = 50, 300  # characters; powers of ten
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,21 @@ class Ledger:
 def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
     """The budget a person wrote, as the exact fraction they meant: 0.1 is one tenth."""
     try:
-        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
-        usable = exact > 0 and math.isfinite(float(exact)) and float(exact) > 0
+        exact = epsilon if isinstance(epsilon, Fraction) else _fraction(str(epsilon))
+        usable = _LEAST_EPSILON <= exact <= _MOST_EPSILON
     except (ValueError, ZeroDivisionError, OverflowError):
         usable = False
     if not usable:
-        raise BudgetError(f"epsilon must be a positive number such as 1.0, not {epsilon!r}. Smaller protects more; 0.1 to 2 is usual.")
+        raise BudgetError(
+            f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}. "
+            f"Smaller protects more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} possible."
+        )
     return exact
+
+
+def _fraction(text: str) -> Fraction:
+    """A number as people write it. Texts that would take a page or an age to write out are refused first."""
+    exponent = re.search(r"[eE]\s*([+-]?[\d_]+)", text)
+    if len(text) > _LONGEST_NUMBER or (exponent is not None and abs(int(exponent.group(1))) > _LARGEST_EXPONENT):
+        raise ValueError
+    return Fraction(text)

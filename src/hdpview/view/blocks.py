@@ -22,6 +22,10 @@ class Level:
     inverse_width: NDArray[np.float64]
     counts: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        for array in (self.lower, self.upper, self.inverse_width, self.counts):
+            array.setflags(write=False)
+
     @classmethod
     def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64]) -> Level:
         by_attribute = np.ascontiguousarray(lower.T), np.ascontiguousarray(upper.T)
@@ -70,7 +74,7 @@ class Blocks:
     @cached_property
     def consistent_counts(self) -> NDArray[np.float64]:
         """Counts that could be a table's: none negative, same total. The nearest such counts by squared distance."""
-        counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum())))
+        counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum(dtype=np.float64))))
         counts.setflags(write=False)
         return counts
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from hdpview.domain import Schema
@@ -14,6 +15,7 @@ from hdpview.errors import HdpviewError, ViewFileError
 
 FORMAT_VERSION, MERGED_FORMAT_VERSION = 1, 2  # merged views have parts, which readers of version 1 do not know
 MAX_PARTS = 1_000
+MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
 MAX_MANIFEST_BYTES = 16_000_000
 NEIGHBOURS = "tables that differ by adding or removing one record"
 
@@ -27,8 +29,20 @@ class Spending:
     times: int
 
 
+class _Facts:
+    """Facts that nobody can change: mappings become read-only, and can be pickled all the same."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Mapping):
+                object.__setattr__(self, name, MappingProxyType(dict(value)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in vars(self).values())
+
+
 @dataclass(frozen=True)
-class Part:
+class Part(_Facts):
     """Facts about one of the views that a merged view was made from."""
 
     method: str
@@ -40,7 +54,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(_Facts):
     """Facts about a view.
 
     epsilon: the whole budget; `spending` adds up to it exactly.
@@ -155,9 +169,9 @@ class Manifest:
         manifest = cls(
             schema=Schema.from_dict(content["schema"]),
             method=_short(method["name"]),
-            epsilon=_fraction(content["epsilon"]),
+            epsilon=_epsilon(content["epsilon"]),
             spending=spending,
-            noise_scale=_number(content["noise"]["scale"]),
+            noise_scale=_scale(content["noise"]["scale"]),
             settings=_numbers(method["settings"]),
             parameters=_numbers(method["parameters"]),
             library_version=_short(content["library_version"]),
@@ -171,8 +185,6 @@ class Manifest:
             raise ValueError
         if manifest.max_rows < 1 or any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
             raise ValueError
-        if manifest.epsilon <= 0 or manifest.noise_scale <= 0:
-            raise ValueError
         return manifest
 
 
@@ -180,8 +192,8 @@ def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
     parts = tuple(
         Part(
             _short(part["method"]),
-            _fraction(part["epsilon"]),
-            _number(part["noise_scale"]),
+            _epsilon(part["epsilon"]),
+            _scale(part["noise_scale"]),
             _numbers(part["settings"]),
             _numbers(part["parameters"]),
             _short(part["library_version"]),
@@ -201,6 +213,19 @@ def _fraction(text: Any) -> Fraction:
     if not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower():  # an exponent could ask for a number of any length
         raise ValueError
     return Fraction(text)
+
+
+def _epsilon(text: Any) -> Fraction:
+    epsilon = _fraction(text)
+    if not 0.0 < float(epsilon) <= MAX_EPSILON:
+        raise ValueError
+    return epsilon
+
+
+def _scale(value: Any) -> float:
+    if not 0.0 < _number(value) <= MAX_NOISE_SCALE:
+        raise ValueError
+    return float(value)
 
 
 def _number(value: Any) -> float:
