@@ -167,7 +167,7 @@ def test_bad_builds_are_refused_in_a_sentence_and_leave_nothing(folder: Path, ca
 BAD_QUESTIONS = {
     "SELECT COUNT(*) FROM view WHERE agee > 3": "Did you mean 'age'?",
     "SELECT COUNT(*) FROM view WHERE education = 'Masters'": "Did you mean 'Master'?",
-    "SELECT name FROM view": "COUNT(*)",
+    "SELECT age FROM view": "COUNT(*)",
     "SELECT COUNT(*) FROM people": "called view",
     "DROP TABLE view": "Only SELECT",
     "SELECT COUNT(*) FROM view WHERE": "Not valid SQL",

@@ -21,7 +21,7 @@ from hdpview.errors import QueryError
 from hdpview.query import intervals
 from hdpview.query.answers import Answers
 from hdpview.query.boxes import Box
-from hdpview.query.grouped import Shares, code_classes, code_shares, group_shares, rectangles, running, share
+from hdpview.query.grouped import Shares, code_classes, code_shares, group_shares, rectangles, running, share, shares_of_levels
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import FULL, Summary
@@ -96,13 +96,15 @@ class _Weights(NamedTuple):
     greatest: Floats
 
 
-def summarise_sums(blocks: Blocks, schema: Schema, questions: Sequence[Sequence[Part]]) -> SumSummary:
-    """Sums of many questions, each a list of disjoint parts."""
+def summarise_sums(
+    blocks: Blocks, schema: Schema, questions: Sequence[Sequence[Part]], shares: Sequence[Shares] | None = None
+) -> SumSummary:
+    """Sums of many questions, each a list of disjoint parts. `shares`: memories to use, where batches have conditions in common."""
     unit = _unit(part for question in questions for part in question)
     finest, *coarser = blocks.levels
     additive, largest = np.zeros((len(questions), _N_ADDITIVE)), np.zeros((len(questions), 3))
     of_coarser = np.zeros((len(coarser), len(questions), 2))
-    shares = [Shares(level, schema) for level in blocks.levels]
+    shares = shares or shares_of_levels(blocks, schema)
     for q, question in enumerate(questions):
         weights = _weights(shares[0], question, np.ones(len(question)), (), unit)
         columns = _contributions(weights, blocks.noisy_counts, finest.counts)

@@ -43,7 +43,7 @@ def _planned(tree: exp.Expr, schema: Schema) -> Plan:
     """The plan of a tree. The parser lets through trees that lack a part, such as COUNT(); they are refused like any other bad SQL."""
     try:
         return plan(tree, schema)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
         raise QueryError(f"The statement is not complete: a function or clause lacks its arguments. {WHAT_WORKS}") from None
 
 

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from typing import Any, Self
 
 from sqlglot import exp
@@ -22,7 +22,8 @@ from hdpview.query import conditions
 from hdpview.query.boxes import Box, intersect, subtract
 from hdpview.query.conditions import Condition
 from hdpview.query.predicates import attribute_number, boxes_of_tree
-from hdpview.query.sql.scalar import PART_NODES, UNKNOWN, branches, constant, evaluate, shown, truncate
+from hdpview.query.sql.dates import finest_unit, periods
+from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
 
 MAX_KEYS = 65_536
 _MAX_CELLS = 20_000  # of an expression of several attributes
@@ -169,7 +170,7 @@ class AxisReader:
             return list(zip(code_keys(attribute), code_conditions(attribute), strict=True))
         missing = [(None, conditions.missing(attribute))] if attribute.nullable else []
         if isinstance(attribute, Datetime):
-            return [*_periods(attribute, _finest_unit(node, attribute)), *missing]
+            return [*periods(attribute, finest_unit(node, attribute)), *missing]
         if isinstance(attribute, Ordered) and alone and node.find(*_STEPS) and all(isinstance(part, _RISING) for part in node.walk()):
             return [*_steps(attribute, lambda x: evaluate(node, lambda part: x if isinstance(part, exp.Column) else UNKNOWN)), *missing]
         raise QueryError(
@@ -249,53 +250,3 @@ def _border(function: Callable[[float], Any], value: Any, start: float, end: flo
         low, high = (middle, high) if function(middle) == value else (low, middle)
     neat = float(f"{high:.12g}")
     return high if whole or abs(neat - high) > 1e-12 * abs(high) else neat
-
-
-_UNIT_OF_PART = {"DOW": "DAY", "DAYOFWEEK": "DAY", "ISODOW": "DAY", "DAYOFYEAR": "DAY"}
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
-
-
-def _finest_unit(node: exp.Expr, attribute: Datetime) -> str:
-    """The longest unit of time over which an expression of a datetime is constant."""
-    units = set()
-    for column in node.find_all(exp.Column):
-        parent = column.parent
-        while isinstance(parent, exp.Paren):
-            parent = parent.parent
-        if isinstance(parent, (exp.TimestampTrunc, exp.DateTrunc)):
-            units.add(parent.args["unit"].name.upper())
-        elif isinstance(parent, exp.Extract):
-            units.add(parent.this.name.upper())
-        elif parent is not None and type(parent) in PART_NODES:
-            units.add(PART_NODES[type(parent)])
-        elif isinstance(parent, exp.Cast) and parent.to.is_type(exp.DataType.Type.DATE):
-            units.add("DAY")
-        elif column.name.casefold() == attribute.name.casefold():
-            raise QueryError(
-                f"Use {attribute.name!r} by itself, or parts of it: date_trunc('month', {attribute.name}), year({attribute.name})."
-            )
-    units = {_UNIT_OF_PART.get(unit, unit) for unit in units}
-    for unit in units - set(_UNITS):
-        raise QueryError(f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}.")
-    if "WEEK" in units and units & {"YEAR", "QUARTER", "MONTH"}:
-        units.add("DAY")
-    return str(max(units, key=_UNITS.index))
-
-
-def _periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
-    """The years, months, … of a datetime's axis."""
-    shortest = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1, "HOUR": 1 / 24, "MINUTE": 1 / 1440}[unit]
-    if (attribute.last - attribute.first) / (shortest * calendar.MICROSECONDS_PER_DAY) > MAX_KEYS:
-        raise QueryError(f"{attribute.name!r} spans more than {MAX_KEYS:,} {unit.lower()}s; use a longer unit.")
-    found = []
-    start = _midnight(truncate(calendar.moment(attribute.first), unit))
-    while calendar.microseconds(start) <= attribute.last:
-        beyond = start + timedelta(days=max(1.0, shortest * 1.15)) if shortest >= 1 else start + timedelta(days=shortest, seconds=1)
-        after = _midnight(truncate(beyond, unit))
-        found.append((start, Condition(ranges=((calendar.microseconds(start), calendar.microseconds(after)),))))
-        start = after
-    return found
-
-
-def _midnight(value: date | datetime) -> datetime:
-    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)

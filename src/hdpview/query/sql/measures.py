@@ -13,6 +13,7 @@ from hdpview.errors import QueryError
 from hdpview.query.answers import with_intervals
 from hdpview.query.boxes import Box, intersect
 from hdpview.query.conditions import Condition
+from hdpview.query.grouped import shares_of_levels, summarise_groups
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.sql.aggregates import Aggregate
@@ -104,8 +105,6 @@ class Measures:
         return summarise_sums(self.groups.view.blocks, self.groups.view.schema, questions)
 
     def _quantile(self, i: int, confidence: float) -> Span:
-        from hdpview.query.grouped import summarise_groups
-
         aggregate, view = self.aggregates[i], self.groups.view
         attribute = view.schema.attributes[aggregate.attribute]
         assert isinstance(attribute, Ordered)
@@ -130,6 +129,7 @@ class Measures:
         low = np.zeros((2, n), dtype=np.int64)
         high = np.full((2, n), attribute.n_values - 1)
         edges = attribute.edges.tolist()
+        shares = shares_of_levels(self.groups.view.blocks, self.groups.view.schema)
         while (low < high).any():
             middle = (low + high) // 2
             questions = []
@@ -137,7 +137,7 @@ class Measures:
                 sides = ((edges[0], edges[code + 1]), 1.0 - p), ((edges[code + 1], edges[-1]), -p)
                 pieces = [(intersect(boxes[g], [{a: Condition(ranges=(ends,))}]), value) for ends, value in sides if ends[0] < ends[1]]
                 questions.append([Part(box, Values.constant(value)) for inside, value in pieces for box in inside])
-            summary = summarise_sums(self.groups.view.blocks, self.groups.view.schema, questions)
+            summary = summarise_sums(self.groups.view.blocks, self.groups.view.schema, questions, shares)
             found = with_sum_intervals(summary, self.law, confidence, "consistent", self.interval)
             reached = np.stack([found.upper[:n] >= 0, found.lower[n:] >= 0])
             low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)

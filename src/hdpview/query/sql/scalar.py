@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from datetime import date, datetime, timedelta
+from datetime import date
 from typing import Any
 
 from sqlglot import exp
 
 from hdpview.errors import QueryError
+from hdpview.query.sql.dates import PART_NODES, PARTS, moment_of, truncate
 
 Lookup = Callable[[exp.Expr], Any]  # the value of a node that is known already, or UNKNOWN
 UNKNOWN = object()
@@ -106,16 +107,10 @@ def _compare(sign: Callable[[Any, Any], bool]) -> Callable[[exp.Expr, Lookup], A
 def alike(a: Any, b: Any) -> tuple[Any, Any]:
     """Two values as one type: a text beside a date is read as one, and a date beside a moment is its midnight."""
     if isinstance(a, date) or isinstance(b, date):
-        return _moment(a), _moment(b)
+        return moment_of(a), moment_of(b)
     if isinstance(a, bool) != isinstance(b, bool) or isinstance(a, str) != isinstance(b, str):
         raise TypeError
     return a, b
-
-
-def _moment(value: Any) -> datetime:
-    if isinstance(value, str):
-        return datetime.fromisoformat(value)
-    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
 def _and(node: exp.Expr, lookup: Lookup) -> bool | None:
@@ -228,39 +223,10 @@ def _cast(node: exp.Expr, lookup: Lookup) -> Any:
     if kind.is_type(exp.DataType.Type.BOOLEAN):
         return {"true": True, "false": False}[value.lower()] if isinstance(value, str) else bool(value)
     if kind.is_type(exp.DataType.Type.DATE):
-        return _moment(value).date()
+        return moment_of(value).date()
     if kind.is_type(*exp.DataType.TEMPORAL_TYPES):
-        return _moment(value)
+        return moment_of(value)
     raise QueryError(f"{shown(node)}: cast to INTEGER, DOUBLE, VARCHAR, BOOLEAN, DATE or TIMESTAMP.")
-
-
-PARTS: dict[str, Callable[[datetime], int]] = {
-    "YEAR": lambda at: at.year,
-    "QUARTER": lambda at: (at.month + 2) // 3,
-    "MONTH": lambda at: at.month,
-    "WEEK": lambda at: at.isocalendar().week,
-    "DAY": lambda at: at.day,
-    "DOW": lambda at: at.isoweekday() % 7,
-    "DAYOFWEEK": lambda at: at.isoweekday() % 7,
-    "ISODOW": lambda at: at.isoweekday(),
-    "DAYOFYEAR": lambda at: at.timetuple().tm_yday,
-    "HOUR": lambda at: at.hour,
-    "MINUTE": lambda at: at.minute,
-}
-PART_NODES: dict[type[exp.Expr], str] = {
-    exp.Year: "YEAR",
-    exp.Quarter: "QUARTER",
-    exp.Month: "MONTH",
-    exp.Week: "WEEK",
-    exp.WeekOfYear: "WEEK",
-    exp.Day: "DAY",
-    exp.DayOfMonth: "DAY",
-    exp.DayOfWeek: "DOW",
-    exp.DayOfWeekIso: "ISODOW",
-    exp.DayOfYear: "DAYOFYEAR",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
-}
 
 
 def _part(node: exp.Expr, lookup: Lookup) -> int | None:
@@ -268,26 +234,7 @@ def _part(node: exp.Expr, lookup: Lookup) -> int | None:
     if name not in PARTS:
         raise QueryError(f"{shown(node)}: the parts of a date are {', '.join(part.lower() for part in PARTS)}.")
     value = evaluate(of, lookup)
-    return None if value is None else PARTS[name](_moment(value))
-
-
-def truncate(value: Any, unit: str) -> date | datetime:
-    """The start of the year, quarter, month, week, day, hour or minute that a moment lies in."""
-    at = _moment(value)
-    day = datetime(at.year, at.month, at.day)
-    starts: dict[str, Callable[[], datetime]] = {
-        "YEAR": lambda: day.replace(month=1, day=1),
-        "QUARTER": lambda: day.replace(month=(at.month - 1) // 3 * 3 + 1, day=1),
-        "MONTH": lambda: day.replace(day=1),
-        "WEEK": lambda: day - timedelta(days=at.weekday()),
-        "DAY": lambda: day,
-        "HOUR": lambda: at.replace(minute=0, second=0, microsecond=0),
-        "MINUTE": lambda: at.replace(second=0, microsecond=0),
-    }
-    if unit.upper() not in starts:
-        raise QueryError(f"Dates are truncated to {', '.join(name.lower() for name in starts)}, not to {unit.lower()!r}.")
-    start = starts[unit.upper()]()
-    return start if unit.upper() in ("HOUR", "MINUTE") else start.date()
+    return None if value is None else PARTS[name](moment_of(value))
 
 
 def _truncate(node: exp.Expr, lookup: Lookup) -> Any:

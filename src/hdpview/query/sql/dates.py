@@ -1,0 +1,115 @@
+"""Dates in statements: their parts, the starts of months and years, and how an axis of time is cut by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from sqlglot import exp
+
+from hdpview.domain import Datetime, calendar
+from hdpview.errors import QueryError
+from hdpview.query.conditions import Condition
+
+_MAX_PERIODS = 65_536
+
+PARTS: dict[str, Callable[[datetime], int]] = {
+    "YEAR": lambda at: at.year,
+    "QUARTER": lambda at: (at.month + 2) // 3,
+    "MONTH": lambda at: at.month,
+    "WEEK": lambda at: at.isocalendar().week,
+    "DAY": lambda at: at.day,
+    "DOW": lambda at: at.isoweekday() % 7,
+    "DAYOFWEEK": lambda at: at.isoweekday() % 7,
+    "ISODOW": lambda at: at.isoweekday(),
+    "DAYOFYEAR": lambda at: at.timetuple().tm_yday,
+    "HOUR": lambda at: at.hour,
+    "MINUTE": lambda at: at.minute,
+}
+PART_NODES: dict[type[exp.Expr], str] = {
+    exp.Year: "YEAR",
+    exp.Quarter: "QUARTER",
+    exp.Month: "MONTH",
+    exp.Week: "WEEK",
+    exp.WeekOfYear: "WEEK",
+    exp.Day: "DAY",
+    exp.DayOfMonth: "DAY",
+    exp.DayOfWeek: "DOW",
+    exp.DayOfWeekIso: "ISODOW",
+    exp.DayOfYear: "DAYOFYEAR",
+    exp.Hour: "HOUR",
+    exp.Minute: "MINUTE",
+}
+
+
+def moment_of(value: Any) -> datetime:
+    """A date, a moment or ISO text as a moment; a date is its midnight."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+
+
+def truncate(value: Any, unit: str) -> date | datetime:
+    """The start of the year, quarter, month, week, day, hour or minute that a moment lies in."""
+    at = moment_of(value)
+    day = datetime(at.year, at.month, at.day)
+    starts: dict[str, Callable[[], datetime]] = {
+        "YEAR": lambda: day.replace(month=1, day=1),
+        "QUARTER": lambda: day.replace(month=(at.month - 1) // 3 * 3 + 1, day=1),
+        "MONTH": lambda: day.replace(day=1),
+        "WEEK": lambda: day - timedelta(days=at.weekday()),
+        "DAY": lambda: day,
+        "HOUR": lambda: at.replace(minute=0, second=0, microsecond=0),
+        "MINUTE": lambda: at.replace(second=0, microsecond=0),
+    }
+    if unit.upper() not in starts:
+        raise QueryError(f"Dates are truncated to {', '.join(name.lower() for name in starts)}, not to {unit.lower()!r}.")
+    start = starts[unit.upper()]()
+    return start if unit.upper() in ("HOUR", "MINUTE") else start.date()
+
+
+_UNIT_OF_PART = {"DOW": "DAY", "DAYOFWEEK": "DAY", "ISODOW": "DAY", "DAYOFYEAR": "DAY"}
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+
+
+def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
+    """The longest unit of time over which an expression of a datetime is constant."""
+    units = set()
+    for column in node.find_all(exp.Column):
+        parent = column.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if isinstance(parent, (exp.TimestampTrunc, exp.DateTrunc)):
+            units.add(parent.args["unit"].name.upper())
+        elif isinstance(parent, exp.Extract):
+            units.add(parent.this.name.upper())
+        elif parent is not None and type(parent) in PART_NODES:
+            units.add(PART_NODES[type(parent)])
+        elif isinstance(parent, exp.Cast) and parent.to.is_type(exp.DataType.Type.DATE):
+            units.add("DAY")
+        elif column.name.casefold() == attribute.name.casefold():
+            raise QueryError(
+                f"Use {attribute.name!r} by itself, or parts of it: date_trunc('month', {attribute.name}), year({attribute.name})."
+            )
+    units = {_UNIT_OF_PART.get(unit, unit) for unit in units}
+    for unit in units - set(_UNITS):
+        raise QueryError(f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}.")
+    if "WEEK" in units and units & {"YEAR", "QUARTER", "MONTH"}:
+        units.add("DAY")
+    return str(max(units, key=_UNITS.index))
+
+
+def periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
+    """The years, months, … of a datetime's axis."""
+    shortest = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1, "HOUR": 1 / 24, "MINUTE": 1 / 1440}[unit]
+    if (attribute.last - attribute.first) / (shortest * calendar.MICROSECONDS_PER_DAY) > _MAX_PERIODS:
+        raise QueryError(f"{attribute.name!r} spans more than {_MAX_PERIODS:,} {unit.lower()}s; use a longer unit.")
+    found = []
+    start = moment_of(truncate(calendar.moment(attribute.first), unit))
+    while calendar.microseconds(start) <= attribute.last:
+        beyond = start + timedelta(days=max(1.0, shortest * 1.15)) if shortest >= 1 else start + timedelta(days=shortest, seconds=1)
+        after = moment_of(truncate(beyond, unit))
+        found.append((start, Condition(ranges=((calendar.microseconds(start), calendar.microseconds(after)),))))
+        start = after
+    return found
