@@ -72,3 +72,31 @@ def coverage(
         output.print_json(rows)
     else:
         output.print_table(list(rows[0]), rows)
+
+
+def serve(
+    view: Annotated[Path | None, typer.Argument(metavar="[VIEW]", help="A .pview file; the demo's by default.", show_default=False)] = None,
+    users: Annotated[int, typer.Option(min=1, max=200, help="People brushing at the same time.")] = 50,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="For how long.")] = 60.0,
+    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+) -> None:
+    """Let many people brush at once in an explorer on this machine: times of answers, errors and the server's memory.
+
+    Example: hdpview bench serve adult.pview --users 50 --seconds 60
+    """
+    import tempfile
+
+    from hdpview.bench.serve import serve_row
+
+    with tempfile.TemporaryDirectory(prefix="hdpview-serve-") as folder:
+        if view is None:
+            from hdpview.demo import hospital_schema, hospital_table
+            from hdpview.door import build
+
+            view = Path(folder) / "admissions.pview"
+            build(hospital_table(), hospital_schema(), 1.0).save(view)
+        row = serve_row(view, users, seconds)
+    if format == output.JsonOrTable.json:
+        output.print_json(row)
+    else:
+        output.print_table(list(row), [row])

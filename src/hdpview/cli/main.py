@@ -45,6 +45,7 @@ app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
 bench_app.command("speed")(bench.speed)
 bench_app.command("coverage")(bench.coverage)
+bench_app.command("serve")(bench.serve)
 
 
 @app.callback()

@@ -48,7 +48,7 @@ def _attribute(attribute: Attribute) -> Json:
         "strays": attribute.strays(),
     }
     if isinstance(attribute, Ordered):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
-        described["ends"] = [_literal(attribute, edge) for edge in attribute.edges.tolist()]
+        described["ends"] = [literal(attribute, edge) for edge in attribute.edges.tolist()]
     elif isinstance(attribute, Boolean):
         described["literals"] = ["FALSE", "TRUE"]
     else:
@@ -56,7 +56,8 @@ def _attribute(attribute: Attribute) -> Json:
     return described
 
 
-def _literal(attribute: Ordered, edge: float) -> str:
+def literal(attribute: Ordered, edge: float) -> str:
+    """An edge of a bin, as SQL writes it."""
     return f"TIMESTAMP '{calendar.moment(int(edge)).isoformat(sep=' ')}'" if isinstance(attribute, Datetime) else repr(edge)
 
 

@@ -88,6 +88,7 @@ export class Closer {
     const colour = (value) => COLOURS[Math.min(COLOURS.length - 1, Math.floor(Math.sqrt(value / most) * COLOURS.length))];
     const text = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
     const cut = (label, n) => (label.length > n ? label.slice(0, n - 1) + "…" : label);
+    parts.push(element("rect", { x: left, y: top, width: a.labels.length * cell, height: b.labels.length * height, fill: "#ffffff" })); // pale is pale in the dark, too
     estimate.forEach((row, j) => row.forEach((value, i) => {
       const said = words(`${b.labels[j]} × ${a.labels[i]}`, value, lower[j][i], upper[j][i]);
       parts.push(element("rect", { x: left + i * cell, y: top + j * height, width: cell - 0.4, height: height - 0.4, fill: colour(value), "fill-opacity": lower[j][i] <= 0 ? 0.4 : 1,
