@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ import pyarrow as pa
 
 from hdpview.counts.files import files_of, open_files
 from hdpview.counts.frames import arrow_of
+from hdpview.counts.spill import private_directory
 from hdpview.counts.values import Column
 from hdpview.errors import DataError
 
@@ -97,26 +96,23 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
         raise DataError(f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a unit, such as '4GB'.")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise DataError(f"threads must be a whole number from 1, not {threads!r}.")
-    directory = tempfile.mkdtemp(prefix="hdpview-")  # mode 0700
-    backend = None
-    try:
+    with private_directory() as directory:
         backend = ibis.duckdb.connect(  # Ibis sets the session's time zone to UTC
             ":memory:",
             memory_limit=memory_limit.strip() if memory_limit else f"{_default_memory_mib()}MiB",
-            temp_directory=directory,
-            extension_directory=directory,
+            temp_directory=str(directory),
+            extension_directory=str(directory),
             autoinstall_known_extensions=False,
             autoload_known_extensions=False,
             allow_community_extensions=False,
             preserve_insertion_order=False,
             **({} if threads is None else {"threads": threads}),
         )
-        backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-        yield backend
-    finally:
-        if backend is not None:
+        try:
+            backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+            yield backend
+        finally:
             backend.disconnect()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _default_memory_mib() -> int:

@@ -60,6 +60,8 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
     """Parse one SQL expression or statement; anything else is a QueryError with the place where it went wrong."""
     if len(text) > MAX_TEXT:
         raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise QueryError("The text holds bytes that are not UTF-8. Write it anew in UTF-8.")
     try:
         parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
     except sqlglot.errors.SqlglotError as problem:

@@ -1,0 +1,71 @@
+"""A directory for what does not fit in memory: only its owner may look into it, and it goes when the work is done.
+
+A killed process cannot tidy up. So each directory holds a lock that the system lets go of with its process, and whoever comes next
+removes the directories whose lock nobody holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not a Unix system: nothing is swept there
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX, _LOCK = "hdpview-", "in-use"
+
+
+@contextmanager
+def private_directory() -> Iterator[Path]:
+    """A new directory with mode 0700, removed at the end."""
+    _sweep()
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 0700
+    try:
+        with _locked(directory / _LOCK):
+            yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    unseen = path.with_suffix(".new")  # gets its name when it is locked, so that nobody finds it unlocked
+    handle = os.open(unseen, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        unseen.rename(path)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sweep() -> None:
+    """Remove what killed processes of this user have left behind: it may hold rows of a table."""
+    if fcntl is None:
+        return
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # somebody else's, or gone already
+            if directory.stat().st_uid == os.getuid() and not directory.is_symlink() and _is_abandoned(directory):
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_abandoned(directory: Path) -> bool:
+    lock = directory / _LOCK
+    if not lock.is_file():
+        return False  # not one of ours, or not yet locked
+    handle = os.open(lock, os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
