@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 import subprocess
@@ -42,9 +43,10 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
     schema = PView.open(view)
     with _server(view) as (port, pid):
         asyncio.run(_warm_up(schema, view.name, port))
-        before = _resident_mb(pid)
+        before, busy_before = _resident_mb(pid), _busy_seconds(pid)
         measured = asyncio.run(_load(schema, view.name, port, users, seconds))
-        after = _resident_mb(pid)
+        after, busy_after = _resident_mb(pid), _busy_seconds(pid)
+    busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     times = np.array(measured.milliseconds or [np.nan])
     return {
         "users": users,
@@ -53,6 +55,7 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
         "errors": measured.errors,
         **{f"p{share}_ms": round(float(np.percentile(times, share)), 1) for share in (50, 95, 99)},
         "max_ms": round(float(times.max()), 1),
+        "server_cpu_ms_per_request": None if busy is None else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
         "server_rss_before_mb": before,
         "server_rss_after_mb": after,
     }
@@ -189,3 +192,12 @@ def _resident_mb(pid: int) -> float | None:
     except OSError:
         return None
     return round(int(text.split("VmRSS:")[1].split()[0]) / 1024, 1)
+
+
+def _busy_seconds(pid: int) -> float | None:
+    """CPU time that a process has used; None where the system does not tell."""
+    try:
+        parts = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,17 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
 def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | None], confidence: float) -> Json:
     """The count under a condition and the histograms of all attributes; for those in `own`, under the condition given there."""
     others = [name for name in view.schema.names if name not in own]
-    found = histograms(view, where, others, confidence) if others else []
+    found = {each.attribute.name: _histogram(each) for each in histograms(view, where, others, confidence)} if others else {}
     for name, condition in own.items():
-        found += histograms(view, condition, [name], confidence)
-    return {
-        "count": _answer(view.count(where, confidence=confidence)),
-        "histograms": {histogram.attribute.name: _histogram(histogram) for histogram in found},
-        "confidence": confidence,
-    }
+        found[name] = _own_histogram(view, condition, name, confidence)
+    return {"count": _answer(view.count(where, confidence=confidence)), "histograms": found, "confidence": confidence}
+
+
+@lru_cache(maxsize=1_000)
+def _own_histogram(view: PView, where: str | None, name: str, confidence: float) -> Json:
+    """One histogram, kept: while a brush moves, the chart under it stays the same."""
+    (found,) = histograms(view, where, [name], confidence)
+    return _histogram(found)
 
 
 def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
@@ -150,7 +154,7 @@ def _answer(answer: Answer) -> Json:
 
 
 def _histogram(histogram: Histogram) -> Json:
-    return {key: [round(float(x), 3) for x in getattr(histogram, key)] for key in ("estimate", "lower", "upper")}
+    return {key: getattr(histogram, key).round(3).tolist() for key in ("estimate", "lower", "upper")}
 
 
 def _plain(value: Any) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal
+from urllib.parse import quote, unquote
 
 import anyio
 from fastapi import FastAPI, Query, Request, Response
@@ -18,7 +19,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hdpview._version import __version__
 from hdpview.errors import HdpviewError, QueryError, unknown_name
@@ -29,8 +32,8 @@ from hdpview.pview import PView
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY_BYTES = 200_000
 ANSWER_SECONDS = 20.0
-_AT_ONCE = 4  # answers computed at the same time; others wait their turn
-_KEPT_BYTES = 32_000_000  # of recent answers
+_AT_ONCE = 2  # answers computed at the same time; others wait their turn
+_KEPT_BYTES = 16_000_000  # of recent answers
 _COOKIE = "hdpview_token"
 _POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
 _HEADERS = {
@@ -114,8 +117,8 @@ def create_app(
     """
     app = FastAPI(title="hdpview explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(_Guard, token=token, framed_by=framed_by)  # the outermost
     turns, recent = anyio.CapacityLimiter(_AT_ONCE), Recent(_KEPT_BYTES)
-    headers = {**_HEADERS, "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}"}
 
     def chosen(name: str | None) -> tuple[str, PView]:
         name = next(iter(views)) if name is None else name
@@ -137,15 +140,6 @@ def create_app(
             body = await computed(lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode())
             recent.keep(key, body)
         return Response(body, media_type="application/json")
-
-    @app.middleware("http")
-    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        refusal = _refusal(request, token)
-        response = refusal if refusal is not None else await call_next(request)
-        if token is not None and refusal is None and request.query_params.get("token"):
-            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
-        response.headers.update(headers)
-        return response
 
     @app.exception_handler(HdpviewError)
     async def in_words(_: Request, problem: HdpviewError) -> JSONResponse:
@@ -195,6 +189,34 @@ def create_app(
     return app
 
 
+class _Guard:
+    """Stands before everything: refuses what is too long or lacks the token, and puts the headers on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str | None, framed_by: tuple[str, ...]) -> None:
+        self._app, self._token = app, token
+        self._headers = {**_HEADERS, "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal = _refusal(request, self._token)
+        cookie = self._token if refusal is None and self._token is not None and request.query_params.get("token") else None
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(self._headers)
+                if cookie is not None:
+                    baked = Response()
+                    baked.set_cookie(_COOKIE, quote(cookie, safe=""), httponly=True, samesite="strict")
+                    headers.append("set-cookie", baked.headers["set-cookie"])
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, send_with_headers)
+
+
 def _refusal(request: Request, token: str | None) -> Response | None:
     """Why a request is not answered at all."""
     size = request.headers.get("content-length", "0")
@@ -203,7 +225,7 @@ def _refusal(request: Request, token: str | None) -> Response | None:
     if token is None:
         return None
     header = request.headers.get("authorization", "").removeprefix("Bearer ")
-    given = request.query_params.get("token") or request.cookies.get(_COOKIE) or header
+    given = request.query_params.get("token") or unquote(request.cookies.get(_COOKIE, "")) or header
     if hmac.compare_digest(given.encode(), token.encode()):
         return None
     return JSONResponse({"error": "This explorer asks for its token: open the link that was printed when it started."}, status_code=401)
