@@ -180,6 +180,27 @@ def test_misshapen_questions_are_refused_in_words(client: TestClient, body: dict
     assert 10 < len(answer.json()["error"]) < 600
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "(" * 9_000 + "age = 1" + ")" * 9_000,
+        "NOT " * 20_000 + "age = 1",
+        "age = " + "-" * 9_000 + "1",
+        " OR ".join(["age = 1"] * 9_000),
+        "\x00",
+        "'",
+    ],
+)
+def test_endless_conditions_end(client: TestClient, where: str) -> None:
+    """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the server down."""
+    answer = client.post("/api/histograms", json={"where": where})
+    assert answer.status_code in (200, 400)
+    assert answer.status_code == 200 or len(answer.json()["error"]) > 10
+    nested = client.post("/api/histograms", content=b"[" * 90_000, headers={"content-type": "application/json"})
+    assert nested.status_code in (400, 422)
+    assert nested.json()["error"]
+
+
 def test_unknown_view_names_those_served(client: TestClient) -> None:
     """A view that is not served is refused; so is a path."""
     for name in ("other.pview", "/etc/passwd", "../hospital.pview"):

@@ -20,6 +20,7 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,10 +43,17 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
+_IN_WORDS = {"application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}}}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "Refused, with the reason in words under `error`."},
-    422: {"description": "Not of the form asked for."},
-    503: {"description": "Took too long."},
+    400: {"description": "Refused; the reason in words.", "content": _IN_WORDS},
+    401: {"description": "The token is missing.", "content": _IN_WORDS},
+    413: {"description": "The request is too long.", "content": _IN_WORDS},
+    422: {"description": "The request is not of the form asked for.", "content": _IN_WORDS},
+    503: {"description": "The answer took too long.", "content": _IN_WORDS},
+}
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", "content": {"text/csv": {}, "application/vnd.apache.parquet": {}}},
+    **_REFUSALS,
 }
 
 Confidence = Annotated[float, Field(ge=0.5, le=0.9999)]
@@ -145,6 +153,10 @@ def create_app(
     async def in_words(_: Request, problem: HdpviewError) -> JSONResponse:
         return JSONResponse({"error": str(problem)}, status_code=503 if isinstance(problem, TooSlowError) else 400)
 
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, problem: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(problem.detail)}, status_code=problem.status_code, headers=problem.headers)
+
     @app.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, problem: RequestValidationError) -> JSONResponse:
         told = [f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}" for each in problem.errors()]
@@ -179,7 +191,7 @@ def create_app(
     async def compare(asked: CompareQuestion) -> Response:
         return await answered(answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence)
 
-    @app.post("/api/table", summary="The result of a SELECT statement as a file, with intervals", responses=_REFUSALS)
+    @app.post("/api/table", summary="The result of a SELECT statement as a file, with intervals", responses=_FILES, response_class=Response)
     async def table(asked: TableQuestion) -> Response:
         body = await computed(answers.table_file, chosen(asked.view)[1], asked.sql, asked.confidence, asked.format)
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
