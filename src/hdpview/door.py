@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from os import PathLike
 from typing import Any
@@ -19,6 +20,7 @@ from hdpview.privacy.account import Account, name_of
 from hdpview.privacy.ledger import Ledger, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
+from hdpview.query.frames import kind_of
 from hdpview.view.manifest import Manifest, Spending
 
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
@@ -83,10 +85,13 @@ def build(
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     salt = randomness.root_key("contributions").tobytes().hex()
     counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress, limits=limits, salt=salt)
-    if account is None or name is None:
-        return release(counts, budget, chosen, randomness, threads, progress, limits)
-    with account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows):  # [P12]
-        return release(counts, budget, chosen, randomness, threads, progress, limits)
+    paid: AbstractContextManager[object] = nullcontext()
+    if account is not None and name is not None:
+        paid = account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows)
+    with paid:  # [P12]
+        view = release(counts, budget, chosen, randomness, threads, progress, limits)
+    kind = kind_of(source)
+    return view if kind is None else view.with_frames(kind)
 
 
 def release(

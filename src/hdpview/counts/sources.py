@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import warnings
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import ibis
 import ibis.expr.datatypes as dt
 import pyarrow as pa
@@ -109,7 +111,8 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
             **({} if threads is None else {"threads": threads}),
         )
         try:
-            backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+            with contextlib.suppress(duckdb.Error):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
+                backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             yield backend
         finally:
             backend.disconnect()

@@ -18,6 +18,11 @@ def default_kind() -> FrameKind:
     return next(kind for kind in KINDS if find_spec(kind) is not None)
 
 
+def kind_of(frame: Any) -> FrameKind | None:
+    """The kind of a data frame that someone works with; None for anything else."""
+    return next((kind for kind in KINDS if type(frame).__module__.split(".")[0] == kind), None)
+
+
 def to_frame(table: pa.Table, kind: str | None = None) -> Any:
     """An Arrow table as a data frame of the kind named, or of the default one."""
     chosen = default_kind() if kind is None else kind
