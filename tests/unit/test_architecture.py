@@ -15,7 +15,7 @@ ROOT = Path(hdpview.__file__).parent
 FOUNDATION = ["_version", "errors", "machine", "domain"]
 RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
 PRIVATE = ["privacy", "counts", "partition", "engine"]  # likewise
-BOTH_SIDES = ["methods", "door", "forecast", "bench", "demo", "cli"]
+BOTH_SIDES = ["methods", "door", "forecast", "bench", "audit", "demo", "cli"]
 ENTRANCES = ["__init__", "__main__"]
 # What a room of this list does not say, it may not import.
 MAY_IMPORT = {

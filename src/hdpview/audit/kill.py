@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,7 +32,7 @@ from hdpview.privacy.account import Account
 from hdpview.pview import PView
 
 _EPSILON = Fraction(1, 100)
-_MOST_SECONDS = 0.25  # a few builds
+_N_BUILDS = 4  # that a process gets through at most before it is killed
 _SCHEMA = Schema([Integer(name="a", min=0, max=99), Integer(name="b", min=0, max=99)])
 
 
@@ -49,41 +50,66 @@ def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="hdpview-kill-") as name:
         folder = Path(name)
         (folder / "table.csv").write_text("a,b\n" + "".join(f"{i % 100},{i * 7 % 100}\n" for i in range(3_000)), encoding="utf-8")
-        build(folder / "table.csv", _SCHEMA, _EPSILON, threads=1)  # what is loaded and compiled now is there in every process below
+        longest = _N_BUILDS * _seconds_of_a_build(folder)
         n_drawn = 0
         for _ in range(n_rounds):
-            n_drawn += _round(folder, rng, found, n_drawn)
+            n_drawn += _round(folder, rng, longest, found, n_drawn)
     return found
 
 
-def _round(folder: Path, rng: random.Random, found: Counter[str], drawn_before: int) -> int:
-    """One process that builds again and again, until it is killed: the number of times it drew noise."""
+def _seconds_of_a_build(folder: Path) -> float:
+    """Time of a build once everything is loaded and compiled; it then is in every process that starts from this one."""
+    for _ in range(2):
+        started = time.perf_counter()
+        build(folder / "table.csv", _SCHEMA, _EPSILON, threads=1).save(folder / "view.pview")
+    (folder / "view.pview").unlink()
+    return time.perf_counter() - started
+
+
+def _round(folder: Path, rng: random.Random, longest: float, found: Counter[str], drawn_before: int) -> int:
+    """One process that works until it is killed: how often it noted that a charge was on the disk.
+
+    A third of the processes are killed at any moment of a build, a third just after noise was first drawn, and a third do nothing but charge.
+    """
     found["rounds"] += 1
+    mode = rng.choice(("any moment", "just after noise", "while charging"))
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
         os.dup2(writing, 1)
-        _build_forever(folder)
+        _work_forever(_charge if mode == "while charging" else _build, folder)
     os.close(writing)
-    time.sleep(rng.random() * _MOST_SECONDS)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
     with os.fdopen(reading, encoding="utf-8") as notes:
-        lines = notes.read().splitlines()
-    found["killed between noise and the end of the save" if lines and lines[-1] == "drawing" else "killed before noise"] += 1
-    _check_ledger(folder, drawn_before + lines.count("drawing"), found)
+        first = notes.readline() if mode != "any moment" else ""
+        time.sleep(rng.random() * (longest if mode == "any moment" else 0.02))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        lines = [first.strip(), *notes.read().splitlines()]
+    found[f"killed: {mode}"] += 1
+    found["killed between noise and saved view"] += lines[-1] == "drawing"
+    n_drawn = lines.count("drawing") + lines.count("charged")
+    _check_ledger(folder, drawn_before + n_drawn, found)
     _check_view(folder, found)
-    return lines.count("drawing")
+    return n_drawn
 
 
-def _build_forever(folder: Path) -> NoReturn:
+def _work_forever(work: Callable[[Path], None], folder: Path) -> NoReturn:
     try:
         while True:
-            view = build(folder / "table.csv", _SCHEMA, _EPSILON, method=_Noting(), ledger=folder / "ledger.sqlite", table="t", threads=1)
-            view.save(folder / "view.pview")
-            os.write(1, b"saved\n")
+            work(folder)
     finally:
         os._exit(1)
+
+
+def _build(folder: Path) -> None:
+    view = build(folder / "table.csv", _SCHEMA, _EPSILON, method=_Noting(), ledger=folder / "ledger.sqlite", table="t", threads=1)
+    view.save(folder / "view.pview")
+    os.write(1, b"saved\n")
+
+
+def _charge(folder: Path) -> None:
+    Account(folder / "ledger.sqlite").charge("t", _EPSILON, "nothing")
+    os.write(1, b"charged\n")
 
 
 def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:

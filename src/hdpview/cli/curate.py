@@ -19,6 +19,16 @@ def draft(
     from_data_not_private: Annotated[
         bool, typer.Option(help="Fill in bounds and categories from the data. For public data only: the schema is marked.")
     ] = False,
+    learn_bounds_epsilon: Annotated[
+        str | None, typer.Option(help="Learn bounds from the data for this budget, charged in the ledger.", show_default=False)
+    ] = None,
+    learn_delta: Annotated[
+        str | None, typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False)
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="File that keeps what was spent; beside the schema by default.", show_default=False)
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False)] = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
 
@@ -26,7 +36,11 @@ def draft(
     """
     from hdpview.counts.draft import draft_schema
 
-    text = draft_schema(data, from_data_not_private=from_data_not_private)
+    if learn_bounds_epsilon is not None:
+        book = ledger or (output_path or Path()).parent / guard.LEDGER_NAME
+        text = guard.learnt_schema(data, learn_bounds_epsilon, learn_delta, book, table)
+    else:
+        text = draft_schema(data, from_data_not_private=from_data_not_private)
     if output_path is None:
         typer.echo(text, nl=False)
         return

@@ -108,6 +108,26 @@ def audit(
         raise typer.Exit(1)
 
 
+def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, table: str | None) -> str:
+    """A schema learnt privately: charged first, whatever comes of it."""
+    import re
+    from fractions import Fraction
+
+    from hdpview.counts.draft import learnt_schema as learn
+    from hdpview.errors import BudgetError
+    from hdpview.privacy.account import Account, name_of
+    from hdpview.privacy.ledger import exact_epsilon
+
+    budget = exact_epsilon(epsilon)
+    slack = Fraction(0)
+    if delta is not None:
+        if not re.fullmatch(r"\d{0,3}\.?\d{1,30}(e-\d{1,2})?", delta, re.ASCII) or not 0 < Fraction(delta) <= Fraction(1, 1000):
+            raise BudgetError(f"delta must be a small number, far below one over the number of rows, such as 1e-9, not {delta!r}.")
+        slack = Fraction(delta)
+    with Account(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
+        return learn(data, budget, slack)
+
+
 def warn_of_company(data: str, view: Path) -> None:
     """Warn where a view lies beside the table it protects and more people may read it: they may come for one and find the other."""
     table = Path(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import ibis
@@ -32,6 +33,20 @@ def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
     says_nothing = str(source).lower().endswith(_TEXT_FILES)
     tables = [_undecided_table(name) if says_nothing else _open_table(name, _kind(written)) for name, written in types.items()]
     return _HEADER + "\n" + "\n".join(tables)
+
+
+def learnt_schema(source: Any, epsilon: Fraction, delta: Fraction) -> str:
+    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost."""
+    from hdpview.counts.learn import learn
+
+    if str(source).lower().endswith(_TEXT_FILES):
+        raise DataError("Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it.")
+    found = learn(source, {name: _kind(written) for name, written in column_types(source).items()}, epsilon, delta)
+    spent = {"learnt_epsilon": str(epsilon), "learnt_delta": str(delta) if delta else None}
+    if not found.attributes:
+        raise DataError("Nothing could be learnt with this budget. The budget is spent; write the bounds yourself.")
+    drawn = Schema(found.attributes, learnt_epsilon=spent["learnt_epsilon"], learnt_delta=spent["learnt_delta"])
+    return _HEADER + "\n" + drawn.to_toml() + "\n" + "\n".join(_open_table(name, kind) for name, kind in found.open)
 
 
 def _kind(written: str) -> str:

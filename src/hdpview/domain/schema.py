@@ -32,6 +32,7 @@ _KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of th
 }
 _CLASSES: dict[str, type[Attribute]] = {cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime)}
 _LEARNT_FROM_DATA = "learnt_from_data"
+_LEARNT_FOR = ("learnt_epsilon", "learnt_delta")  # what learning the schema privately cost, as text: exact, and the same in TOML and JSON
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,22 @@ class Schema:
 
     attributes: tuple[Attribute, ...]
     learnt_from_data: bool = False
+    learnt_epsilon: str | None = None
+    learnt_delta: str | None = None
 
     MAX_BYTES: ClassVar[int] = MAX_SCHEMA_BYTES
 
-    def __init__(self, attributes: Iterable[Attribute], learnt_from_data: bool = False) -> None:
+    def __init__(
+        self,
+        attributes: Iterable[Attribute],
+        learnt_from_data: bool = False,
+        learnt_epsilon: str | None = None,
+        learnt_delta: str | None = None,
+    ) -> None:
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "learnt_from_data", bool(learnt_from_data))
+        object.__setattr__(self, "learnt_epsilon", _cost(learnt_epsilon))
+        object.__setattr__(self, "learnt_delta", _cost(learnt_delta))
         self._check()
 
     def _check(self) -> None:
@@ -99,21 +110,24 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain JSON types, the same shape as the TOML file."""
-        mark = {_LEARNT_FROM_DATA: True} if self.learnt_from_data else {}
+        mark: dict[str, Any] = {_LEARNT_FROM_DATA: True} if self.learnt_from_data else {}
+        mark |= {key: getattr(self, key) for key in _LEARNT_FOR if getattr(self, key) is not None}
         return {**mark, "attributes": {attribute.name: attribute.to_dict() for attribute in self.attributes}}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Schema:
         """The inverse of `to_dict`; also takes what a TOML reader returns."""
-        extra = set(description) - {"attributes", _LEARNT_FROM_DATA}
+        known = ["attributes", _LEARNT_FROM_DATA, *_LEARNT_FOR]
+        extra = set(description) - set(known)
         if extra:
-            raise SchemaError(unknown_name("key", min(map(str, extra)), ["attributes", _LEARNT_FROM_DATA], "A schema has"))
+            raise SchemaError(unknown_name("key", min(map(str, extra)), known, "A schema has"))
         attributes = description.get("attributes")
         if not isinstance(attributes, Mapping):
             raise SchemaError("A schema is a table `attributes` with one entry per column, such as [attributes.age].")
         return cls(
             (_attribute_from(name, entry) for name, entry in attributes.items()),
             learnt_from_data=bool(description.get(_LEARNT_FROM_DATA, False)),
+            **{key: description.get(key) for key in _LEARNT_FOR},
         )
 
     @classmethod
@@ -142,7 +156,17 @@ class Schema:
             if self.learnt_from_data
             else ""
         )
-        return mark + "\n".join(_toml_table(attribute) for attribute in self.attributes)
+        cost = "".join(f"{key} = {_toml_text(getattr(self, key))}\n" for key in _LEARNT_FOR if getattr(self, key) is not None)
+        return mark + (cost and cost + "\n") + "\n".join(_toml_table(attribute) for attribute in self.attributes)
+
+
+def _cost(text: Any) -> str | None:
+    """A budget as text, such as 0.1 or 1/30; None where nothing was spent."""
+    if text is None:
+        return None
+    if not isinstance(text, str) or not re.fullmatch(r"\d{1,30}(\.\d{1,30}|/[1-9]\d{0,30})?", text, re.ASCII):
+        raise SchemaError('learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".')
+    return text
 
 
 def _attribute_from(name: str, entry: Any) -> Attribute:

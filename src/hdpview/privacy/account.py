@@ -109,9 +109,11 @@ class Account:
             con.execute(f"UPDATE charges SET view = ? WHERE id = ({last})", (view, table, FINISHED))
 
     @contextmanager
-    def charged(self, table: str, epsilon: Fraction, purpose: str, privacy_unit: str = "row", max_rows: int = 1) -> Iterator[int]:
+    def charged(
+        self, table: str, epsilon: Fraction, purpose: str, privacy_unit: str = "row", max_rows: int = 1, delta: Fraction = Fraction(0)
+    ) -> Iterator[int]:
         """Work that was paid for: charged before it begins, and settled by how it ends. A failure is not refunded."""
-        number = self.charge(table, epsilon, purpose, privacy_unit, max_rows)
+        number = self.charge(table, epsilon, purpose, privacy_unit, max_rows, delta)
         try:
             yield number
         except BaseException:

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.errors import BudgetError
 from hdpview.privacy.randomness import Randomness, draw_block
 
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
@@ -38,10 +39,11 @@ def noisy_counts(
     """
     if randomness.is_test:
         return exact_counts + _keyed_laplace(leaf_keys, epsilon)
-    return _opendp_laplace(exact_counts, laplace_scale(epsilon))
+    return opendp_laplace(exact_counts, laplace_scale(epsilon))
 
 
-def _opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+def opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    """Counts with discrete Laplace noise of this scale on each, from OpenDP's exact sampler."""
     import opendp.prelude as dp
 
     if not len(exact_counts):
@@ -50,6 +52,28 @@ def _opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     mechanism = dp.m.make_laplace(*space, scale=scale)
     return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
+
+
+def laplace_with_threshold(exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction) -> dict[str, int]:
+    """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. OpenDP itself certifies ε and δ. [P13]
+
+    One row changes the count of one text by one; a text that only this row has passes the threshold with probability δ at most.
+    """
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")), dp.l01inf_distance(dp.absolute_distance(T="i64"))
+    scale = laplace_scale(epsilon)
+    threshold = math.ceil(1 + scale * math.log(1 / float(delta)))
+    while True:
+        mechanism = dp.m.make_laplace_threshold(*space, scale=scale, threshold=threshold)
+        spent_epsilon, spent_delta = mechanism.map((1, 1, 1))
+        if Fraction(spent_delta) <= delta:
+            break
+        threshold += 1
+    if Fraction(spent_epsilon) > epsilon * (1 + Fraction(1, 10**9)):
+        raise BudgetError(f"OpenDP certifies epsilon {spent_epsilon:g} for a mechanism of {float(epsilon):g}.")
+    return dict(mechanism(exact_counts))
 
 
 def _keyed_laplace(leaf_keys: NDArray[np.uint32], epsilon: Fraction) -> NDArray[np.int64]:

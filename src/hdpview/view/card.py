@@ -122,12 +122,20 @@ def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
     return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
 
 
+def _learnt(manifest: Manifest) -> list[str]:
+    schema = manifest.schema
+    if schema.learnt_epsilon is None:
+        return []
+    also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
+    return [f"Bounds or categories were learnt from the table before, for epsilon {schema.learnt_epsilon}{also} per row: this adds to it."]
+
+
 def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
     def cost(epsilon: float, times: int) -> str:
         return f"{epsilon * times:.4g}" + (f" ({times} times {epsilon:.4g})" if times > 1 else "")
 
     rows: list[str | tuple[str, str]] = [(spent.purpose, cost(float(spent.epsilon), spent.times)) for spent in manifest.spending]
-    return [*rows, ("in all", f"{float(manifest.epsilon):.4g}")]
+    return [*rows, ("in all", f"{float(manifest.epsilon):.4g}"), *_learnt(manifest)]
 
 
 def _made(manifest: Manifest) -> list[str | tuple[str, str]]:

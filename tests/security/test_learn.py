@@ -1,0 +1,116 @@
+"""Bounds and categories learnt for a price: near the truth, charged, and blind to a single row."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hdpview as hv
+from hdpview.counts.learn import _edges, learn
+from hdpview.privacy.noise import laplace_with_threshold
+
+TINY = Fraction(1, 10**9)
+KINDS = {"age": "integer", "balance": "real", "born": "datetime", "city": "category", "ill": "boolean"}
+
+
+def table(n: int = 5_000) -> pa.Table:
+    rng = np.random.default_rng(3)
+    return pa.table(
+        {
+            "age": rng.integers(18, 90, n),
+            "balance": np.where(rng.random(n) < 0.5, rng.normal(-500, 50, n), rng.normal(3_000, 100, n)),
+            "born": pa.array([datetime(1950 + int(year), 5, 1) for year in rng.integers(0, 50, n)], pa.timestamp("us")),
+            "city": rng.choice(["Lyon", "Oslo", "Graz"], n),
+            "ill": rng.random(n) < 0.1,
+        }
+    )
+
+
+def test_bounds_hold_the_data_and_are_not_far_off() -> None:
+    """Powers of two around the numbers, whole years around the moments, and the frequent texts."""
+    found = {attribute.name: attribute for attribute in learn(table(), KINDS, Fraction(1), TINY).attributes}
+    age, balance, born, city = found["age"], found["balance"], found["born"], found["city"]
+    assert isinstance(age, hv.Integer)
+    assert (age.min, age.max) == (16, 127)
+    assert isinstance(balance, hv.Real)
+    assert (balance.min, balance.max) == (-1024.0, 4096.0)
+    assert isinstance(born, hv.Datetime)
+    assert (born.min, born.max) == ("1950-01-01", "1999-12-31")
+    assert isinstance(city, hv.Category)
+    assert city.values == ("Graz", "Lyon", "Oslo")
+
+
+def test_what_a_single_row_has_is_not_learnt() -> None:
+    """One extreme number, one far year and one rare text leave no trace, in any of twenty tries."""
+    odd = pa.table({"age": [10**15], "balance": [-1e17], "born": [datetime(2077, 1, 1)], "city": ["Atlantis"], "ill": [True]})
+    odd = odd.set_column(2, "born", odd["born"].cast(table(1)["born"].type))
+    both = pa.concat_tables([table(2_000), odd])
+    for _ in range(20):
+        text = str(learn(both, KINDS, Fraction(1), TINY).attributes)
+        assert "Atlantis" not in text
+        assert "2077" not in text
+        assert "1125899906842623" not in text
+
+
+def test_without_a_delta_categories_stay_open_and_without_rows_everything_does() -> None:
+    """Pure ε cannot list unknown texts; an empty table teaches nothing, and nothing raises."""
+    assert learn(table(), KINDS, Fraction(1), Fraction(0)).open == (("city", "category"),)
+    assert {name for name, _ in learn(table(0), KINDS, Fraction(1), TINY).open} >= {"city"}
+
+
+def test_odd_values_do_not_raise() -> None:
+    """NaN, infinities, zero, the smallest and the largest numbers all have a bin."""
+    odd = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324, 1.8e308, -1.8e308, None, 1.0] * 200
+    (found,) = learn(pa.table({"x": odd}), {"x": "real"}, Fraction(1), Fraction(0)).attributes
+    assert isinstance(found, hv.Real)
+
+
+@given(st.integers(0, 165))
+def test_bins_of_numbers_lie_side_by_side(power_bin: int) -> None:
+    """Each bin ends where the next begins; only the bin around 0 is narrower than its place."""
+    if power_bin not in (82, 83):
+        assert _edges(power_bin)[1] == _edges(power_bin + 1)[0]
+
+
+def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:
+    """With δ = 0.05 a text that one row has is shown in at most 5 % of the draws, and not never."""
+    shown = Counter(bool(laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000))
+    assert 20 < shown[True] <= 4_000 * 0.05 + 60
+
+
+def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path) -> None:
+    """schema draft --learn-bounds-epsilon writes a schema that loads, remembers its price down to the card, and is in the ledger."""
+    pq.write_table(table(), tmp_path / "people.parquet")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True)
+
+    done = run("schema", "draft", "people.parquet", "-o", "p.toml", "--learn-bounds-epsilon", "0.5", "--learn-delta", "1e-9")
+    assert done.returncode == 0, done.stderr
+    schema = hv.Schema.load(tmp_path / "p.toml")
+    assert (schema.learnt_epsilon, schema.learnt_delta) == ("1/2", "1/1000000000")
+    assert hv.Schema.from_dict(schema.to_dict()) == schema
+    shown = json.loads(run("ledger", "show", "--format", "json").stdout)
+    assert [(charge["table"], charge["epsilon"], charge["delta"]) for charge in shown["charges"]] == [("people", 0.5, 1e-9)]
+    card = hv.build(table(), schema, 1).privacy_card().text
+    assert "learnt from the table before, for epsilon 1/2 and delta 1/1000000000" in card
+    assert run("schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5").returncode == 2
+
+
+@pytest.mark.parametrize("cost", ["", "x", "1e-9", "-1", "1/0", 3])
+def test_a_cost_that_is_no_budget_is_refused(cost: object) -> None:
+    """A hostile schema cannot put anything there but a number."""
+    with pytest.raises(hv.SchemaError, match="budgets written as text"):
+        hv.Schema.from_dict({"learnt_epsilon": cost, "attributes": {"a": {"type": "boolean"}}})
