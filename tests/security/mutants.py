@@ -1,9 +1,13 @@
-"""Builds with a planted bug, for the audit to catch. Each says what it charges and then does something else."""
+"""Builds with a planted bug, for the audit to catch. Each says what it charges and then does something else.
+
+python tests/security/mutants.py    prints what the audit finds of each, and of the same build without the bug
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from types import SimpleNamespace
@@ -11,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hdpview.audit.run import Build
+from hdpview.audit.run import CONFIDENCE, Audit, Build, audit_builds
+from hdpview.audit.tables import CONTRAST, Neighbours, pair
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.door import release
@@ -48,11 +53,6 @@ def one_key_for_all(method: Method, epsilon: Fraction) -> Build:
     return lambda counts: release(counts, epsilon, method, Randomness.from_test_key(b"0"), 1).blocks
 
 
-def unscaled_bound(method: Method, epsilon: Fraction) -> Build:
-    """A person has up to three rows, and the noise is for one."""
-    return honest(method, epsilon)
-
-
 def with_parameters(method: Hdpview, epsilon: Fraction, change: Callable[[PartitionParameters], dict[str, Any]]) -> Build:
     """The partition alone, with parameters changed after they were charged. Its counts carry no information: the noise on them is huge.
 
@@ -70,3 +70,60 @@ def with_parameters(method: Hdpview, epsilon: Fraction, change: Callable[[Partit
         return Blocks(leaves.lower, leaves.upper, np.zeros(len(leaves), np.int64), leaves.depth)
 
     return build
+
+
+@dataclasses.dataclass(frozen=True)
+class Planted:
+    """A bug, the same build without it, and where to look for it with how many builds."""
+
+    epsilon: Fraction
+    right: Build
+    wrong: Build
+    tables: Neighbours
+    runs: int
+    confidence: float = CONFIDENCE
+
+    def audit(self, is_wrong: bool) -> Audit:
+        build, runs = (self.wrong, self.runs) if is_wrong else (self.right, max(1_000, self.runs // 4))
+        return audit_builds("planted", float(self.epsilon), build, [self.tables], runs, confidence=self.confidence)
+
+
+def _tight(extra_cuts: int) -> Build:
+    """Cuts at the rate of the tight Δ, which is as private by [P3]: the paper's is twice as large and would hide one cut more."""
+    return with_parameters(
+        MOSTLY_CUTS, Fraction(3), lambda p: {"epsilon_cut": 2 * p.epsilon_cut, "n_private_cut_levels": p.n_private_cut_levels + extra_cuts}
+    )
+
+
+def _path_to_a_crowd() -> Neighbours:
+    cells = np.zeros((2,) * 10, np.int64)
+    cells[(1,) * 10] = 5  # with one more, the deviation lies on the threshold: each level is a toss-up
+    return pair("a path", cells, (1,) * 10)
+
+
+ONE, NOBODY = Fraction(1), np.zeros(4, np.int64)
+PLANTED = {
+    "half the noise": Planted(ONE, honest(MOSTLY_COUNTS, ONE), half_the_noise(ONE), pair("one", NOBODY, (1,)), 1_500),
+    "one key for all builds": Planted(ONE, honest(Hdpview(), ONE), one_key_for_all(Hdpview(), ONE), pair("one", NOBODY, (1,)), 400),
+    "three rows of a person, noise for one": Planted(
+        ONE, honest(MOSTLY_COUNTS, ONE, Contributions("person", 3)), honest(MOSTLY_COUNTS, ONE), pair("three", NOBODY, (1,), 3), 1_500
+    ),
+    "no bias with depth": Planted(
+        Fraction(2),
+        with_parameters(MOSTLY_CONVERGE, Fraction(2), lambda _: {}),
+        with_parameters(MOSTLY_CONVERGE, Fraction(2), lambda _: {"converge_bias_per_level": 0.0}),
+        _path_to_a_crowd(),
+        12_000,
+    ),
+    "one private cut too many": Planted(
+        Fraction(3), _tight(0), _tight(1), pair("corner", np.array(CONTRAST, np.int64), (1, 1)), 40_000, confidence=0.99
+    ),
+}
+
+if __name__ == "__main__":
+    for name, planted in PLANTED.items():
+        for is_wrong in (False, True):
+            found = planted.audit(is_wrong)
+            print(
+                f"{name}{'' if is_wrong else ', put right'}: claimed {found.claimed:g}, found {found.lower_bound:.2f} ({found.runs:,} runs)"
+            )

@@ -69,7 +69,7 @@ def _seconds_of_a_build(folder: Path) -> float:
 def _round(folder: Path, rng: random.Random, longest: float, found: Counter[str], drawn_before: int) -> int:
     """One process that works until it is killed: how often it noted that a charge was on the disk.
 
-    A third of the processes are killed at any moment of a build, a third just after noise was first drawn, and a third do nothing but charge.
+    A third of the processes are killed at any moment of a build, a third just after noise was drawn; a third do nothing but charge.
     """
     found["rounds"] += 1
     mode = rng.choice(("any moment", "just after noise", "while charging"))
