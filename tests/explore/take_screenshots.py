@@ -1,0 +1,51 @@
+"""Takes the pictures of docs/explorer.md: `python tests/explore/take_screenshots.py`, from the root of the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from hdpview.demo import hospital_schema, hospital_table
+from hdpview.door import build
+from hdpview.explore.notebook import explore
+
+IMAGES = Path("docs/images")
+MOST_BYTES = 150_000
+
+
+def shot(page: Page, name: str) -> None:
+    path = IMAGES / name
+    page.mouse.move(5, 5)
+    page.screenshot(path=path)
+    assert path.stat().st_size < MOST_BYTES, f"{path} is too large for the repository"
+
+
+def main() -> None:
+    running = explore({"admissions.pview": build(hospital_table(), hospital_schema(), 1.0)})
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1180, "height": 800})
+        page.goto(running.url)
+        page.wait_for_selector("body[data-shown]")
+        box = page.locator("[data-attribute=age] svg").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 0.65 * box["width"], box["y"] + 60)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 60, steps=5)
+        page.mouse.up()
+        page.wait_for_selector("body[data-shown*=age]")
+        shot(page, "explorer.png")
+        page.locator("#reset").click()
+        page.get_by_label("Down").select_option("stay_days")
+        page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 1180, "height": 660})
+        page.locator(".closer").evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY - 190)")
+        shot(page, "explorer-heatmap.png")
+        browser.close()
+    running.stop()
+
+
+if __name__ == "__main__":
+    main()
