@@ -124,6 +124,5 @@ if __name__ == "__main__":
     for name, planted in PLANTED.items():
         for is_wrong in (False, True):
             found = planted.audit(is_wrong)
-            print(
-                f"{name}{'' if is_wrong else ', put right'}: claimed {found.claimed:g}, found {found.lower_bound:.2f} ({found.runs:,} runs)"
-            )
+            title = name if is_wrong else f"{name}, put right"
+            sys.stdout.write(f"{title}: claimed {found.claimed:g}, found {found.lower_bound:.2f} ({found.runs:,} runs)\n")
