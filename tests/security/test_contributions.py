@@ -167,3 +167,15 @@ def test_every_sensitivity_holds_for_k_records(counts: list[int], added: list[in
     assert abs(scores[1] - scores[0]) <= 2 * k * (1 - 1 / n) + 1e-9
     assert max(deviation(before[:cut]), deviation(before[cut:])) <= deviation(before) + 1e-9
     assert after.sum() - before.sum() == k
+
+
+def test_merged_views_promise_no_more_than_each_part() -> None:
+    """Where only the curator vouches for the bound, the merged view speaks of as few records as its strictest part; learning adds up."""
+    small = hv.Schema([hv.Integer(name="age", min=0, max=5)], learnt_epsilon="1/10")
+    counted = pa.table({"age": [1], "n": [3]})
+    views = [hv.build(counted, small, 1, count="n", max_rows=k) for k in (1, 3)]
+    manifest = hv.merge(views).manifest
+    assert manifest.max_rows == 1
+    assert (manifest.schema.learnt_epsilon, hv.merge(views, overlapping=True).manifest.schema.learnt_epsilon) == ("1/10", "1/5")
+    persons = [hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=k) for k in (2, 5)]
+    assert hv.merge(persons).manifest.max_rows == 5

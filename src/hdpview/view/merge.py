@@ -36,7 +36,12 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     costliest = max(manifests, key=lambda manifest: manifest.epsilon)
     spending = _added_up(manifests) if overlapping else costliest.spending
     manifest = Manifest(
-        schema=Schema(first.schema.attributes, any(m.schema.learnt_from_data for m in manifests)),
+        schema=Schema(
+            first.schema.attributes,
+            any(m.schema.learnt_from_data for m in manifests),
+            _cost([m.schema.learnt_epsilon for m in manifests], overlapping),
+            _cost([m.schema.learnt_delta for m in manifests], overlapping),
+        ),
         method="merge",
         epsilon=sum((spent.epsilon * spent.times for spent in spending), Fraction(0)),
         spending=spending,
@@ -46,7 +51,8 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         library_version=__version__,
         privacy_unit=first.privacy_unit,
         not_private_because=tuple(dict.fromkeys(reason for m in manifests for reason in m.not_private_because)),
-        max_rows=max(m.max_rows for m in manifests),
+        # A person's rows are bounded in each table. Where they are not, ε holds for as many records as it holds for in every part.
+        max_rows=(min if first.privacy_unit == "row" else max)(m.max_rows for m in manifests),
         count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
         parts=tuple(parts),
         overlapping=overlapping or any(m.overlapping for m in manifests),
@@ -70,6 +76,12 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
             f"View 1 protects each {first.privacy_unit}, view {number} each {other.privacy_unit}; "
             "merged, neither promise would hold as it is written."
         )
+
+
+def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:
+    """What learning the schemas cost, put together as ε is."""
+    budgets = [Fraction(text) for text in spent if text is not None]
+    return None if not budgets else str(sum(budgets, Fraction(0)) if overlapping else max(budgets))
 
 
 def _added_up(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
