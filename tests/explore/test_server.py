@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
+from hdpview.bench.serve import serve_row
 from hdpview.explore import notebook, server
 from hdpview.explore.recent import Recent
 from hdpview.explore.server import MAX_BODY_BYTES, create_app
@@ -380,3 +381,13 @@ def test_a_notebook_shows_it_in_a_frame(explorer: notebook.Explorer, hospital: P
     running.stop()
     with pytest.raises(ConnectionRefusedError):
         http.client.HTTPConnection(address.netloc, timeout=10).request("GET", "/")
+
+
+def test_many_people_are_measured(tmp_path: Path, hospital: PView) -> None:
+    """The bench lets people brush against a server of its own and reports requests without errors, times and memory."""
+    hospital.save(tmp_path / "a.pview")
+    row = serve_row(tmp_path / "a.pview", users=3, seconds=2)
+    assert row["requests"] > 10
+    assert row["errors"] == 0
+    assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
+    assert row["server_rss_after_mb"] is None or row["server_rss_after_mb"] > 10
