@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit format clean
+.PHONY: demo test lint types unit format clean fuzz kill
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
@@ -22,6 +22,13 @@ types: $(VENV)/.installed-for-tests
 
 unit: $(VENV)/.installed-for-tests postgresql chromium
 	$(BIN)/pytest -n $(WORKERS)
+
+# The long runs behind docs/security.md: about half an hour and a few minutes.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m hdpview.audit.fuzz --inputs 1000000 --seed 2026
+
+kill: $(VENV)/.installed
+	$(BIN)/python -m hdpview.audit.kill --rounds 500 --seed 2026
 
 format: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check --fix .
