@@ -168,8 +168,8 @@ def _gesture(view: PView, name: str, dice: random.Random) -> Iterator[dict[str, 
     standing = _range(others[0], *sorted(dice.sample(range(len(others[0].edges)), 2))) if others and dice.random() < 0.5 else None
     n_bins = len(moved.edges) - 1
     start = dice.randrange(n_bins)
-    for reach in range(1, _MOVES + 1):
-        first, last = start, min(n_bins, start + max(1, reach * n_bins // (2 * _MOVES)))
+    lasts = {min(n_bins, start + max(1, reach * n_bins // (2 * _MOVES))): None for reach in range(1, _MOVES + 1)}
+    for first, last in ((start, last) for last in lasts):  # each range once: the page does not ask again for what it shows
         own: dict[str, str | None] = {moved.name: standing}
         where = _range(moved, first, last)
         if standing is not None:

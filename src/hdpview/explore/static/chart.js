@@ -153,13 +153,15 @@ export class Chart {
       const box = this.svg.getBoundingClientRect();
       return Math.max(0, Math.min(this.n - 1, Math.floor((event.clientX - box.left) / box.width * this.n)));
     };
-    let start = null, moved = false;
+    let start = null, moved = false, latest = null;
     this.svg.addEventListener("pointerdown", (event) => { start = at(event); moved = false; this.svg.setPointerCapture(event.pointerId); });
     this.svg.addEventListener("pointermove", (event) => {
       const code = at(event);
       if (this.data) this.tip.textContent = words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]);
       if (start === null || !this.attribute.ends || (code === start && !moved)) return;
+      if (moved && code === latest) return; // still over the same bin
       moved = true;
+      latest = code;
       const last = this.nValues - 1;
       this.onFilter({ range: [Math.min(start, code, last), Math.min(Math.max(start, code), last)] }, true);
     });
