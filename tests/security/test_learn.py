@@ -75,6 +75,10 @@ def test_odd_values_do_not_raise() -> None:
     odd = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324, 1.8e308, -1.8e308, None, 1.0] * 200
     (found,) = learn(pa.table({"x": odd}), {"x": "real"}, Fraction(1), Fraction(0)).attributes
     assert isinstance(found, hv.Real)
+    moments = pa.array([2**63 - 1, -(2**63) + 1, -(2**62), 2**62, None, 0] * 200, pa.timestamp("us"))
+    (when,) = learn(pa.table({"x": moments}), {"x": "datetime"}, Fraction(1), Fraction(0)).attributes
+    assert isinstance(when, hv.Datetime)
+    assert (when.min, when.max) == ("1900-01-01", "2099-12-31")
 
 
 @given(st.integers(0, 165))

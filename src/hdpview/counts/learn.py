@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sources import OpenSource, describe, open_source
-from hdpview.counts.values import Column, exact_float, real_number
+from hdpview.counts.values import Column, exact_float, harmless, real_number
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
 from hdpview.errors import DataError, HdpviewError
 from hdpview.privacy.ledger import Ledger
@@ -29,6 +29,7 @@ from hdpview.privacy.noise import laplace_scale, laplace_with_threshold, opendp_
 _LEAST_POWER, _LARGEST_POWER = -20, 62  # of two; what is nearer to 0 counts as 0, what is beyond as the last bin
 _POWERS = _LARGEST_POWER - _LEAST_POWER + 1
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
+_CALENDAR = Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y")
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
 _MOST_BINS, _MOST_CATEGORIES = 1_000, 1_000
 
@@ -102,7 +103,8 @@ def _power_bin(column: Column) -> Column:
 
 
 def _year_bin(column: Column) -> Column:
-    year = column.year().cast("int64") - _FIRST_YEAR
+    """Years from the first one; moments beyond the calendar are clamped before their year is taken, so none raises."""
+    year = harmless(column, _CALENDAR).year().cast("int64") - _FIRST_YEAR
     last = _LAST_YEAR - _FIRST_YEAR
     return ibis.cases((year < 0, 0), (year > last, last), else_=year)
 
