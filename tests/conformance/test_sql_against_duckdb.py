@@ -8,12 +8,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from cells import noiseless_view
-from statements import Statements
 
+from cells import noiseless_view
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
 from hdpview.query.sql import run
+from statements import Statements
 
 N_STATEMENTS, N_PARTS = 600, 6
 PEOPLE = Schema(
