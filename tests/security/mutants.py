@@ -84,7 +84,7 @@ class Planted:
     confidence: float = CONFIDENCE
 
     def audit(self, is_wrong: bool) -> Audit:
-        build, runs = (self.wrong, self.runs) if is_wrong else (self.right, max(1_000, self.runs // 4))
+        build, runs = (self.wrong, self.runs) if is_wrong else (self.right, max(500, self.runs // 4))
         return audit_builds("planted", float(self.epsilon), build, [self.tables], runs, confidence=self.confidence)
 
 
@@ -103,10 +103,10 @@ def _path_to_a_crowd() -> Neighbours:
 
 ONE, NOBODY = Fraction(1), np.zeros(4, np.int64)
 PLANTED = {
-    "half the noise": Planted(ONE, honest(MOSTLY_COUNTS, ONE), half_the_noise(ONE), pair("one", NOBODY, (1,)), 1_500),
+    "half the noise": Planted(ONE, honest(MOSTLY_COUNTS, ONE), half_the_noise(ONE), pair("one", NOBODY, (1,)), 1_000),
     "one key for all builds": Planted(ONE, honest(Hdpview(), ONE), one_key_for_all(Hdpview(), ONE), pair("one", NOBODY, (1,)), 400),
     "three rows of a person, noise for one": Planted(
-        ONE, honest(MOSTLY_COUNTS, ONE, Contributions("person", 3)), honest(MOSTLY_COUNTS, ONE), pair("three", NOBODY, (1,), 3), 1_500
+        ONE, honest(MOSTLY_COUNTS, ONE, Contributions("person", 3)), honest(MOSTLY_COUNTS, ONE), pair("three", NOBODY, (1,), 3), 1_000
     ),
     "no bias with depth": Planted(
         Fraction(2),

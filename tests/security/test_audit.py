@@ -67,7 +67,7 @@ def test_no_method_shows_more_than_it_claims(method: str) -> None:
 
 def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> None:
     """With the budget on the noise of counts alone, the audit comes near ε from below: it has the power that planted bugs need."""
-    found = audit_builds("honest", 1.0, mutants.honest(mutants.MOSTLY_COUNTS, mutants.ONE), EMPTY, 3_000)
+    found = audit_builds("honest", 1.0, mutants.honest(mutants.MOSTLY_COUNTS, mutants.ONE), EMPTY, 2_000)
     assert 0.5 < found.lower_bound <= 1
 
 

@@ -16,4 +16,6 @@ class Audited:
     command: str
 
 
-AUDITED: dict[str, Audited] = {}
+AUDITED: dict[str, Audited] = {
+    "hdpview": Audited(1.0, 0.04, 10_000, 0.999, "hdpview audit --method hdpview --epsilon 1 --runs 10000"),
+}
