@@ -196,7 +196,7 @@ def test_long_and_deep_texts_are_refused_quickly(name: str) -> None:
     start = time.monotonic()
     with pytest.raises(QueryError):
         boxes_of(LONG[name], SCHEMA)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # bounded; a second or two on a free core
 
 
 def test_a_long_list_of_values_is_read_quickly() -> None:
@@ -316,7 +316,7 @@ def test_many_overlapping_parts_are_answered_or_refused_quickly(n_parts: int) ->
         assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
     except QueryError:
         assert n_parts > 6
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # bounded; a second or two on a free core
 
 
 def test_boxes_that_fit_together_become_one() -> None:

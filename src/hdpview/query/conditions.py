@@ -200,7 +200,9 @@ def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.flo
         share[list(condition.codes)] = 1.0
     if condition.null and attribute.null_code is not None:
         share[attribute.null_code] = 1.0
-    return np.concatenate([[0.0], np.cumsum(share)])
+    prefix = np.zeros(attribute.size + 1)
+    np.cumsum(share, out=prefix[1:])
+    return prefix
 
 
 def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
@@ -209,13 +211,15 @@ def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.flo
     No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps `_LEAST` away from both, and
     shares are coarse enough for sums of them to be exact.
     """
-    steps, fractions, cut = np.zeros(attribute.size + 1), np.zeros(attribute.size + 1), np.zeros(attribute.size + 1, dtype=bool)
-    for ends in ranges:
-        for end, sign in zip(ends, (1.0, -1.0), strict=True):
-            i, below, is_cut = attribute.bin_of(end)
-            steps[i] += sign
-            fractions[i] -= sign * below
-            cut[i] |= is_cut
-    share = (np.cumsum(steps) + fractions)[:-1]
-    share[cut[:-1]] = np.round(np.clip(share[cut[:-1]], _LEAST, 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    share = np.zeros(attribute.size + 1)  # one more, for ranges that end with the axis
+    cut = set()
+    for start, end in ranges:
+        (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
+        share[i:j] += 1.0
+        share[i] -= below_start
+        share[j] += below_end
+        cut |= ({i} if cuts_start else set()) | ({j} if cuts_end else set())
+    share = share[:-1]
+    for i in cut - {attribute.size}:
+        share[i] = round(min(max(float(share[i]), _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
     return share
