@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
+from hdpview.query import conditions
 from hdpview.query.boxes import Box, pack
 from hdpview.query.predicates import MAX_TEXT, boxes_of
 
@@ -324,3 +326,17 @@ def test_boxes_that_fit_together_become_one() -> None:
     assert boxes_of("age < 40 OR age >= 40", SCHEMA) == boxes_of("age IS NOT NULL", SCHEMA)
     assert boxes_of("(age < 40 AND smoker) OR (smoker AND age BETWEEN 30 AND 50)", SCHEMA) == boxes_of("age <= 50 AND smoker", SCHEMA)
     assert len(boxes_of(" OR ".join(f"age = {3 * i}" for i in range(300)), SCHEMA)) == 1
+
+
+def test_the_short_way_for_one_range_gives_the_same_shares() -> None:
+    """Running sums of a single range are those of its shares, bit for bit, wherever it starts and ends."""
+    rng = np.random.default_rng(5)
+    real, whole = Real(name="x", min=-3.0, max=17.3, bins=37), Integer(name="n", min=-50, max=50, every=7, nullable=True)
+    for attribute in (real, whole):
+        places = [-math.inf, math.inf, *attribute.edges.tolist(), *rng.uniform(-80, 80, 60).tolist()]
+        for _ in range(2_000):
+            start, end = sorted(rng.choice(places, 2).tolist())
+            start, end = (p if not attribute.whole or math.isinf(p) else int(p) for p in (start, end))
+            if start < end:
+                short = conditions._prefix_of_range(attribute, start, end)
+                assert (np.diff(short) == conditions._bin_shares(attribute, ((start, end),))).all()

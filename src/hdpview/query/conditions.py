@@ -194,6 +194,8 @@ def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.flo
     A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi) satisfy it, exactly.
     """
     if isinstance(attribute, Ordered):
+        if len(condition.ranges) == 1 and not condition.null:
+            return _prefix_of_range(attribute, *condition.ranges[0])
         share = _bin_shares(attribute, condition.ranges)
     else:
         share = np.zeros(attribute.size)
@@ -203,6 +205,25 @@ def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.flo
     prefix = np.zeros(attribute.size + 1)
     np.cumsum(share, out=prefix[1:])
     return prefix
+
+
+def _prefix_of_range(attribute: Ordered, start: float, end: float) -> NDArray[np.float64]:
+    """The running sums of `_bin_shares` for the common case of one range, without computing shares: many questions ask for one."""
+    (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
+    if i == j:  # inside one bin, or beyond the axis
+        low, high = float(i), i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
+    else:
+        low = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i + below_start
+        high = j + _kept_apart(below_end) if cuts_end else j + below_end
+    prefix = np.arange(attribute.size + 1, dtype=np.float64)
+    np.minimum(np.maximum(prefix, low, out=prefix), high, out=prefix)
+    prefix -= low
+    return prefix
+
+
+def _kept_apart(share: float) -> float:
+    """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact sums."""
+    return round(min(max(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
 
 
 def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
@@ -221,5 +242,5 @@ def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.flo
         cut |= ({i} if cuts_start else set()) | ({j} if cuts_end else set())
     share = share[:-1]
     for i in cut - {attribute.size}:
-        share[i] = round(min(max(float(share[i]), _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
+        share[i] = _kept_apart(float(share[i]))
     return share
