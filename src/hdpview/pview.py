@@ -20,6 +20,7 @@ from hdpview.view.data import ViewData
 from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
+    from hdpview.explore.notebook import Explorer
     from hdpview.query.plots import Plots
     from hdpview.query.verbs import Statistic
 
@@ -142,6 +143,12 @@ class PView(ViewData):
         from hdpview.query.plots import Plots
 
         return Plots(self)
+
+    def explore(self, port: int = 0) -> Explorer:
+        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`. `stop()` ends it."""
+        from hdpview.explore.notebook import explore
+
+        return explore(self, port=port)
 
     def with_frames(self, kind: FrameKind) -> PView:
         """The same view with results in another kind of data frame."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import io
+import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -391,3 +393,13 @@ def test_many_people_are_measured(tmp_path: Path, hospital: PView) -> None:
     assert row["errors"] == 0
     assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
     assert row["server_rss_after_mb"] is None or row["server_rss_after_mb"] > 10
+
+
+def test_a_view_opens_the_explorer_on_itself(hospital: PView) -> None:
+    """view.explore() serves the page and its answers on this machine until it is stopped."""
+    running = hospital.explore()
+    try:
+        with urllib.request.urlopen(f"{running.url}api/views") as answer:
+            assert json.load(answer)[0]["n_blocks"] == len(hospital.blocks)
+    finally:
+        running.stop()

@@ -19,7 +19,7 @@ from hdpview.bench import naive
 from hdpview.bench.datasets import load
 from hdpview.counts.sparse import SparseCounts
 from hdpview.demo import hospital_schema, hospital_table
-from hdpview.domain import Schema
+from hdpview.domain import Integer, Schema
 from hdpview.door import release
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
@@ -27,6 +27,8 @@ from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
+from hdpview.query.histograms import histograms
+from hdpview.query.sql import run
 
 Row = dict[str, Any]
 HOSPITAL = "hospital"
@@ -106,8 +108,6 @@ def _file_bytes(counts: SparseCounts) -> int:
 
 def random_ranges(schema: Schema, n_questions: int, n_attributes: int, seed: int = 0) -> list[dict[str, tuple[Any, Any]]]:
     """Questions with both ends of each range drawn uniformly, over attributes chosen at random; schemas of whole numbers and categories."""
-    from hdpview.domain import Integer
-
     rng = np.random.default_rng(seed)
     ordered = [a for a in schema if isinstance(a, Integer)]
     questions = []
@@ -125,12 +125,27 @@ def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[
     view.count_many(questions)
     milliseconds = _median_ms(lambda: view.count_many(questions), repeats)
     yield {"what": f"1,000 random 3-D counts with intervals, {name} ({len(view.blocks):,} blocks)", "ms": milliseconds}
+    yield from _language_rows(view, name, repeats)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "view.pview")
         view.save(path)
         yield {"what": f"open the {name} view and check it", "ms": _median_ms(lambda: PView.open(path), repeats)}
         for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
             yield {"what": f"hdpview {words[0]}", "ms": _median_ms(partial(_run, [sys.executable, "-m", "hdpview", *words]), repeats)}
+
+
+def _language_rows(view: PView, name: str, repeats: int) -> Iterator[Row]:
+    """Time of what explorers ask for: all histograms under a filter, a large group-by, many synthetic rows."""
+    wide = sorted((a for a in view.schema if isinstance(a, Integer)), key=lambda a: -a.size)[:2]
+    where: dict[str, tuple[int, int]] = {a.name: (a.min, a.min + a.size // 2) for a in wide}
+    milliseconds = _median_ms(lambda: histograms(view, where), repeats)
+    yield {"what": f"all {len(view.schema)} histograms under a two-attribute filter, {name}", "ms": milliseconds}
+    if len(wide) == 2:
+        names = ", ".join(f'"{a.name}"' for a in wide)
+        statement = f"SELECT {names}, COUNT(*) AS n FROM view GROUP BY {names}"
+        groups = " × ".join(str(a.size) for a in wide)
+        yield {"what": f"GROUP BY of {groups} with intervals, {name}", "ms": _median_ms(lambda: run(view, statement), repeats)}
+    yield {"what": f"1,000,000 synthetic rows, {name}", "ms": _median_ms(lambda: view.sample(1_000_000, as_="pyarrow"), 1)}
 
 
 def _run(command: list[str]) -> str:
