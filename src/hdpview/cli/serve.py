@@ -40,10 +40,12 @@ def explore(
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
     import socket
+    import threading
     import webbrowser
 
     import uvicorn
 
+    from hdpview.explore.answers import warm_up
     from hdpview.explore.server import create_app
 
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
@@ -58,5 +60,6 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
             webbrowser.open(address)
         hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
         app = create_app(opened, token, hosts)
+        threading.Thread(target=warm_up, args=(opened.values(),), daemon=True).start()
         config = uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=5)
         uvicorn.Server(config).run(sockets=[listener])
