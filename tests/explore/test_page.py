@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -342,7 +343,9 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
     picture(page, "groups")
     page.locator("#tab-numbers").click()
     mean = hospital.sql(f"SELECT AVG(age) AS m FROM view WHERE {where}", as_="pyarrow")["m"][0].as_py()
-    expect(page.locator("#panel-numbers tr:has-text('age') strong").first).to_have_text(f"{mean:.1f}")
+    shown_mean = page.locator("#panel-numbers tr:has-text('age') strong").first
+    expect(shown_mean).to_have_text(re.compile(r"\d"))
+    assert float(shown_mean.inner_text().replace(",", "")) == pytest.approx(mean, abs=0.051)
     picture(page, "numbers")
     page.locator("#tab-compare").click()
     page.get_by_role("button", name="Keep the active filter as A").click()
