@@ -128,7 +128,9 @@ def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) ->
 
 
 def _rounded(value: float) -> float:
-    return math.floor(value + 0.5) if abs(value) >= 100 else value
+    """As the page shows it: the server sends three decimals, and large counts are shown whole."""
+    sent = round(value, 3)
+    return math.floor(sent + 0.5) if abs(sent) >= 100 else sent
 
 
 def picture(page: Page, name: str, full: bool = True) -> None:
