@@ -24,7 +24,7 @@ def test_guaranteed_intervals_hold_at_least_as_often_as_promised(builds: list[di
 
 
 def test_typical_intervals_hold_about_as_often_as_they_say(builds: list[dict[str, dict[str, float]]]) -> None:
-    """At 95 %, on data whose figures played no part in choosing the model: 90 % per workload (94 to 99 % measured), and never three times the error wide.
+    """At 95 %, on data that played no part in choosing the model: 90 % per workload (94 to 99 measured), never three times the error wide.
 
     Cells of three-way tables are the exception (90 % measured): many are impossible, such as pregnant men, and blocks do not know.
     """
