@@ -16,8 +16,9 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import Method, method_named
+from hdpview.methods.base import BlockRelease, release_with
 from hdpview.privacy.account import Account, name_of
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.query.frames import kind_of
@@ -77,7 +78,7 @@ def build(
     if engine not in _ENGINES:
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
     limits = Contributions(privacy_unit, max_rows, count)
-    reason = chosen.why_infeasible(schema, float(budget / limits.max_rows))
+    reason = chosen.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
     if reason is not None:
         raise MethodError(reason)
     account = None if ledger is None else Account(ledger)
@@ -108,13 +109,14 @@ def release(
     Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method gets the k-th part.
     """
     k = limits.max_rows
-    ledger = Ledger(epsilon / k)  # [P11]
-    released = method.release(counts, ledger, randomness, LocalEngine(threads), progress)
+    released, charges = release_with(method, counts, epsilon / k, randomness, LocalEngine(threads), progress)  # [P11]
+    if not isinstance(released, BlockRelease):
+        raise MethodError(_not_a_view(method))
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
-        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times) for charge in ledger.close()),
+        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times) for charge in charges),
         noise_scale=released.noise_scale,
         settings=method.settings(),
         parameters=released.parameters,
@@ -125,6 +127,10 @@ def release(
         count_column=limits.count,
     )
     return PView(manifest, released.blocks)
+
+
+def _not_a_view(method: Method) -> str:
+    return f"The method {method.name} does not make blocks, so it is for comparison in benchmarks alone. Use the method hdpview."
 
 
 def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:

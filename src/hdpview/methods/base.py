@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,15 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.ledger import Charge, Ledger
 from hdpview.privacy.randomness import Randomness
+from hdpview.query.paint import Rectangles
+from hdpview.query.summary import summarise
+from hdpview.query.workloads import CodeBoxes, as_questions
 from hdpview.view.blocks import Blocks
 
 Progress = Callable[[float | None, str], None]
+Floats = NDArray[np.float64]
 
 
 class Engine(Protocol):
@@ -28,6 +33,18 @@ class Engine(Protocol):
     ) -> ExactBlocks: ...
 
 
+class Release(Protocol):
+    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased reading."""
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        """Estimated records in each box, shape (n,)."""
+        ...
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        """Estimated records per combination of codes of these attributes, shape (size of each)."""
+        ...
+
+
 @dataclass(frozen=True)
 class BlockRelease:
     """Blocks, and the public facts about how they came about."""
@@ -36,12 +53,31 @@ class BlockRelease:
     noise_scale: float
     parameters: Mapping[str, float]
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(int(size) for size in self.blocks.upper.max(axis=0))
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        return summarise(self.blocks, as_questions(boxes, self.sizes)).raw
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        chosen = list(attributes)
+        level, shape = self.blocks.levels[0], tuple(self.sizes[a] for a in chosen)
+        density = self.blocks.noisy_counts * level.inverse_width[chosen].prod(axis=0)
+        grid = Rectangles(level.lower[chosen].astype(np.int64), level.upper[chosen].astype(np.int64), shape)
+        return grid.sums(density[None]).reshape(shape)
+
 
 class Method(Protocol):
     """A way to build a view. Its settings are fields of a frozen object."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def makes_views(self) -> bool:
+        """Whether it releases blocks, and so a view; the others are here to be compared with."""
+        ...
 
     def settings(self) -> Mapping[str, float]:
         """What the curator chose, for the manifest."""
@@ -53,6 +89,24 @@ class Method(Protocol):
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
-    ) -> BlockRelease:
-        """Build a view, spending all of the ledger's budget."""
+    ) -> Release:
+        """Release what it releases, spending all of the ledger's budget. Rows of `counts` may be reordered, nothing else."""
         ...
+
+
+@runtime_checkable
+class KnownError(Protocol):
+    """A method whose expected error is known exactly, even where its release would be too large to make."""
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """Root of the mean expected squared error over the questions of a workload."""
+        ...
+
+
+def release_with(
+    method: Method, counts: SparseCounts, epsilon: Fraction, randomness: Randomness, engine: Engine, progress: Progress | None = None
+) -> tuple[Release, tuple[Charge, ...]]:
+    """Run a method on a budget of its own; returns what it spent too."""
+    ledger = Ledger(epsilon)
+    released = method.release(counts, ledger, randomness, engine, progress)
+    return released, ledger.close()

@@ -27,6 +27,10 @@ class Hdpview(PartitionSettings):
     def name(self) -> str:
         return "hdpview"
 
+    @property
+    def makes_views(self) -> bool:
+        return True
+
     def settings(self) -> Mapping[str, float]:
         return dataclasses.asdict(self)
 
