@@ -1,8 +1,9 @@
 // The page: puts charts, filter, history and panels together. Every gesture asks the server once; the newest answer wins.
 
 import { ask, forget, get } from "./api.js";
-import { Chart, element, shown } from "./chart.js";
+import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
+import { element, shown } from "./parts.js";
 import { histogramPicture, savePicture } from "./picture.js";
 import { State, condition } from "./state.js";
 

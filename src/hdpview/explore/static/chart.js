@@ -1,31 +1,8 @@
 // A histogram that filters: bars with whiskers, drag over bars for a range, click or press Enter on a bar to pick a value.
 
+import { Bars, HEIGHT, WIDTH } from "./bars.js";
+import { element, say, set, short, words } from "./parts.js";
 import { saveList } from "./picture.js";
-
-const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 300, HEIGHT = 120;
-
-export function element(tag, attributes = {}, ...children) {
-  const made = tag === "svg" || shapes.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
-  }
-  made.append(...children);
-  return made;
-}
-const shapes = new Set(["rect", "line", "g", "title", "text", "path"]);
-
-/** Short numbers for scales: 950, 3.2k, 1.5M. */
-const short = (x) => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 }).format(x);
-
-export const shown = (x) => (Math.abs(x) >= 100 || Number.isInteger(x) ? Math.round(x).toLocaleString("en") : x.toLocaleString("en", { maximumFractionDigits: 1 }));
-
-/** Words for one value: its count, its interval, and whether it means anything. */
-export function words(label, estimate, lower, upper) {
-  const faint = lower <= 0 && estimate > 0 ? ", not distinguishable from 0" : "";
-  return `${label}: ${shown(estimate)} (${shown(lower)} to ${shown(upper)})${faint}`;
-}
 
 export class Chart {
   /** onFilter(filter, moving) is told of gestures; onSave(chart, kind) of a wish for a picture. */
@@ -39,14 +16,15 @@ export class Chart {
     this.tip = element("div", { class: "tip", "aria-live": "off" }, this.hint);
     this.scale = element("span", { class: "quiet scale", "aria-hidden": "true" });
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "group", "aria-label": `Histogram of ${attribute.name}` });
+    this.bars = new Bars(this.n);
+    this.hits = attribute.labels.map((_, code) => this.#hit(code));
+    this.svg.append(...this.bars.nodes, ...this.hits);
     this.selected = element("span", { class: "quiet" });
     this.card = element("article", { class: "card", "data-attribute": attribute.name },
       element("h2", {}, element("span", { class: "name" }, attribute.name), this.selected, this.scale), this.svg, this.#labels(), this.tip, this.#pick());
     this.card.addEventListener("pointerleave", () => { this.tip.textContent = this.hint; });
     this.#drag();
   }
-
-  get step() { return WIDTH / this.n; }
 
   /** Under the bars: every value's name where there is room, upright if need be; else the ends and the middle. */
   #labels() {
@@ -79,35 +57,20 @@ export class Chart {
 
   #save() { return saveList(`the picture of ${this.attribute.name}`, ["PNG", "SVG"], (kind) => this.onSave(this, kind)); }
 
-  draw({ estimate, lower, upper }, filter) {
-    this.data = { estimate, lower, upper };
+  /** Show an answer. Elements stay and only what differs is changed, so that charts keep up with the mouse and the focus stays where it is. */
+  draw(data, filter) {
+    this.data = data;
     this.filter = filter;
-    const most = Math.max(...estimate, 1e-9), top = Math.min(Math.max(...upper, 1e-9), 1.6 * most);
-    const y = (value) => HEIGHT - 2 - (HEIGHT - 6) * Math.min(value, top) / top;
-    const parts = [], dense = this.n > 24, whisker = dense ? Math.max(this.step * 0.86, 0.6) : Math.min(this.step * 0.1, 3.5);
-    for (let i = 0; i < this.n; i++) {
-      const x = i * this.step, width = Math.max(this.step * 0.86, 0.6), middle = x + width / 2;
-      const classes = [this.isOff(i) ? "off" : "", lower[i] <= 0 ? "faint" : "", dense ? "dense" : ""].join(" ").trim();
-      const group = element("g", { class: classes },
-        element("rect", { class: "bar", x, width, y: y(estimate[i]), height: HEIGHT - 2 - y(estimate[i]) }),
-        element("rect", { class: "whisker", x: middle - whisker / 2, width: whisker, y: y(upper[i]), height: Math.max(0, y(lower[i]) - y(upper[i])) }));
-      if (estimate[i] > 0) group.append(element("line", { class: "level", x1: x, x2: x + width, y1: y(estimate[i]), y2: y(estimate[i]), "vector-effect": "non-scaling-stroke" }));
-      if (upper[i] > top && !dense) group.append(element("path", { class: "beyond", d: `M${middle - 5} 4 L${middle} -3 L${middle + 5} 4 Z` })); // the interval goes on beyond the picture
-      parts.push(group);
-    }
-    this.scale.textContent = `up to ${short(top)}`;
-    parts.push(element("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - 2, y2: HEIGHT - 2 }));
-    if (filter?.range) {
-      const [first, last] = filter.range;
-      parts.push(element("rect", { class: "brush", x: first * this.step, width: (last - first + 1) * this.step, y: 0, height: HEIGHT - 2, "pointer-events": "none" }));
-    }
-    for (let i = 0; i < this.n; i++) parts.push(this.#hit(i));
-    const focused = this.svg.contains(document.activeElement) ? Number(document.activeElement.dataset.code) : null;
-    this.svg.replaceChildren(...parts);
-    if (focused !== null) this.svg.querySelector(`[data-code="${focused}"]`)?.focus();
+    say(this.scale, `up to ${short(this.bars.show(data, (code) => this.isOff(code), filter?.range))}`);
+    this.hits.forEach((hit, code) => {
+      set(hit, "aria-label", this.#words(code));
+      set(hit, "aria-checked", String(Boolean(filter) && !this.isOff(code)));
+    });
     if (this.from) { this.from.value = filter?.range ? filter.range[0] : ""; this.to.value = filter?.range ? filter.range[1] : ""; }
-    this.selected.textContent = filter ? "filtered" : "";
+    say(this.selected, filter ? "filtered" : "");
   }
+
+  #words(code) { return words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]); }
 
   isOff(code) {
     const f = this.filter;
@@ -117,18 +80,16 @@ export class Chart {
   }
 
   #hit(code) {
-    const text = words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]);
-    const tell = () => { this.tip.textContent = text; };
+    const step = WIDTH / this.n, tell = () => { if (this.data) say(this.tip, this.#words(code)); };
     return element("rect", {
-      class: "hit", x: code * this.step, width: this.step, y: 0, height: HEIGHT, "data-code": code,
-      tabindex: code === 0 ? 0 : -1, role: "checkbox", "aria-checked": String(Boolean(this.filter) && !this.isOff(code)), "aria-label": text,
-      onpointerenter: tell, onfocus: tell, onkeydown: (event) => this.#key(event, code),
+      class: "hit", x: code * step, width: step, y: 0, height: HEIGHT, "data-code": code, tabindex: code === 0 ? 0 : -1, role: "checkbox",
+      "aria-checked": "false", "aria-label": this.attribute.labels[code], onpointerenter: tell, onfocus: tell, onkeydown: (event) => this.#key(event, code),
     });
   }
 
   #key(event, code) {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (move) { event.preventDefault(); this.svg.querySelector(`[data-code="${code + move}"]`)?.focus(); }
+    if (move) { event.preventDefault(); this.hits[code + move]?.focus(); }
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.toggle(code, event.shiftKey); }
     if (event.key === "Escape") this.onFilter(null);
   }
@@ -157,7 +118,7 @@ export class Chart {
     this.svg.addEventListener("pointerdown", (event) => { start = at(event); moved = false; this.svg.setPointerCapture(event.pointerId); });
     this.svg.addEventListener("pointermove", (event) => {
       const code = at(event);
-      if (this.data) this.tip.textContent = words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]);
+      if (this.data) say(this.tip, this.#words(code));
       if (start === null || !this.attribute.ends || (code === start && !moved)) return;
       if (moved && code === latest) return; // still over the same bin
       moved = true;

@@ -1,7 +1,7 @@
 // Look closer: two attributes as a heatmap, group-by, means and quantiles, two filters side by side. All by SQL, under the active filter.
 
 import { ask, file } from "./api.js";
-import { element, shown, words } from "./chart.js";
+import { element, shown, words } from "./parts.js";
 import { save, saveList, savePicture } from "./picture.js";
 import { quoted } from "./state.js";
 

@@ -1,6 +1,6 @@
 // Pictures to take away: SVG that stands on its own, and PNG drawn from it.
 
-import { element } from "./chart.js";
+import { element } from "./parts.js";
 
 const INK = "#1d2733", PAPER = "#ffffff";
 

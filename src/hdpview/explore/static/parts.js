@@ -1,0 +1,36 @@
+// What every part of the page uses: elements, and numbers and words for people.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SHAPES = new Set(["svg", "rect", "line", "g", "title", "text", "path"]);
+
+export function element(tag, attributes = {}, ...children) {
+  const made = SHAPES.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Set an attribute only if that changes it: the browser then has nothing to lay out or paint for the rest. */
+export function set(node, key, value) { if (node.getAttribute(key) !== value) node.setAttribute(key, value); }
+
+/** The same for an element's text. */
+export function say(node, text) { if (node.textContent !== text) node.textContent = text; }
+
+// Made once: a format made for every number would take most of the time of a redraw.
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+/** Short numbers for scales: 950, 3.2k, 1.5M. */
+export const short = (x) => compact.format(x);
+
+export const shown = (x) => (Math.abs(x) >= 100 || Number.isInteger(x) ? whole.format(Math.round(x)) : tenths.format(x));
+
+/** Words for one value: its count, its interval, and whether it means anything. */
+export function words(label, estimate, lower, upper) {
+  const faint = lower <= 0 && estimate > 0 ? ", not distinguishable from 0" : "";
+  return `${label}: ${shown(estimate)} (${shown(lower)} to ${shown(upper)})${faint}`;
+}
