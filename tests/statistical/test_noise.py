@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
 
-from hdpview.privacy.noise import laplace_scale, noisy_counts
+from hdpview.privacy.noise import laplace_scale, noisy_counts, noisy_vector
 from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # draws: 5 % of a scale are 12 standard errors
+Draw = Callable[[Randomness, Fraction], np.ndarray]
 EXACT = np.arange(N) % 7 * 1_000
 
 
@@ -20,9 +22,17 @@ def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
     return noisy_counts(EXACT, epsilon, randomness, leaf_keys) - EXACT
 
 
+def draw_vector(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
+    exact = EXACT.reshape(-1, 100)
+    noise = noisy_vector(exact, epsilon, randomness, "a vector") - exact
+    assert noise.shape == exact.shape
+    return noise.reshape(-1)
+
+
+@pytest.mark.parametrize("draw", [draw, draw_vector])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
-def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction) -> None:
+def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, draw: Draw) -> None:
     """OpenDP's noise, and its stand-in under a test key, is discrete Laplace of scale 1/ε: scales 5 % off are rejected."""
     noise = draw(Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), epsilon)
     scale = float(1 / epsilon)
@@ -33,7 +43,8 @@ def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction) -> 
     assert laplace_scale_is_rejected(noise, scale / 1.05)
 
 
-def test_noise_is_drawn_for_each_count_by_itself() -> None:
+@pytest.mark.parametrize("draw", [draw, draw_vector])
+def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
     """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm rate 1e-6)."""
     for randomness in (Randomness.fresh(), Randomness.from_test_key(b"noise")):
         noise = draw(randomness, Fraction(1, 10)).astype(float)
@@ -49,3 +60,12 @@ def test_the_scale_as_a_double_is_never_too_small(epsilon: Fraction) -> None:
     scale = Fraction(laplace_scale(epsilon))
     assert scale * epsilon >= 1
     assert scale * epsilon <= 1 + Fraction(1, 2**51)
+
+
+def test_long_vectors_and_different_purposes_share_no_noise() -> None:
+    """Under a test key a vector's noise does not repeat after a million entries, nor in a vector of another purpose; the same one does."""
+    exact, test = np.zeros(2**20 + 50_000, np.int64), Randomness.from_test_key(b"noise")
+    one, other = noisy_vector(exact, Fraction(1, 50), test, "one"), noisy_vector(exact, Fraction(1, 50), test, "other")
+    assert (one == noisy_vector(exact, Fraction(1, 50), test, "one")).all()
+    for a, b in [(one, other), (one[: -(2**20)], one[2**20 :])]:
+        assert abs(np.corrcoef(a, b)[0, 1]) * np.sqrt(len(a)) < 4.9  # z-test, false-alarm rate 1e-6

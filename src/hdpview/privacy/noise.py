@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +17,7 @@ from hdpview.errors import BudgetError
 from hdpview.privacy.randomness import Randomness, draw_block
 
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
+_ENTRIES_AT_ONCE = 2**20  # of a long vector: OpenDP takes lists
 
 
 def laplace_scale(epsilon: Fraction) -> float:
@@ -40,6 +42,29 @@ def noisy_counts(
     if randomness.is_test:
         return exact_counts + _keyed_laplace(leaf_keys, epsilon)
     return opendp_laplace(exact_counts, laplace_scale(epsilon))
+
+
+def noisy_vector(exact: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
+    """Whole numbers with discrete Laplace noise of scale 1/ε on each, for vectors whose entries have no block keys.
+
+    It costs ε times the sum, over all entries, of what one record can change in each.
+
+    Args:
+        exact: any shape.
+        epsilon: the budget per unit of change.
+        randomness: the build's; it decides whether this is a test, and then draws.
+        purpose: names the vector; two vectors of one build under a test key need different ones.
+    """
+    flat = np.ascontiguousarray(exact, dtype=np.int64).reshape(-1)
+    noisy = np.empty_like(flat)
+    key = randomness.root_key("noise on " + purpose)
+    for start in range(0, len(flat), _ENTRIES_AT_ONCE):
+        part = slice(start, start + _ENTRIES_AT_ONCE)
+        if randomness.is_test:
+            noisy[part] = flat[part] + _geometric_difference(_uniform_pairs(key, start, len(flat[part])), epsilon)
+        else:
+            noisy[part] = opendp_laplace(flat[part], laplace_scale(epsilon))
+    return noisy.reshape(np.shape(exact))
 
 
 def opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -77,10 +102,26 @@ def laplace_with_threshold(exact_counts: dict[str, int], epsilon: Fraction, delt
 
 
 def _keyed_laplace(leaf_keys: NDArray[np.uint32], epsilon: Fraction) -> NDArray[np.int64]:
-    """Discrete Laplace as the difference of two geometric variables, each by inversion of one keyed uniform draw."""
+    """Discrete Laplace noise for each block, from two uniform draws under its key."""
     draws, words = np.empty((len(leaf_keys), 8)), np.empty(16, np.uint32)
     for i in range(len(leaf_keys)):
         draw_block(leaf_keys[i], _TEST_NOISE_BLOCK, words, draws[i])
-    with np.errstate(divide="ignore"):
-        geometric = np.floor(np.log1p(-draws[:, :2]) / -float(epsilon)).astype(np.int64)
+    return _geometric_difference(draws[:, :2], epsilon)
+
+
+@nb.njit(cache=True, nogil=True)
+def _uniform_pairs(key, first, n):  # type: ignore[no-untyped-def]
+    """Pairs `first` to `first + n − 1` of a key's stream of uniform draws, shape (n, 2); `first` is a multiple of 4."""
+    words, draws, pairs = np.empty(16, np.uint32), np.empty(8), np.empty((n, 2))
+    for i in range(n):
+        at = (first + i) % 4
+        if at == 0:
+            draw_block(key, (first + i) // 4, words, draws)
+        pairs[i, 0], pairs[i, 1] = draws[2 * at], draws[2 * at + 1]
+    return pairs
+
+
+def _geometric_difference(draws: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:
+    """Discrete Laplace as the difference of two geometric variables, each by inversion of one uniform draw. Shape (n, 2) to (n,)."""
+    geometric = np.floor(np.log1p(-draws) / -float(epsilon)).astype(np.int64)
     return geometric[:, 0] - geometric[:, 1]
