@@ -17,7 +17,7 @@ from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
 from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.randomness import Randomness, chacha20_block, child_keys, draw, draw_block, new_stream
+from hdpview.privacy.randomness import Draws, Randomness, chacha20_block, child_keys, draw, draw_block, new_stream
 from hdpview.view.blocks import Blocks
 
 keys = st.binary(min_size=32, max_size=32)
@@ -159,3 +159,15 @@ def test_fresh_noise_is_fresh_even_for_the_same_blocks() -> None:
     randomness = Randomness.fresh()
     first, second = (noisy_counts(zeros, Fraction(1, 100), randomness, leaf_keys) for _ in range(2))
     assert first.tolist() != second.tolist()
+
+
+def test_draws_in_order_are_the_keys_stream() -> None:
+    """However many are asked for at a time, the draws are blocks of the key's stream, and none comes twice."""
+    key = Randomness.from_test_key(b"draws").root_key("order")
+    draws, words, block = Draws(key), np.empty(16, np.uint32), np.empty(8)
+    for n, first in [(3, 0), (8, 1), (17, 2), (0, 5), (1, 5)]:
+        expected = []
+        for i in range(first, first + -(-n // 8)):
+            draw_block(key, i, words, block)
+            expected += block.tolist()
+        assert draws.uniform(n).tolist() == expected[:n]

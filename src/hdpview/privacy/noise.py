@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import BudgetError
-from hdpview.privacy.randomness import Randomness, draw_block
+from hdpview.privacy.randomness import Randomness, draw_block, draw_many
 
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
 _ENTRIES_AT_ONCE = 2**20  # of a long vector: OpenDP takes lists
@@ -109,16 +108,11 @@ def _keyed_laplace(leaf_keys: NDArray[np.uint32], epsilon: Fraction) -> NDArray[
     return _geometric_difference(draws[:, :2], epsilon)
 
 
-@nb.njit(cache=True, nogil=True)
-def _uniform_pairs(key, first, n):  # type: ignore[no-untyped-def]
+def _uniform_pairs(key: NDArray[np.uint32], first: int, n: int) -> NDArray[np.float64]:
     """Pairs `first` to `first + n − 1` of a key's stream of uniform draws, shape (n, 2); `first` is a multiple of 4."""
-    words, draws, pairs = np.empty(16, np.uint32), np.empty(8), np.empty((n, 2))
-    for i in range(n):
-        at = (first + i) % 4
-        if at == 0:
-            draw_block(key, (first + i) // 4, words, draws)
-        pairs[i, 0], pairs[i, 1] = draws[2 * at], draws[2 * at + 1]
-    return pairs
+    draws = np.empty(2 * n)
+    draw_many(key, first // 4, draws)
+    return draws.reshape(n, 2)
 
 
 def _geometric_difference(draws: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:

@@ -127,3 +127,27 @@ def draw(key, i, stream):  # type: ignore[no-untyped-def]
 def new_stream():  # type: ignore[no-untyped-def]
     """Scratch space for `draw`."""
     return np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK, np.float64)
+
+
+@nb.njit(cache=True, nogil=True)
+def draw_many(key, first_block, out):  # type: ignore[no-untyped-def]
+    """Fill `out` (n,) float64 with draws 8·first_block onwards of a key's stream."""
+    words, draws = np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK, np.float64)
+    for i in range(len(out)):
+        if i % _DRAWS_PER_BLOCK == 0:
+            draw_block(key, first_block + i // _DRAWS_PER_BLOCK, words, draws)
+        out[i] = draws[i % _DRAWS_PER_BLOCK]
+
+
+class Draws:
+    """Uniform draws under one key, in order: for methods that take one decision after another, always in the same order."""
+
+    def __init__(self, key: NDArray[np.uint32]) -> None:
+        self._key, self._n_blocks_used = key, 0
+
+    def uniform(self, n: int) -> NDArray[np.float64]:
+        """The next `n` draws, uniform on multiples of 2⁻⁵³ in [0, 1)."""
+        drawn = np.empty(n)
+        draw_many(self._key, self._n_blocks_used, drawn)
+        self._n_blocks_used += -(-n // _DRAWS_PER_BLOCK)
+        return drawn
