@@ -58,7 +58,7 @@ def test_the_way_to_a_leaf_is_read_off_the_view() -> None:
             assert (upper == blocks.upper[leaf]).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method().makes_views])
 def test_no_method_shows_more_than_it_claims(method: str) -> None:
     """The lower bound on ε stays at or below the ε that was charged."""
     found = audit(method, 1, runs=400)

@@ -7,8 +7,14 @@ from typing import Any
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.base import Method
 from hdpview.methods.hdpview import Hdpview
+from hdpview.methods.histograms import Histograms
+from hdpview.methods.identity import Identity
 
-METHODS: dict[str, type[Any]] = {"hdpview": Hdpview}
+METHODS: dict[str, type[Any]] = {
+    "hdpview": Hdpview,
+    "identity": Identity,
+    "histograms": Histograms,
+}
 
 
 def method_named(name: str, settings: dict[str, Any]) -> Method:

@@ -1,0 +1,136 @@
+"""Identity: noise on every cell of the domain. The plainest release there is, and the measure of how much structure brings.
+
+Each cell gets discrete Laplace noise of scale 1/ε: one record is in one cell, so the whole tensor costs ε once. A question on m cells
+adds up m noises, so its error is known exactly, data or no data: that is `expected_rmse`, which needs no release and
+so also speaks of domains whose tensor nobody could hold. The release itself is the dense tensor, for domains of up to 2·10⁷ cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.errors import QueryError, unknown_name
+from hdpview.methods.base import Engine, Floats, Progress
+from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.noise import noisy_vector
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.workloads import WORKLOADS, CodeBoxes
+
+MOST_CELLS = 2 * 10**7
+
+
+@dataclass(frozen=True, eq=False)
+class CellRelease:
+    """A noisy count for every cell, in an array with an axis per attribute."""
+
+    noisy_cells: NDArray[np.int64]
+
+    @property
+    def n_blocks(self) -> int:
+        return self.noisy_cells.size
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        others = tuple(a for a in range(self.noisy_cells.ndim) if a not in attributes)
+        kept = sorted(attributes)
+        order = [kept.index(a) for a in attributes]
+        table: Floats = self.noisy_cells.sum(axis=others).transpose(order).astype(np.float64)
+        return table
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        """Every set of attributes has its running sums made once; a box is then a matter of its corners."""
+        order = np.argsort(boxes.attribute, axis=1)
+        attribute, lower, upper = (np.take_along_axis(a, order, axis=1) for a in (boxes.attribute, boxes.lower, boxes.upper))
+        answers = np.empty(len(boxes))
+        sets, member = np.unique(attribute, axis=0, return_inverse=True)
+        for i, attributes in enumerate(sets):
+            asked = np.flatnonzero(member.reshape(-1) == i)
+            answers[asked] = _box_sums(self.marginal(attributes.tolist()), lower[asked], upper[asked])
+        return answers
+
+
+def _box_sums(table: Floats, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Floats:
+    """Sums of a table over half-open boxes. lower, upper: shape (n, axes of the table); whole numbers, so doubles add them exactly."""
+    running = np.pad(table, [(1, 0)] * table.ndim)
+    for axis in range(table.ndim):
+        running = running.cumsum(axis)
+    sums = np.zeros(len(lower))
+    for corner in itertools.product((0, 1), repeat=table.ndim):
+        ends = tuple(upper[:, axis] if end else lower[:, axis] for axis, end in enumerate(corner))
+        sums += (-1) ** (table.ndim - sum(corner)) * running[ends]
+    return sums
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Noise on every cell. It has no settings."""
+
+    @property
+    def name(self) -> str:
+        return "identity"
+
+    @property
+    def makes_views(self) -> bool:
+        return False
+
+    def settings(self) -> Mapping[str, float]:
+        return {}
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        if schema.n_cells <= MOST_CELLS:
+            return None
+        return (
+            f"Identity holds a number for every cell: {schema.n_cells:.3g} here, and {MOST_CELLS:.0e} at most. "
+            "Its expected error is known without a release; or use the method hdpview."
+        )
+
+    def release(
+        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+    ) -> CellRelease:
+        epsilon = ledger.charge("noise on cells", ledger.epsilon)
+        exact = np.zeros(counts.schema.sizes, dtype=np.int64)
+        exact[tuple(counts.exact_codes.T.astype(np.int64))] = counts.exact_counts
+        return CellRelease(noisy_vector(exact, epsilon, randomness, "cells"))
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """Root of: variance of one cell's noise × cells of a question, the latter averaged over the workload."""
+        decay = math.exp(-epsilon)
+        variance = 2 * decay / (1 - decay) ** 2
+        return math.sqrt(variance * schema.n_cells * mean_share_of_cells(workload, schema.sizes))
+
+
+def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
+    """The share of all cells that a question covers, on average over a workload as `query/workloads.py` defines it.
+
+    A question's share is the product of the shares of its ranges; over all sets of k attributes, sums of such products are
+    elementary symmetric polynomials.
+    """
+    if workload not in WORKLOADS:
+        raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
+    kind, number = workload.split("-")
+    k = int(number[0])
+    if k > len(sizes):
+        raise QueryError(f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}.")
+    if kind == "range":  # uniform over all ranges of all attributes; a range of an attribute of n codes has (n + 2)/3 on average
+        n_ranges = [n * (n + 1) / 2 for n in sizes]
+        return sum(ranges * (n + 2) / (3 * n) for ranges, n in zip(n_ranges, sizes, strict=True)) / sum(n_ranges)
+    if kind == "random":  # all sets alike; both ends uniform, both inside
+        return _symmetric([((n * n - 1) / (3 * n) + 1) / n for n in sizes], k) / math.comb(len(sizes), k)
+    of_each = [1.0] * len(sizes) if kind == "marginal" else [(n + 1) / 2 for n in sizes]  # Σ over codes of the share
+    return _symmetric(of_each, k) / _symmetric([float(n) for n in sizes], k)
+
+
+def _symmetric(values: Sequence[float], k: int) -> float:
+    """Σ over all sets of k values of their product."""
+    sums = [1.0] + [0.0] * k
+    for value in values:
+        for i in range(k, 0, -1):
+            sums[i] += value * sums[i - 1]
+    return sums[k]
