@@ -126,28 +126,48 @@ def create_app(
     app = FastAPI(title="hdpview explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_middleware(_Guard, token=token, framed_by=framed_by)  # the outermost
-    turns, recent = anyio.CapacityLimiter(_AT_ONCE), Recent(_KEPT_BYTES)
+    _refuse_in_words(app)
+    desk = _Desk(views)
+    _add_facts(app, desk)
+    _add_charts(app, desk)
+    _add_statements(app, desk)
+    app.mount("/", StaticFiles(directory=str(resources.files("hdpview.explore") / "static"), html=True))
+    return app
 
-    def chosen(name: str | None) -> tuple[str, PView]:
-        name = next(iter(views)) if name is None else name
-        if name not in views:
-            raise QueryError(unknown_name("view", name[:100], views, "Served are"))
-        return name, views[name]
 
-    async def computed(work: Callable[..., Any], *arguments: Any) -> Any:
+class _Desk:
+    """Where questions are answered: a few at a time, none for too long, recent ones from memory."""
+
+    def __init__(self, views: Mapping[str, PView]) -> None:
+        self.views = views
+        self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent(_KEPT_BYTES)
+
+    def chosen(self, name: str | None) -> tuple[str, PView]:
+        """A view and its name; the first one by default."""
+        name = next(iter(self.views)) if name is None else name
+        if name not in self.views:
+            raise QueryError(unknown_name("view", name[:100], self.views, "Served are"))
+        return name, self.views[name]
+
+    async def computed(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What the work gives, done in a thread when its turn has come."""
         with anyio.move_on_after(ANSWER_SECONDS):  # the thread runs on and keeps its turn, so slow questions cannot pile up
-            return await anyio.to_thread.run_sync(work, *arguments, limiter=turns, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=self._turns, abandon_on_cancel=True)
         raise TooSlowError(f"This took longer than {ANSWER_SECONDS:g} seconds. Ask for less at once.")
 
-    async def answered(work: Callable[..., Any], name: str | None, *arguments: Any) -> Response:
+    async def answered(self, work: Callable[..., Any], name: str | None, *arguments: Any) -> Response:
         """The answer as JSON, from among the recent ones if it is there."""
-        name, view = chosen(name)
+        name, view = self.chosen(name)
         key = (work.__name__, name, json.dumps(arguments))
-        body = recent.get(key)
+        body = self._recent.get(key)
         if body is None:
-            body = await computed(lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode())
-            recent.keep(key, body)
+            body = await self.computed(lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode())
+            self._recent.keep(key, body)
         return Response(body, media_type="application/json")
+
+
+def _refuse_in_words(app: FastAPI) -> None:
+    """Whatever goes wrong is answered by a sentence."""
 
     @app.exception_handler(HdpviewError)
     async def in_words(_: Request, problem: HdpviewError) -> JSONResponse:
@@ -162,43 +182,52 @@ def create_app(
         told = [f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}" for each in problem.errors()]
         return JSONResponse({"error": "The request was not understood: " + "; ".join(told)[:500]}, status_code=422)
 
+
+def _add_facts(app: FastAPI, desk: _Desk) -> None:
+    """What is public about the views."""
+
     @app.get("/api/views", summary="The views that are served")
     async def list_views() -> list[dict[str, Any]]:
-        return [await computed(answers.describe, name, view) for name, view in views.items()]
+        return [await desk.computed(answers.describe, name, view) for name, view in desk.views.items()]
 
     @app.get("/api/schema", summary="All that is public about a view", responses=_REFUSALS)
     async def schema(view: Annotated[str | None, Query(max_length=300)] = None) -> dict[str, Any]:
-        found: dict[str, Any] = await computed(answers.describe_schema, *chosen(view))
+        found: dict[str, Any] = await desk.computed(answers.describe_schema, *desk.chosen(view))
         return found
 
-    @app.post("/api/sql", summary="Answer a SELECT statement", responses=_REFUSALS)
-    async def sql(asked: SqlQuestion) -> Response:
-        return await answered(answers.sql_answer, asked.view, asked.sql, asked.confidence)
+
+def _add_charts(app: FastAPI, desk: _Desk) -> None:
+    """What charts and pictures are drawn from."""
 
     @app.post("/api/histograms", summary="The count and all histograms under a condition", responses=_REFUSALS)
     async def histograms(asked: HistogramQuestion) -> Response:
-        return await answered(answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence)
+        return await desk.answered(answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence)
 
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)
     async def pairs(asked: PairQuestion) -> Response:
-        return await answered(answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence)
+        return await desk.answered(answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence)
 
     @app.post("/api/blocks", summary="The view's blocks as seen along two attributes", responses=_REFUSALS)
     async def blocks(asked: BlocksQuestion) -> Response:
-        return await answered(answers.blocks_answer, asked.view, asked.first, asked.second, asked.limit)
+        return await desk.answered(answers.blocks_answer, asked.view, asked.first, asked.second, asked.limit)
 
     @app.post("/api/compare", summary="Whether two counts differ", responses=_REFUSALS)
     async def compare(asked: CompareQuestion) -> Response:
-        return await answered(answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence)
+        return await desk.answered(answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence)
+
+
+def _add_statements(app: FastAPI, desk: _Desk) -> None:
+    """SQL, answered on the page or as a file."""
+
+    @app.post("/api/sql", summary="Answer a SELECT statement", responses=_REFUSALS)
+    async def sql(asked: SqlQuestion) -> Response:
+        return await desk.answered(answers.sql_answer, asked.view, asked.sql, asked.confidence)
 
     @app.post("/api/table", summary="The result of a SELECT statement as a file, with intervals", responses=_FILES, response_class=Response)
     async def table(asked: TableQuestion) -> Response:
-        body = await computed(answers.table_file, chosen(asked.view)[1], asked.sql, asked.confidence, asked.format)
+        body = await desk.computed(answers.table_file, desk.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format)
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
         return Response(body, media_type=kind, headers={"Content-Disposition": f'attachment; filename="result.{asked.format}"'})
-
-    app.mount("/", StaticFiles(directory=str(resources.files("hdpview.explore") / "static"), html=True))
-    return app
 
 
 class _Guard:
