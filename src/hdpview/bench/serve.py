@@ -27,7 +27,7 @@ from hdpview.pview import PView
 
 _START_SECONDS = 60.0
 _MOVES = 12  # bins that one gesture passes over
-_BETWEEN_MOVES = 0.1  # seconds: a hand that draws a brush passes about ten bins a second
+BETWEEN_MOVES = 0.1  # seconds: a hand that draws a brush passes about ten bins a second
 _LOOKING = (0.5, 2.5)  # seconds between gestures
 _WARM_UP = 20  # questions before the measurement
 
@@ -41,10 +41,10 @@ class _Measured:
 def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
     """Let people brush for a while; a row with what they met."""
     schema = PView.open(view)
-    with _server(view) as (port, pid):
+    with running_server(view) as (port, pid):
         asyncio.run(_warm_up(schema, view.name, port))
         before, busy_before = _resident_mb(pid), _busy_seconds(pid)
-        measured = asyncio.run(_load(schema, view.name, port, users, seconds))
+        measured, halfway = asyncio.run(_load(schema, view.name, port, users, seconds, pid))
         after, busy_after = _resident_mb(pid), _busy_seconds(pid)
     busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     times = np.array(measured.milliseconds or [np.nan])
@@ -57,12 +57,13 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
         "max_ms": round(float(times.max()), 1),
         "server_cpu_ms_per_request": None if busy is None else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
         "server_rss_before_mb": before,
+        "server_rss_halfway_mb": halfway,
         "server_rss_after_mb": after,
     }
 
 
 @contextmanager
-def _server(view: Path) -> Iterator[tuple[int, int]]:
+def running_server(view: Path) -> Iterator[tuple[int, int]]:
     """A server of the view on a free port of this machine: its port and process."""
     command = [sys.executable, "-m", "hdpview", "explore", str(view), "--no-open", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -128,10 +129,14 @@ async def _warm_up(view: PView, name: str, port: int) -> None:
     person.close()
 
 
-async def _load(view: PView, name: str, port: int, users: int, seconds: float) -> _Measured:
+async def _load(view: PView, name: str, port: int, users: int, seconds: float, pid: int) -> tuple[_Measured, float | None]:
+    """What the people met, and the server's memory halfway."""
     measured, end = _Measured(), time.monotonic() + seconds
-    await asyncio.gather(*(_brush(view, name, port, random.Random(user + 1), end, measured) for user in range(users)))
-    return measured
+    people = asyncio.gather(*(_brush(view, name, port, random.Random(user + 1), end, measured) for user in range(users)))
+    await asyncio.sleep(seconds / 2)
+    halfway = _resident_mb(pid)
+    await people
+    return measured, halfway
 
 
 async def _brush(view: PView, name: str, port: int, dice: random.Random, end: float, measured: _Measured) -> None:
@@ -155,7 +160,7 @@ async def _brush(view: PView, name: str, port: int, dice: random.Random, end: fl
                 measured.milliseconds.append(1000 * took)
             else:
                 measured.errors += 1
-            await asyncio.sleep(max(0.0, _BETWEEN_MOVES - took))
+            await asyncio.sleep(max(0.0, BETWEEN_MOVES - took))
         await asyncio.sleep(dice.uniform(*_LOOKING))
     if person is not None:
         person.close()

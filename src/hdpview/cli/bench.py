@@ -78,14 +78,21 @@ def serve(
     view: Annotated[Path | None, typer.Argument(metavar="[VIEW]", help="A .pview file; the demo's by default.", show_default=False)] = None,
     users: Annotated[int, typer.Option(min=1, max=200, help="People brushing at the same time.")] = 50,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="For how long.")] = 60.0,
+    gesture: Annotated[
+        bool,
+        typer.Option("--gesture", help="Instead: one hand in headless Chromium, from a move of the mouse to all other charts redrawn."),
+    ] = False,
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
     """Let many people brush at once in an explorer on this machine: times of answers, errors and the server's memory.
+
+    With --gesture one hand brushes in a real browser, and the times are those until the charts follow.
 
     Example: hdpview bench serve adult.pview --users 50 --seconds 60
     """
     import tempfile
 
+    from hdpview.bench.gesture import gesture_row
     from hdpview.bench.serve import serve_row
 
     with tempfile.TemporaryDirectory(prefix="hdpview-serve-") as folder:
@@ -95,7 +102,7 @@ def serve(
 
             view = Path(folder) / "admissions.pview"
             build(hospital_table(), hospital_schema(), 1.0).save(view)
-        row = serve_row(view, users, seconds)
+        row = gesture_row(view) if gesture else serve_row(view, users, seconds)
     if format == output.JsonOrTable.json:
         output.print_json(row)
     else:
