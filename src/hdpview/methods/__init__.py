@@ -9,11 +9,13 @@ from hdpview.methods.base import Method
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.histograms import Histograms
 from hdpview.methods.identity import Identity
+from hdpview.methods.privtree import Privtree
 
 METHODS: dict[str, type[Any]] = {
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
+    "privtree": Privtree,
 }
 
 
