@@ -6,6 +6,7 @@ from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.base import Method
+from hdpview.methods.dawa import Dawa
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.histograms import Histograms
 from hdpview.methods.identity import Identity
@@ -15,6 +16,7 @@ METHODS: dict[str, type[Any]] = {
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
+    "dawa": Dawa,
     "privtree": Privtree,
 }
 
