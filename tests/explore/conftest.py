@@ -1,19 +1,26 @@
-"""Views to explore: a hospital's, and one whose names try to break out."""
+"""Views to explore: a hospital's, and one whose names try to break out. And who explores them: a client, a browser, a visitor.
+
+A browser is ended with its module: while Playwright runs, nothing else in the process can run an event loop.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fastapi.testclient import TestClient
 from hostile_names import HTML, SCRIPT, SQL
+from playwright.sync_api import Browser, Playwright, sync_playwright
+from questions import HOME
+from visitor import Visitor
 
+from hdpview.bench.gesture import launch_chromium
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
 from hdpview.door import build
 from hdpview.explore.notebook import Explorer, explore
+from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
 
@@ -39,10 +46,27 @@ def explorer(hospital: PView, hostile: PView) -> Iterator[Explorer]:
     running.stop()
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Path:
-    """Debian's Chromium, or the browser that the environment names."""
-    for name in (os.environ.get("HDPVIEW_CHROMIUM"), "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"):
-        if name and Path(name).exists():
-            return Path(name)
-    pytest.fail("Chromium is not installed; these tests drive a real browser. Run `make test`, which installs it.")
+@pytest.fixture(scope="module")
+def client(hospital: PView, hostile: PView) -> Iterator[TestClient]:
+    with TestClient(create_app({"hospital.pview": hospital, "hostile.pview": hostile}), HOME, raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    running = launch_chromium(playwright)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def visitor(browser: Browser, explorer: Explorer) -> Iterator[Visitor]:
+    person = Visitor(browser, explorer)
+    yield person
+    person.leave()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from hdpview.bench.gesture import launch_chromium
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.door import build
 from hdpview.explore.notebook import explore
@@ -24,7 +25,7 @@ def shot(page: Page, name: str) -> None:
 def main() -> None:
     running = explore({"admissions.pview": build(hospital_table(), hospital_schema(), 1.0)})
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        browser = launch_chromium(playwright)
         page = browser.new_page(viewport={"width": 1180, "height": 800})
         page.goto(running.url)
         page.wait_for_selector("body[data-shown]")

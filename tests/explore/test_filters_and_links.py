@@ -1,0 +1,87 @@
+"""The filter as text and as a link: edited, refused, restored, and each visitor's own."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+from visitor import Visitor, agrees, bar, brush, number, picture, shown_count, shows
+
+from hdpview.explore.notebook import Explorer
+from hdpview.pview import PView
+
+
+def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
+    """A condition written by hand filters all charts; a gesture after it starts anew and can be undone."""
+    page = visitor.visit()
+    written = "age BETWEEN 20 AND 40 OR (sex = 'Male' AND stay_days > 10)"
+    page.locator("#where").fill(written)
+    page.locator("#run").click()
+    shows(page, "BETWEEN")
+    agrees(page, hospital)
+    assert page.locator("#where").input_value() == written
+    bar(page, "sex", 1).click()
+    assert shows(page, "sex IN") == "sex IN ('Male')"
+    page.locator("#undo").click()
+    assert shows(page, "BETWEEN") == written
+    page.locator("#where").fill("sex = 'Female'")
+    page.locator("#where").press("Control+Enter")
+    shows(page, "Female")
+    assert shown_count(page) == pytest.approx(number(hospital, "sex = 'Female'"))
+
+
+def test_a_wrong_condition_is_told_in_words(browser: Browser, explorer: Explorer) -> None:
+    """Wrong SQL shows a sentence; the page goes on with the last filter that worked, and recovers."""
+    person = Visitor(browser, explorer)
+    page = person.visit()
+    before = page.locator("#count").inner_text()
+    for wrong, word in (("agee > 3", "Did you mean 'age'"), ("age >", "SQL"), ("1; DROP TABLE view", "")):
+        page.locator("#where").fill(wrong)
+        page.locator("#run").click()
+        expect(page.locator("#error")).to_contain_text(word or "still show")
+        assert page.locator("#where").input_value() == wrong
+        assert page.locator("#count").inner_text() == before
+    picture(page, "error", full=False)
+    page.locator("#reset").click()
+    expect(page.locator("#error")).to_be_empty()
+    person.complaints = [text for text in person.complaints if "400 (Bad Request)" not in text]  # the browser logs what was refused
+    person.leave()
+
+
+def test_a_link_restores_the_state(browser: Browser, explorer: Explorer, visitor: Visitor) -> None:
+    """The copied link opens the same filter in a fresh browser; so does a reload; a broken link shows everything."""
+    page = visitor.visit()
+    brush(page, "age", 0.3, 0.5)
+    shows(page, "age")
+    bar(page, "smoker", 1).click()
+    where = shows(page, "smoker")
+    count = page.locator("#count").inner_text()
+    page.locator("#share").click()
+    expect(page.locator("#said")).to_have_text("Link copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    page.reload()
+    assert shows(page, "smoker") == where
+    other = Visitor(browser, explorer)
+    other.page.goto(link)
+    assert shows(other.page, "smoker") == where
+    expect(other.page.locator("#count")).to_have_text(count)
+    for broken in (
+        "#view=hospital.pview&state=%7Bbroken",
+        '#view=nothing&state={"filters":{"age":{"range":[5,1000000]},"sex":{"codes":["x"]}}}',
+    ):
+        other.page.goto("about:blank")
+        other.page.goto(explorer.url + broken)
+        assert shows(other.page, "everything") == ""
+    other.leave()
+
+
+def test_two_people_do_not_disturb_each_other(browser: Browser, explorer: Explorer, hospital: PView) -> None:
+    """Two pages filter at the same time, and each shows its own."""
+    first, second = Visitor(browser, explorer), Visitor(browser, explorer)
+    one, two = first.visit(), second.visit()
+    brush(one, "age", 0.1, 0.3)
+    brush(two, "stay_days", 0.2, 0.7)
+    wheres = shows(one, "age"), shows(two, "stay_days")
+    for page, where in zip((one, two), wheres, strict=True):
+        assert shown_count(page) == pytest.approx(number(hospital, where))
+    first.leave()
+    second.leave()

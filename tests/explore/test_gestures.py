@@ -1,0 +1,159 @@
+"""Gestures at the page, by mouse and keyboard: what it shows after them is what `view.sql` says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+from visitor import Visitor, agrees, bar, brush, card, number, picture, shown_count, shows
+
+from hdpview.pview import PView
+
+
+def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
+    """Opened, the page shows all records, a chart for every attribute, the budget, and no warning for a private view."""
+    page = visitor.visit()
+    agrees(page, hospital)
+    assert page.locator("#charts article").count() == len(hospital.schema)
+    assert "ε = 1" in page.locator("#budget").inner_text()
+    expect(page.locator("#banner")).to_be_hidden()
+    picture(page, "first")
+
+
+def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PView) -> None:
+    """After a drag the count and all charts are those of `view.sql` under the SQL shown; the brushed chart stays whole."""
+    page = visitor.visit()
+    brush(page, "age", 0.65, 0.9)
+    where = shows(page, "age >= 62", "age < 87")
+    assert where == "age >= 62 AND age < 87"
+    agrees(page, hospital, {"age": None})
+    bar(page, "sex", 0).click()
+    assert shows(page, "sex IN") == "age >= 62 AND age < 87 AND sex IN ('Female')"
+    agrees(page, hospital, {"age": "sex = 'Female'", "sex": "age >= 62 AND age < 87"})
+    picture(page, "brushed")
+
+
+def test_one_drag_is_one_step_back(visitor: Visitor) -> None:
+    """Undo takes a whole drag back, redo brings it again, reset clears all and can itself be undone."""
+    page = visitor.visit()
+    brush(page, "age", 0.2, 0.6)
+    where = shows(page, "age >=")
+    bar(page, "admission", 1).click()
+    both = shows(page, "admission")
+    page.locator("#undo").click()
+    assert shows(page, "age") == where
+    page.locator("#undo").click()
+    assert shows(page, "everything") == ""
+    expect(page.locator("#undo")).to_be_disabled()
+    page.locator("#redo").click()
+    page.locator("#redo").click()
+    assert shows(page, "admission") == both
+    page.locator("#reset").click()
+    assert shows(page, "everything") == ""
+    page.locator("#undo").click()
+    assert shows(page, "admission") == both
+
+
+def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> None:
+    """Clicks on categories add and remove values; missing values can be picked; chips remove filters."""
+    page = visitor.visit()
+    bar(page, "region", 0).click()
+    shows(page, "Northmoor")
+    bar(page, "region", 2).click()
+    assert shows(page, "Harrowick") == "region IN ('Northmoor', 'Harrowick')"
+    bar(page, "region", 0).click()
+    page.wait_for_selector("""body[data-shown="region IN ('Harrowick')"]""")
+    bar(page, "smoker", 2).click()
+    where = shows(page, "smoker IS NULL")
+    assert where == "region IN ('Harrowick') AND smoker IS NULL"
+    assert shown_count(page) == pytest.approx(number(hospital, where))
+    page.get_by_role("button", name="Remove the filter on region").click()
+    page.wait_for_selector("body[data-shown='smoker IS NULL']")
+
+
+@pytest.mark.parametrize("name", ["age", "cost", "admitted", "systolic_bp", "stay_days"])
+def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, name: str) -> None:
+    """One bin of an ordered attribute, first or last, counts exactly what its bar says: labels, SQL and bins agree."""
+    page = visitor.visit()
+    values = hospital.histogram(name, as_="pyarrow")
+    expected = values[values.column_names[-3]].to_pylist()
+    last = hospital.schema[name].size - 1 - hospital.schema[name].nullable
+    for code in (0, last):
+        bar(page, name, code).focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"[data-attribute={name}] [data-code='{code}'][aria-checked='true']", state="attached")
+        shows(page, name)
+        expect(page.locator("#count")).not_to_have_text("50,050")
+        assert shown_count(page) == pytest.approx(expected[code], abs=1e-6)
+        page.keyboard.press("Escape")
+        shows(page, "everything")
+
+
+def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
+    """Arrows move between bars, Enter picks, Shift extends, Escape gives up; lists do the same; tabs follow arrows."""
+    page = visitor.visit()
+    bar(page, "age", 0).focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert shows(page, "age >= 3") == "age >= 3 AND age < 4"
+    page.wait_for_selector("[data-attribute=age] [data-code='3']:focus")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+Enter")
+    assert shows(page, "age < 6") == "age >= 3 AND age < 6"
+    page.keyboard.press("Escape")
+    shows(page, "everything")
+    page.get_by_label("age from").select_option("18")
+    page.get_by_label("age to").select_option("65")
+    assert shows(page, "age < 66") == "age >= 18 AND age < 66"
+    page.get_by_label("Add or remove a value of ward").select_option("surgery")
+    where = shows(page, "surgery")
+    assert shown_count(page) == pytest.approx(number(hospital, where))
+    page.locator("#tab-heatmap").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#panel-table table")).to_be_visible()
+    expect(page.locator("#tab-table")).to_be_focused()
+
+
+def drawn_bars(page: Page, name: str, n: int) -> dict[int, tuple[float, str]]:
+    """Height and classes of every bar that stands in a chart's outlines, by code."""
+    found = {}
+    outlines = (
+        card(page, name).locator("path.bar").evaluate_all("all => all.map((one) => [one.getAttribute('class'), one.getAttribute('d')])")
+    )
+    for classes, outline in outlines:
+        for x, high, low in re.findall(r"M([\d.]+) ([\d.]+)h[\d.]+V([\d.]+)h-[\d.]+z", outline or ""):
+            found[round(float(x) * n / 300)] = (float(low) - float(high), classes)
+    return found
+
+
+def test_bars_are_as_high_as_their_counts(visitor: Visitor, hospital: PView) -> None:
+    """Bars are proportional to the view's counts, pale where the interval reaches 0, and grey outside the range brushed."""
+    page = visitor.visit()
+    brush(page, "age", 0.65, 0.9)
+    where = shows(page, "age >= 62")
+    for attribute in hospital.schema:
+        table = hospital.histogram(attribute.name, None if attribute.name == "age" else where, as_="pyarrow")
+        estimate, lower, _ = (table[name].to_pylist() for name in table.column_names[-3:])
+        bars = drawn_bars(page, attribute.name, attribute.size)
+        highest = max(height for height, _ in bars.values())
+        for code, value in enumerate(estimate):
+            height, classes = bars.get(code, (0.0, None))
+            assert height / highest == pytest.approx(max(value, 0) / max(estimate), abs=1e-3)
+            assert classes is None or ("faint" in classes.split()) == (round(lower[code], 3) <= 0)
+            assert classes is None or ("off" in classes.split()) == (attribute.name == "age" and not 62 <= code < 87)
+
+
+def test_elements_stay_while_charts_follow(visitor: Visitor) -> None:
+    """A gesture changes charts in place: every element of every chart is still the same one, and none is new."""
+    page = visitor.visit()
+    page.evaluate("document.querySelectorAll('#charts *').forEach((one) => { one.met = true; })")
+    before = card(page, "sex").locator("path.bar").first.get_attribute("d")
+    n_elements = page.locator("#charts *").count()
+    brush(page, "age", 0.2, 0.4)
+    shows(page, "age >=")
+    assert card(page, "sex").locator("path.bar").first.get_attribute("d") != before
+    assert page.locator("#charts *").evaluate_all("all => all.filter((one) => one.met).length") == n_elements
+    assert page.locator("#charts *").count() == n_elements

@@ -1,0 +1,93 @@
+"""Below and beside the charts: looking closer, taking results away, and what is protected."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import expect
+from visitor import ARTEFACTS, Visitor, bar, brush, picture, shows
+
+from hdpview.pview import PView
+
+
+def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
+    """Heatmap with blocks, group-by with words for noise, means with intervals and a comparison with its verdict, under the filter."""
+    page = visitor.visit()
+    brush(page, "age", 0.65, 0.9)
+    where = shows(page, "age")
+    page.get_by_label("Down").select_option("stay_days")
+    page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
+    assert page.locator("#panel-heatmap svg rect").count() > hospital.schema["age"].size * hospital.schema["stay_days"].size
+    page.locator("#blocks").check()
+    page.wait_for_selector("#panel-heatmap rect[fill=none]")
+    expect(page.locator("#panel-heatmap .result")).to_contain_text("blocks")
+    picture(page, "heatmap")
+    page.locator("#tab-table").click()
+    page.locator("select[aria-label='Group by']").select_option("diagnosis")
+    page.wait_for_selector("#panel-table td:has-text('cancer')")
+    rows = hospital.sql(
+        f"SELECT diagnosis, COUNT(*) AS n FROM view WHERE {where} GROUP BY diagnosis ORDER BY n DESC", as_="pyarrow"
+    ).to_pylist()
+    assert page.locator("#panel-table tbody tr").count() == len(rows)
+    assert page.locator("#panel-table tbody tr td").first.inner_text() == rows[0]["diagnosis"]
+    assert page.locator("#panel-table tr.faint").count() == sum(row["n_lower"] <= 0 for row in rows)
+    picture(page, "groups")
+    page.locator("#tab-numbers").click()
+    mean = hospital.sql(f"SELECT AVG(age) AS m FROM view WHERE {where}", as_="pyarrow")["m"][0].as_py()
+    shown_mean = page.locator("#panel-numbers tr:has-text('age') strong").first
+    expect(shown_mean).to_have_text(re.compile(r"\d"))
+    assert float(shown_mean.inner_text().replace(",", "")) == pytest.approx(mean, abs=0.051)
+    picture(page, "numbers")
+    page.locator("#tab-compare").click()
+    page.get_by_role("button", name="Keep the active filter as A").click()
+    page.locator("#reset").click()
+    expect(page.locator("#panel-compare")).to_contain_text("really differ")
+    picture(page, "compare")
+
+
+def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Path) -> None:
+    """Tables are saved as CSV and Parquet with intervals, charts as SVG and PNG; SQL and Python that say the same are copied."""
+    page = visitor.visit()
+    page.locator("#tab-table").click()
+    page.locator("select[aria-label='Group by']").select_option("sex")
+    page.wait_for_selector("#panel-table td:has-text('Female')")
+    kinds = {"the table": ("CSV", "Parquet"), "the picture of age": ("PNG", "SVG")}
+    saved: dict[str, Path] = {}
+    for what, endings in kinds.items():
+        for kind in endings:
+            with page.expect_download() as download:
+                page.get_by_label(f"Save {what} as").select_option(kind)
+            saved[kind] = tmp_path / download.value.suggested_filename
+            download.value.save_as(saved[kind])
+    assert {"sex", "n", "n_lower", "n_upper", "share"} <= set(pq.read_table(saved["Parquet"]).column_names)
+    assert pq.read_table(saved["Parquet"]).num_rows == 3 == len(saved["CSV"].read_text().strip().splitlines()) - 1
+    assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
+    assert saved["PNG"].stat().st_size > 5_000
+    assert "Records by age" in saved["SVG"].read_text()
+    ARTEFACTS.mkdir(exist_ok=True)
+    (ARTEFACTS / "age-saved.png").write_bytes(saved["PNG"].read_bytes())
+    bar(page, "sex", 0).click()
+    where = shows(page, "sex")
+    page.locator("#copy-sql").click()
+    expect(page.locator("#said")).to_have_text("SQL copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"SELECT COUNT(*) FROM view WHERE {where}"
+    page.locator("#copy-python").click()
+    expect(page.locator("#said")).to_have_text("Python copied")
+    program = page.evaluate("navigator.clipboard.readText()")
+    compile(program, "copied", "exec")
+    assert "view.count(" in program
+
+
+def test_what_is_protected(visitor: Visitor, hospital: PView) -> None:
+    """The trust panel tells ε, its spending, the unit, the method, the public assumptions and the intervals; Escape closes it."""
+    page = visitor.visit()
+    page.locator("#trust-open").click()
+    told = page.locator("#trust").inner_text()
+    for part in ("ε = 1", "noise on counts", "add or remove one record", "hdpview", "Northmoor", "Guaranteed", hospital.info()["risk"]):
+        assert part in told
+    picture(page, "trust", full=False)
+    page.keyboard.press("Escape")
+    expect(page.locator("#trust")).to_be_hidden()

@@ -1,0 +1,132 @@
+"""The explorer's server answers what the view answers."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from fastapi.testclient import TestClient
+from questions import GETS, POSTS, asked
+
+from hdpview.explore.recent import Recent
+from hdpview.pview import PView
+
+WHERE = "age >= 65 AND sex = 'Female'"
+
+
+def test_views_and_schema_are_the_public_facts(client: TestClient, hospital: PView) -> None:
+    """The list of views and the schema say what `view.info()` says, and name every attribute with all its labels."""
+    views, schema = client.get("/api/views").json(), client.get("/api/schema").json()
+    assert [view["name"] for view in views] == ["hospital.pview", "hostile.pview"]
+    assert [view["private"] for view in views] == [True, False]
+    facts = hospital.info()
+    assert {key: schema[key] for key in ("epsilon", "spending", "method", "risk")} == {
+        key: facts[key] for key in ("epsilon", "spending", "method", "risk")
+    }
+    assert [a["name"] for a in schema["attributes"]] == list(hospital.schema.names)
+    assert all(a["labels"] == hospital.schema[a["name"]].labels() for a in schema["attributes"])
+    assert client.get("/api/schema", params={"view": "hostile.pview"}).json()["private"] is False
+
+
+def test_sql_answers_are_the_views(client: TestClient, hospital: PView) -> None:
+    """Rows, columns and intervals of a statement are those of `view.sql`, at the confidence asked for."""
+    statement = f"SELECT region, COUNT(*) AS n, AVG(age) AS mean_age FROM view WHERE {WHERE} GROUP BY region ORDER BY n DESC"
+    answer = asked(client, "/api/sql", sql=statement, confidence=0.9)
+    assert answer["rows"] == hospital.sql(statement, confidence=0.9, as_="pyarrow").to_pylist()
+    assert answer["columns"][:2] == ["region", "n"]
+    assert answer["aggregates"] == ["n", "mean_age"]
+    assert (answer["confidence"], answer["epsilon"]) == (0.9, 1.0)
+
+
+def test_histograms_and_count_are_the_views(client: TestClient, hospital: PView) -> None:
+    """The count and every histogram under a condition are the view's; an attribute in `own` follows its own condition."""
+    answer = asked(client, "/api/histograms", where=WHERE, own={"age": "sex = 'Female'", "sex": "age >= 65"})
+    count = hospital.count(WHERE)
+    assert [answer["count"][key] for key in ("estimate", "lower", "upper")] == [count.estimate, count.lower, count.upper]
+    assert set(answer["histograms"]) == set(hospital.schema.names)
+    for name, found in answer["histograms"].items():
+        table = hospital.histogram(name, {"age": "sex = 'Female'", "sex": "age >= 65"}.get(name, WHERE), as_="pyarrow")
+        for ours, theirs in zip(("estimate", "lower", "upper"), table.column_names[-3:], strict=True):
+            assert found[ours] == pytest.approx(table[theirs].to_pylist(), abs=1e-3)
+
+
+def test_pairs_are_the_marginal(client: TestClient, hospital: PView) -> None:
+    """The heatmap's numbers are those of a group-by over the two attributes."""
+    answer = asked(client, "/api/pairs", first="admission", second="age", where="sex = 'Male'")
+    table = hospital.marginal(["admission", "age"], "sex = 'Male'", as_="pyarrow")
+    flat = [value for row in answer["estimate"] for value in row]
+    assert flat == pytest.approx(table[table.column_names[2]].to_pylist(), abs=0.01)
+
+
+def test_blocks_are_the_views_own(client: TestClient, hospital: PView) -> None:
+    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for."""
+    answer = asked(client, "/api/blocks", first="age", second="stay_days", limit=50)
+    a, b = hospital.schema.index("age"), hospital.schema.index("stay_days")
+    real = {
+        (*map(int, (low[a], high[a])), *map(int, (low[b], high[b])))
+        for low, high in zip(hospital.blocks.lower, hospital.blocks.upper, strict=True)
+    }
+    drawn = [tuple(block) for block in answer["blocks"]]
+    assert answer["of"] == len(real)
+    assert len(drawn) == min(50, len(real)) == len(set(drawn))
+    assert set(drawn) <= real
+    areas = [(x2 - x1) * (y2 - y1) for x1, x2, y1, y2 in drawn]
+    assert areas == sorted(areas, reverse=True)
+
+
+def test_comparison_is_the_views(client: TestClient, hospital: PView) -> None:
+    """Two conditions compared give the view's difference, its interval and its verdict."""
+    answer = asked(client, "/api/compare", first="age < 40", second="age >= 40")
+    found = hospital.compare("age < 40", "age >= 40")
+    assert answer["difference"] == found.difference
+    assert answer["difference_interval"] == list(found.difference_interval)
+    assert answer["is_real"] == found.is_real
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_hold_the_result_with_its_intervals(client: TestClient, hospital: PView, kind: str) -> None:
+    """CSV and Parquet to take away hold what `view.sql` gives, intervals included."""
+    statement = "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY sex"
+    answer = client.post("/api/table", json={"sql": statement, "format": kind})
+    assert answer.status_code == 200
+    assert f"result.{kind}" in answer.headers["content-disposition"]
+    read = pa_csv.read_csv if kind == "csv" else pq.read_table
+    table, expected = read(io.BytesIO(answer.content)), hospital.sql(statement, as_="pyarrow")
+    assert isinstance(table, pa.Table)
+    assert table.to_pylist() == expected.to_pylist()
+    assert {"n_lower", "n_upper"} <= set(table.column_names)
+
+
+def test_views_do_not_share_answers(client: TestClient) -> None:
+    """The same question to two views gives two answers, first time and again."""
+    first, second = (
+        [asked(client, "/api/histograms", view=name)["count"] for _ in range(2)] for name in ("hospital.pview", "hostile.pview")
+    )
+    assert first[0] == first[1] != second[0] == second[1]
+
+
+def test_recent_answers_are_the_same_and_few() -> None:
+    """The cache gives back what was kept, lets the oldest go first, and never holds more than it may."""
+    recent = Recent(10)
+    for key in "abc":
+        recent.keep(key, b"1234")
+    assert (recent.get("a"), recent.get("b"), recent.get("c")) == (None, b"1234", b"1234")
+    recent.get("b")
+    recent.keep("d", b"12")
+    recent.keep("e", b"1")
+    assert (recent.get("b"), recent.get("c")) == (b"1234", None)
+    recent.keep("huge", b"x" * 11)
+    assert recent.get("huge") is None
+
+
+def test_the_description_lists_every_endpoint(client: TestClient) -> None:
+    """The OpenAPI document names every endpoint with a summary and what it may answer."""
+    paths = client.get("/api/openapi.json").json()["paths"]
+    assert set(paths) == {*POSTS, *GETS}
+    for path, methods in paths.items():
+        (description,) = methods.values()
+        assert description["summary"]
+        assert path == "/api/views" or {"200", "400"} <= set(description["responses"])

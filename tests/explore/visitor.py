@@ -1,0 +1,102 @@
+"""A person at the page in a real browser, and what the tests of the page ask of it. Screenshots go to tests/explore/artefacts/."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from hdpview.explore.notebook import Explorer
+from hdpview.pview import PView
+
+ARTEFACTS = Path(__file__).parent / "artefacts"
+
+
+class Visitor:
+    """A person at the page, who also notes what the console says and where requests go."""
+
+    def __init__(self, browser: Browser, explorer: Explorer, width: int = 1400, height: int = 1000, scheme: str = "light") -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=explorer.url)
+        self.context.set_default_timeout(10_000)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requested: set[str] = set()
+        self.home = explorer.url
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc or "inline"))
+
+    def visit(self, view: str = "hospital.pview") -> Page:
+        self.page.goto(f"{self.home}#view={view}")
+        self.page.wait_for_selector("body[data-shown]")
+        return self.page
+
+    def leave(self) -> None:
+        self.context.close()
+        assert not self.complaints
+        assert self.requested <= {urlsplit(self.home).netloc, "inline"}
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-attribute={json.dumps(name)}]")
+
+
+def bar(page: Page, name: str, code: int) -> Locator:
+    return card(page, name).locator(f'[data-code="{code}"]')
+
+
+def shows(page: Page, *parts: str) -> str:
+    """Wait until the page shows a filter that has these parts; its SQL."""
+    selector = "body" + "".join(f"[data-shown*={json.dumps(part)}]" for part in parts)
+    page.wait_for_selector(selector, state="attached")
+    return page.locator("#where").input_value()
+
+
+def brush(page: Page, name: str, first: float, last: float) -> None:
+    """Drag over a chart, between two shares of its width."""
+    card(page, name).scroll_into_view_if_needed()
+    box = card(page, name).locator("svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * first, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * last, box["y"] + 60, steps=4)
+    page.mouse.up()
+
+
+def shown_count(page: Page) -> float:
+    return float(page.locator("#count").get_attribute("data-value") or "nan")
+
+
+def number(view: PView, where: str) -> float:
+    """The count by SQL."""
+    return float(view.sql(f"SELECT COUNT(*) AS n FROM view{f' WHERE {where}' if where else ''}", as_="pyarrow")["n"][0].as_py())
+
+
+def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) -> None:
+    """The count and every bar of every chart are the view's answers to the SQL in the text field."""
+    where = page.locator("#where").input_value()
+    assert shown_count(page) == pytest.approx(number(view, where))
+    for attribute in view.schema:
+        under = (own or {}).get(attribute.name, where or None)
+        table = view.histogram(attribute.name, under, as_="pyarrow")
+        expected = table[table.column_names[-3]].to_pylist()
+        labels = card(page, attribute.name).locator("[data-code]").evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+        told = [label.removeprefix(f"{text}: ").split(" (")[0] for label, text in zip(labels, attribute.labels(), strict=True)]
+        assert [float(each.replace(",", "")) for each in told] == pytest.approx([_rounded(value) for value in expected], abs=0.11)
+
+
+def _rounded(value: float) -> float:
+    """As the page shows it: the server sends three decimals, and large counts are shown whole."""
+    sent = round(value, 3)
+    return math.floor(sent + 0.5) if abs(sent) >= 100 else sent
+
+
+def picture(page: Page, name: str, full: bool = True) -> None:
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=full)
