@@ -16,7 +16,7 @@ from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.ledger import Charge, Ledger
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.paint import Rectangles
+from hdpview.query.cover import group_estimates
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import CodeBoxes, as_questions
 from hdpview.view.blocks import Blocks
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 class Release(Protocol):
-    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased reading."""
+    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased or its fitted reading."""
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Estimated records in each box, shape (n,)."""
@@ -57,15 +57,17 @@ class BlockRelease:
     def sizes(self) -> tuple[int, ...]:
         return tuple(int(size) for size in self.blocks.upper.max(axis=0))
 
+    @property
+    def _counts(self) -> Floats:
+        """The reading that benchmarks use: fitted where a method fits, else noisy."""
+        return self.blocks.noisy_counts.astype(np.float64) if self.blocks.fitted is None else self.blocks.fitted
+
     def answer(self, boxes: CodeBoxes) -> Floats:
-        return summarise(self.blocks, as_questions(boxes, self.sizes)).raw
+        found = summarise(self.blocks, as_questions(boxes, self.sizes))
+        return found.raw if self.blocks.fitted is None else found.consistent
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
-        chosen = list(attributes)
-        level, shape = self.blocks.levels[0], tuple(self.sizes[a] for a in chosen)
-        density = self.blocks.noisy_counts * level.inverse_width[chosen].prod(axis=0)
-        grid = Rectangles(level.lower[chosen].astype(np.int64), level.upper[chosen].astype(np.int64), shape)
-        return grid.sums(density[None]).reshape(shape)
+        return group_estimates(self.blocks, self.sizes, attributes, self._counts)
 
 
 class Method(Protocol):

@@ -27,6 +27,10 @@ class Rectangles:
     upper: NDArray[np.int64]
     shape: tuple[int, ...]
 
+    def only(self, rows: NDArray[np.int64]) -> Rectangles:
+        """Some of the rectangles."""
+        return Rectangles(self.lower[:, rows], self.upper[:, rows], self.shape)
+
     @cached_property
     def _corners(self) -> tuple[NDArray[np.int64], Floats]:
         """Places in the grid with a margin, and signs, shape (2^n_axes, n) and (2^n_axes,)."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hdpview.machine import available_cores
 from hdpview.query.boxes import Questions
+from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
     finest, *coarser = blocks.levels
     columns = np.empty((len(questions), _N_COLUMNS))
     of_coarser = np.empty((len(coarser), len(questions), 2))
-    if questions.box_start[-1] <= FEW:
+    if questions.box_start[-1] <= FEW or finest.within:
         _summarise_few(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     else:
         _summarise_many(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
@@ -78,12 +79,25 @@ def weights_and_full(level: Level, questions: Questions, q: int) -> tuple[Floats
     weight, full = np.zeros(len(level.counts)), np.zeros(len(level.counts), dtype=bool)
     for box in range(questions.box_start[q], questions.box_start[q + 1]):
         of_box = np.ones(len(level.counts))
-        for term in range(questions.term_start[box], questions.term_start[box + 1]):
-            a, at = questions.term_attribute[term], questions.term_at[term]
-            of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_width[a]
-        weight += of_box
-        full |= of_box > FULL
+        for within in level.within:
+            here = slice(within.first, within.last)
+            of_box[here], covered = within.shares(_prefixes(within.base, questions, box))
+            weight[here] += of_box[here]
+            full[here] |= covered
+        if not level.within:
+            for term in range(questions.term_start[box], questions.term_start[box + 1]):
+                a, at = questions.term_attribute[term], questions.term_at[term]
+                of_box *= (questions.prefix[at + level.upper[a]] - questions.prefix[at + level.lower[a]]) * level.inverse_width[a]
+            weight += of_box
+            full |= of_box > FULL
     return weight, full
+
+
+def _prefixes(base: Base, questions: Questions, box: int) -> dict[int, Floats]:
+    """Attribute → running sums over its codes of what a box asks for, in shares of the base."""
+    terms = range(questions.term_start[box], questions.term_start[box + 1])
+    places = [(int(questions.term_attribute[term]), int(questions.term_at[term])) for term in terms]
+    return {a: base.prefix(a, np.diff(questions.prefix[at : at + base.sizes[a] + 1])) for a, at in places}
 
 
 def _summarise_few(

@@ -9,27 +9,39 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.view.base import Base
+from hdpview.view.within import Within
+
 MAX_COUNT = 2**53  # counts are exact as doubles
 N_COARSER_LEVELS, COARSENING = 4, 4  # each coarser level has at most a quarter of the blocks: together a third more
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks), and counts (n_blocks,)."""
+    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks), and counts (n_blocks,).
+
+    within: how records spread inside blocks, part by part; empty where they spread evenly.
+    """
 
     lower: NDArray[np.int32]
     upper: NDArray[np.int32]
     inverse_width: NDArray[np.float64]
     counts: NDArray[np.float64]
+    within: tuple[Within, ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.lower, self.upper, self.inverse_width, self.counts):
             array.setflags(write=False)
 
     @classmethod
-    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64]) -> Level:
+    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64], bases: tuple[Base, ...] = ()) -> Level:
+        """bases: one per part, or none where records spread evenly in all of them."""
         by_attribute = np.ascontiguousarray(lower.T), np.ascontiguousarray(upper.T)
-        return cls(*by_attribute, 1.0 / (by_attribute[1] - by_attribute[0]), counts)
+        within: tuple[Within, ...] = ()
+        if bases:  # a part begins with the block that holds its first cell
+            ends = itertools.pairwise([*np.flatnonzero((lower == 0).all(axis=1)).tolist(), len(lower)])
+            within = tuple(Within.of(base, lower[i:j], upper[i:j], i, j) for base, (i, j) in zip(bases, ends, strict=True))
+        return cls(*by_attribute, 1.0 / (by_attribute[1] - by_attribute[0]), counts, within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +52,8 @@ class Blocks:
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
     depth: shape (n_blocks,), int32; the whole domain has depth 1.
     part: shape (n_blocks,), uint16, rising from 0, in a merged view: blocks of one part are a tree of their own. None where there is one.
+    base: how records spread inside blocks: evenly where it is None. In a merged view, one for each part.
+    fitted: shape (n_blocks,), float64, not negative: counts that a method's inference found; None where there are only noisy ones.
     """
 
     lower: NDArray[np.int32]
@@ -47,10 +61,24 @@ class Blocks:
     noisy_counts: NDArray[np.int64]
     depth: NDArray[np.int32]
     part: NDArray[np.uint16] | None = None
+    base: Base | tuple[Base | None, ...] | None = None
+    fitted: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.lower, self.upper, self.noisy_counts, self.depth, self.parts):
-            array.setflags(write=False)
+        for array in (self.lower, self.upper, self.noisy_counts, self.depth, self.parts, self.fitted):
+            if array is not None:
+                array.setflags(write=False)
+
+    @property
+    def base_of_parts(self) -> tuple[Base | None, ...]:
+        """The base of each part; None where its records spread evenly."""
+        return self.base if isinstance(self.base, tuple) else (self.base,) * (int(self.parts[-1]) + 1)
+
+    @cached_property
+    def bases(self) -> tuple[Base, ...]:
+        """The base of each part, an even one where there is none; empty where no part has one."""
+        sizes = self.upper.max(axis=0).tolist()
+        return tuple(base or Base.even(sizes) for base in self.base_of_parts) if any(self.base_of_parts) else ()
 
     @property
     def parts(self) -> NDArray[np.uint16]:
@@ -64,16 +92,18 @@ class Blocks:
     def levels(self) -> tuple[Level, ...]:
         """These blocks with their consistent counts, and coarser ones: the tree with its deepest cuts undone, again and again."""
         lower, upper, depth, counts = self.lower, self.upper, self.depth, self.consistent_counts
-        found = [Level.of(lower, upper, counts)]
+        found = [Level.of(lower, upper, counts, self.bases)]
         for step in range(1, N_COARSER_LEVELS + 1):
             while len(depth) > max(1.0, len(self) / COARSENING**step) and depth.max() > 1:
                 lower, upper, depth, counts = undo_deepest_cuts(lower, upper, depth, counts)
-            found.append(Level.of(lower, upper, counts))
+            found.append(Level.of(lower, upper, counts, self.bases))
         return tuple(found)
 
     @cached_property
     def consistent_counts(self) -> NDArray[np.float64]:
-        """Counts that could be a table's: none negative, same total. The nearest such counts by squared distance."""
+        """Counts that could be a table's, none negative: as the method fitted them, or the nearest of the same total (least squares)."""
+        if self.fitted is not None:
+            return self.fitted
         counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum(dtype=np.float64))))
         counts.setflags(write=False)
         return counts

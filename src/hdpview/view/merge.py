@@ -94,5 +94,9 @@ def _stacked(blocks: Sequence[Blocks]) -> Blocks:
     for each in blocks:
         part.append(each.parts.astype(np.int64) + n_parts)
         n_parts += int(each.parts[-1]) + 1
-    columns = {name: np.concatenate([getattr(each, name) for each in blocks]) for name in ("lower", "upper", "noisy_counts", "depth")}
-    return Blocks(**columns, part=np.concatenate(part).astype(np.uint16))
+    lower, upper, noisy_counts, depth = (
+        np.concatenate([getattr(each, name) for each in blocks]) for name in ("lower", "upper", "noisy_counts", "depth")
+    )
+    bases = tuple(base for each in blocks for base in each.base_of_parts)
+    fitted = np.concatenate([each.consistent_counts for each in blocks]) if any(each.fitted is not None for each in blocks) else None
+    return Blocks(lower, upper, noisy_counts, depth, np.concatenate(part).astype(np.uint16), bases if any(bases) else None, fitted)

@@ -1,0 +1,146 @@
+"""The base inside each block of a level, laid out for answering.
+
+Inside a block the base is again a Markov forest, with other tables. What an attribute and all that depend on it look like there hangs on
+the block's ranges of these attributes alone; blocks that agree in them form a *class*, and are answered once. An attribute that few blocks
+cut has few classes, and one that depends on nothing and nothing on it has one for each different range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.view.base import Base, Floats, scaled
+
+Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+_TOUCHED = 1e-300  # the least share of a block that a question touches
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One attribute in all classes of blocks.
+
+    class_of_block: shape (n_blocks,). lower, upper: the range of codes of each class, shape (n_classes,), half-open.
+    class_of_child: per child, in the order of `Base.children`, its class in each class here, shape (n_children, n_classes).
+    own: mass of the range, shape (n_classes,); inverse: 1 / mass of the range in each bin, 0 outside, shape (n_classes, n_bins).
+    inside: mass of each bin with all that depends on it, up to a factor per class, shape (n_classes, n_bins).
+    inverse_message: 1 / what `inside` makes of each bin of the parent, shape (n_classes, bins of the parent, or 1).
+    """
+
+    class_of_block: Ints
+    lower: Ints
+    upper: Ints
+    class_of_child: Ints
+    own: Floats
+    inverse: Floats
+    inside: Floats
+    inverse_message: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """The base inside blocks first … last − 1 of a level."""
+
+    base: Base
+    first: int
+    last: int
+    nodes: tuple[Node, ...]
+
+    @classmethod
+    def of(cls, base: Base, lower: NDArray[np.int32], upper: NDArray[np.int32], first: int, last: int) -> Within:
+        """lower, upper: of these blocks, shape (last − first, n_attributes)."""
+        nodes: dict[int, Node] = {}
+        for a in base.upward:
+            nodes[a] = _node(base, a, lower[:, a], upper[:, a], nodes)
+        return cls(base, first, last, tuple(nodes[a] for a in range(len(base.parent))))
+
+    def expected(self, prefixes: Mapping[int, Floats], kept: Sequence[int] = ()) -> Floats:
+        """Mean, over each block's share of the base, of a product of functions of single attributes.
+
+        prefixes: attribute → running sums over codes of function times shape, shape (size + 1,); attributes not there have the function 1.
+        kept: attributes whose bins are told apart. Shape (n_blocks, bins of each of them).
+        """
+        messages: dict[int, tuple[Floats, list[int]]] = {}
+        found, order = np.ones((self.last - self.first,)), list[int]()
+        for a in self.base.with_ancestors([*prefixes, *kept]):
+            messages[a] = self._message(a, prefixes.get(a), messages, a in kept)
+            if self.base.parent[a] < 0:
+                message, axes = messages[a]
+                found = _outer(found, message[self.nodes[a].class_of_block, 0], 1)
+                order += axes
+        return found.transpose(0, *(1 + order.index(a) for a in kept))
+
+    def _message(
+        self, a: int, prefix: Floats | None, messages: Mapping[int, tuple[Floats, list[int]]], is_kept: bool
+    ) -> tuple[Floats, list[int]]:
+        """What attribute `a` and those below it make of each bin of its parent, shape (n_classes, bins of the parent, bins of each kept …).
+
+        Also the kept attributes, in the order of their axes.
+        """
+        node, table = self.nodes[a], self.base.table[a]
+        inside, axes = node.inside, list[int]()
+        if prefix is not None:
+            inside = inside * node.inverse * self.base.in_bins(a, prefix, node.lower, node.upper)
+        for child, classes in zip(self.base.children[a], node.class_of_child, strict=True):
+            if child in messages:
+                below, axes_below = messages[child]
+                inside = _outer(inside, below[classes], 2)
+                axes += axes_below
+        scale = node.inverse_message.reshape(*node.inverse_message.shape, *(1,) * (inside.ndim - 2 + is_kept))
+        if is_kept:
+            apart = table.reshape(1, *table.shape, *(1,) * (inside.ndim - 2)) * inside[:, None]
+            return apart * scale, [a, *axes]
+        summed = np.matmul(table, inside.reshape(*inside.shape[:2], -1)).reshape(len(inside), len(table), *inside.shape[2:])
+        return summed * scale, axes
+
+    def shares(self, prefixes: Mapping[int, Floats]) -> tuple[Floats, Flags]:
+        """Share of each block in a box, and whether the box covers it, shape (n_blocks,) each: 0 only where it holds nothing of the block.
+
+        prefixes: attribute → running sums of the box's share of each code times shape, as `Base.prefix` makes them.
+        """
+        share = np.maximum(self.expected(prefixes), _TOUCHED)
+        full = np.ones(len(share), dtype=bool)
+        for a, prefix in prefixes.items():
+            node = self.nodes[a]
+            held = prefix[node.upper] - prefix[node.lower]  # exact, so that nothing is covered or missed by rounding
+            share[(held <= 0)[node.class_of_block]] = 0.0
+            full &= (held == node.own)[node.class_of_block]
+        share[full] = 1.0
+        return share, full
+
+
+def _outer(left: Floats, right: Floats, n_common: int) -> Floats:
+    """Products of what agrees in the first axes, with the further axes of `left`, then those of `right`."""
+    n_left, n_right = left.ndim - n_common, right.ndim - n_common
+    return left.reshape(*left.shape, *(1,) * n_right) * right.reshape(*right.shape[:n_common], *(1,) * n_left, *right.shape[n_common:])
+
+
+def _node(base: Base, a: int, lower: NDArray[np.int32], upper: NDArray[np.int32], nodes: Mapping[int, Node]) -> Node:
+    key = lower.astype(np.int64) * (base.sizes[a] + 1) + upper
+    for child in base.children[a]:
+        of_child = nodes[child].class_of_block
+        key = np.unique(key, return_inverse=True)[1] * (int(of_child.max()) + 1) + of_child
+    _, example, class_of_block = np.unique(key, return_index=True, return_inverse=True)
+    lower, upper = lower[example], upper[example]
+    in_bins = base.in_bins(a, base.running[a], lower, upper)
+    inside, _ = scaled(in_bins)
+    class_of_child = np.array([nodes[child].class_of_block[example] for child in base.children[a]], np.int32).reshape(-1, len(example))
+    for child, classes in zip(base.children[a], class_of_child, strict=True):
+        inside, _ = scaled(inside / nodes[child].inverse_message[classes])
+    with np.errstate(divide="ignore"):
+        inverse = np.where(in_bins > 0, 1.0 / in_bins, 0.0)
+    return Node(
+        class_of_block=class_of_block.reshape(-1).astype(np.int32),
+        lower=lower,
+        upper=upper,
+        class_of_child=class_of_child,
+        own=base.running[a][upper] - base.running[a][lower],
+        inverse=inverse,
+        inside=inside,
+        inverse_message=1.0 / (inside @ base.table[a].T),
+    )
