@@ -42,7 +42,7 @@ def test_noise_intervals_alone_do_not_hold_in_high_dimensions(builds: list[dict[
 
 def test_workloads_ask_what_they_say() -> None:
     """Ranges have the right numbers of attributes and lie within the domain; counts agree with a direct look at the cells."""
-    from hdpview.bench.speed import dataset_counts
+    from hdpview.bench.datasets import dataset_counts
 
     counts = dataset_counts("hospital", None)
     sizes, rng = np.array(counts.schema.sizes), np.random.default_rng(0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.bench.speed import dataset_counts
+from hdpview.bench.datasets import dataset_counts
 from hdpview.counts.answers import exact_answers
 from hdpview.door import release
 from hdpview.methods import method_named

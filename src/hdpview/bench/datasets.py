@@ -20,6 +20,8 @@ from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Attribute, Category, Integer, Schema
 from hdpview.errors import DataError, unknown_name
 
+HOSPITAL = "hospital"
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -64,6 +66,31 @@ DATASETS = {
     "phoneme": Dataset("phoneme", 10),
     "jm1": Dataset("jm1", 10, prepare=_without_nulls),
 }
+
+
+def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
+    """Occupied cells of a dataset; the invented hospital is always there. `adult@4` is Adult's first four columns."""
+    whole, at, n_columns = name.partition("@")
+    if whole == HOSPITAL:
+        from hdpview.counts.ingest import read_counts
+        from hdpview.demo import hospital_schema, hospital_table
+
+        counts = read_counts(hospital_table(), hospital_schema())
+    else:
+        counts = load(whole, data_dir or Path())
+    return first_columns(counts, n_columns) if at else counts
+
+
+def first_columns(counts: SparseCounts, n_columns: str) -> SparseCounts:
+    """The same records seen through their first columns alone."""
+    d = len(counts.schema)
+    if not n_columns.isdecimal() or not 1 <= int(n_columns) <= d:
+        raise DataError(f"After @ stands how many columns to keep, from 1 to {d}, not {n_columns!r}.")
+    n = int(n_columns)
+    schema = Schema(counts.schema.attributes[:n], learnt_from_data=counts.schema.learnt_from_data)
+    codes, place = np.unique(counts.exact_codes[:, :n].astype(code_type(schema)), axis=0, return_inverse=True)
+    sums = np.bincount(place.reshape(-1), counts.exact_counts, len(codes)).astype(np.int64)
+    return SparseCounts(schema, np.ascontiguousarray(codes), sums)
 
 
 def load(name: str, data_dir: Path) -> SparseCounts:

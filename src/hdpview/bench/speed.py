@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from hdpview.bench import naive
-from hdpview.bench.datasets import load
+from hdpview.bench.datasets import dataset_counts
 from hdpview.counts.sparse import SparseCounts
-from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Integer, Schema
 from hdpview.door import release
 from hdpview.engine.local import LocalEngine
@@ -31,17 +30,7 @@ from hdpview.query.histograms import histograms
 from hdpview.query.sql import run
 
 Row = dict[str, Any]
-HOSPITAL = "hospital"
 _EPSILON = Fraction(1)
-
-
-def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
-    """Occupied cells of a dataset; the invented hospital is always there."""
-    if name == HOSPITAL:
-        from hdpview.counts.ingest import read_counts
-
-        return read_counts(hospital_table(), hospital_schema())
-    return load(name, data_dir or Path())
 
 
 def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit_s: float) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import bench, curate, demo, explore, guard, serve
+from hdpview.cli import bench, curate, demo, evaluate, explore, guard, serve
 from hdpview.errors import HdpviewError
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ app.command("merge")(explore.merge)
 app.command("explore")(serve.explore)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
+bench_app.command("accuracy")(evaluate.accuracy)
 bench_app.command("speed")(bench.speed)
 bench_app.command("coverage")(bench.coverage)
 bench_app.command("serve")(bench.serve)

@@ -1,0 +1,201 @@
+"""How accurate methods are: methods × datasets × workloads × budgets × trials, each release with fresh noise.
+
+A run is a list of tasks, each the release of one method with one budget and all questions put to it. What is finished lies in a
+folder, cell by cell, and a later run with the same folder does only what is missing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from hdpview.bench import cells as store
+from hdpview.bench.cells import Cell
+from hdpview.bench.contenders import contender
+from hdpview.bench.datasets import dataset_counts
+from hdpview.bench.workers import Limits, Stopped, in_processes
+from hdpview.bench.workload_errors import WorkloadErrors, possible_workloads
+from hdpview.counts.sparse import SparseCounts
+from hdpview.machine import available_cores
+from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.workloads import WORKLOADS
+
+Row = dict[str, Any]
+Progress = Callable[[float | None, str], None]
+REFERENCE = "hdpview"  # relative errors are relative to the paper's method
+DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compare. `test_key` makes a run repeatable, for tests alone; without it noise is fresh."""
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    workloads: tuple[str, ...] = WORKLOADS
+    epsilons: tuple[str, ...] = ("1.0",)
+    trials: int = 10
+    data_dir: Path | None = None
+    test_key: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One release, and the workloads to ask it."""
+
+    dataset: str
+    method: str
+    epsilon: str
+    trial: int
+    workloads: tuple[str, ...]
+
+    def cell(self, workload: str, kind: str, **found: Any) -> Cell:
+        return Cell(self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **found)
+
+    def cells(self, kind: str, **found: Any) -> list[Cell]:
+        return [self.cell(workload, kind, **found) for workload in self.workloads]
+
+
+def accuracy_rows(
+    plan: Plan,
+    folder: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Run what is missing, and give one row per dataset, method, workload and budget."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="hdpview-accuracy-") as temporary:
+            return accuracy_rows(plan, Path(temporary), limits, n_workers, progress)
+    known = store.load(folder)
+    run(plan, folder, known, limits, n_workers or available_cores(), progress)
+    return summary(plan, known)
+
+
+def run(plan: Plan, folder: Path, known: dict[store.Key, Cell], limits: Limits, n_workers: int, progress: Progress | None = None) -> None:
+    """Do every task of the plan that is not done; `known` grows with what is found, and so does the folder."""
+    waiting = missing_tasks(plan, known)
+    hopeless: set[tuple[str, str, str, tuple[str, ...]]] = set()
+    n_left = len(waiting)
+
+    def worth_trying() -> Iterator[Task]:
+        for task in waiting:
+            if (task.dataset, task.method, task.epsilon, task.workloads) not in hopeless:
+                yield task
+
+    work = partial(measure, plan.data_dir, plan.test_key)
+    for done, (task, outcome) in enumerate(in_processes(work, worth_trying(), limits, n_workers), start=1):
+        found = (
+            task.cells("infeasible" if outcome.expected else "failed", reason=outcome.reason) if isinstance(outcome, Stopped) else outcome
+        )
+        if found[0].kind != "measured":  # another trial would end the same way
+            hopeless.add((task.dataset, task.method, task.epsilon, task.workloads))
+        known.update((cell.key, cell) for cell in found)
+        store.save((cell for cell in found if cell.kind != "failed"), folder)
+        if progress is not None:
+            progress(done / max(done, n_left - len(hopeless) * (plan.trials - 1)), "measuring accuracy")
+
+
+def missing_tasks(plan: Plan, known: dict[store.Key, Cell]) -> list[Task]:
+    """Trial by trial, so that what cannot be done is known before it is tried again, and dataset by dataset."""
+    tasks = []
+    contenders = {method: contender(method) for method in plan.methods}
+    budgets = {epsilon: float(exact_epsilon(epsilon)) for epsilon in plan.epsilons}
+    for dataset in plan.datasets:
+        workloads = possible_workloads(list(plan.workloads), len(dataset_counts(dataset, plan.data_dir).schema))
+        for trial in range(plan.trials):
+            for epsilon, budget in budgets.items():
+                for method, one in contenders.items():
+                    left = [w for w in workloads if not _is_known(known, (dataset, method, w, budget, trial))]
+                    groups = [[workload] for workload in left] if one.needs_workload else [left]
+                    tasks += [Task(dataset, method, epsilon, trial, tuple(group)) for group in groups if group]
+    return tasks
+
+
+def _is_known(known: dict[store.Key, Cell], key: store.Key) -> bool:
+    """Found before, or seen to be impossible in an earlier trial."""
+    return key in known or any(
+        earlier in known and known[earlier].kind != "measured" for earlier in ((*key[:4], trial) for trial in range(key[4]))
+    )
+
+
+def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[Cell]:
+    """Release once and ask everything. Runs in a process of its own."""
+    counts, errors = _table(task.dataset, data_dir)
+    epsilon, one = exact_epsilon(task.epsilon), contender(task.method)
+    if one.needs_workload:
+        one = one.for_workload(task.workloads[0])
+    reason = one.why_infeasible(counts.schema, epsilon)
+    if reason is not None:
+        expected = {workload: one.expected_rmse(workload, counts.schema, epsilon) for workload in task.workloads}
+        return [
+            task.cell(workload, "infeasible" if rmse is None else "expected", rmse=rmse, reason=reason)
+            for workload, rmse in expected.items()
+        ]
+    randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key + repr(task).encode())
+    started = time.perf_counter()
+    released = one.release(counts, epsilon, randomness)
+    seconds = time.perf_counter() - started
+    blocks = getattr(released, "blocks", None)
+    n_blocks = None if blocks is None else len(blocks)
+    found = errors.rmse(released, list(task.workloads))
+    return [task.cell(workload, "measured", rmse=rmse, blocks=n_blocks, build_s=seconds) for workload, rmse in found.items()]
+
+
+@lru_cache(maxsize=2)
+def _table(dataset: str, data_dir: Path | None) -> tuple[SparseCounts, WorkloadErrors]:
+    counts = dataset_counts(dataset, data_dir)
+    return counts, WorkloadErrors(counts)
+
+
+def summary(plan: Plan, known: dict[store.Key, Cell]) -> list[Row]:
+    """One row per dataset, method, workload and budget: the mean RMSE over trials, and its ratio to the paper's method's."""
+    groups: dict[tuple[str, str, str, float], list[Cell]] = defaultdict(list)
+    for cell in known.values():
+        groups[cell.key[:4]].append(cell)
+    rows = []
+    for epsilon in (float(exact_epsilon(text)) for text in plan.epsilons):
+        for dataset in plan.datasets:
+            for workload in plan.workloads:
+                reference = _mean_rmse(groups.get((dataset, REFERENCE, workload, epsilon), []), plan.trials)
+                for method in plan.methods:
+                    found = [cell for cell in groups.get((dataset, method, workload, epsilon), []) if cell.trial < plan.trials]
+                    if found:
+                        rows.append(_row(found, plan.trials, reference))
+    return rows
+
+
+def _mean_rmse(found: list[Cell], trials: int) -> float | None:
+    errors = [cell.rmse for cell in found if cell.rmse is not None and cell.trial < trials]
+    return statistics.fmean(errors) if errors else None
+
+
+def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
+    """The paper's mean over trials; the time is the median, because a first release also loads what the others find loaded."""
+    best = min(found, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
+    used = [cell for cell in found if cell.kind == best.kind]
+    rmse, reasons = _mean_rmse(used, trials), [cell.reason for cell in found if cell.reason]
+    blocks = [cell.blocks for cell in used if cell.blocks is not None]
+    times = [cell.build_s for cell in used if cell.build_s is not None]
+    return {
+        "dataset": best.dataset,
+        "method": best.method,
+        "workload": best.workload,
+        "epsilon": best.epsilon,
+        "trials": len(times),
+        "rmse": rmse,
+        "relative_rmse": rmse / reference if rmse is not None and reference else None,
+        "blocks": statistics.fmean(blocks) if blocks else None,
+        "build_s": statistics.median(times) if times else None,
+        "kind": best.kind,
+        "reason": reasons[0] if reasons else None,
+    }

@@ -1,0 +1,178 @@
+"""Work in processes that may be stopped: each task has a limit of time and of memory, and losing one loses nothing else.
+
+A process does many tasks, so that what it has loaded serves the next one; after a task that had to be stopped a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from hdpview.errors import DataError, HdpviewError, quoted
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+_START_SECONDS = 60.0  # on top of a process's first task: it has to load everything
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # processes share the cores already
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one task: seconds of wall time, and bytes beyond what the process had before it."""
+
+    seconds: float
+    memory_bytes: int
+
+
+def memory_bytes(text: str) -> int:
+    """4GB, 500MB, 1.5GiB in bytes; units are powers of 1024."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])i?B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise DataError(f"A limit of memory is written like 4GB or 500MB, not {quoted(text)}.")
+    return int(float(found[1]) * 1024 ** (1 + "KMGT".index(found[2].upper())))
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A task without a result, and why. `expected`: a limit or a refusal in words, as opposed to a mistake in the code."""
+
+    reason: str
+    expected: bool = True
+
+
+@dataclass
+class _Worker(Generic[Task]):
+    process: BaseProcess
+    pipe: Connection
+    task: Task | None = None
+    deadline: float = 0.0
+    has_started: bool = False
+
+
+def in_processes(
+    work: Callable[[Task], Result], tasks: Iterator[Task], limits: Limits, n_workers: int
+) -> Iterator[tuple[Task, Result | Stopped]]:
+    """Results in the order they come. `tasks` is asked for the next one only when a process is free for it."""
+    workers: list[_Worker[Task]] = []
+    try:
+        while True:
+            _hand_out(work, tasks, limits, n_workers, workers)
+            busy = [worker for worker in workers if worker.task is not None]
+            if not busy:
+                return
+            wait([worker.pipe for worker in busy], timeout=max(0.0, min(worker.deadline for worker in busy) - time.monotonic()))
+            for worker in busy:
+                outcome = _outcome(worker, limits)
+                if outcome is not None:
+                    if not worker.process.is_alive():
+                        workers.remove(worker)
+                    task, worker.task = worker.task, None
+                    assert task is not None
+                    yield task, outcome[0]
+    finally:
+        for worker in workers:
+            _end(worker)
+
+
+def _hand_out(work: Callable[[Task], Any], tasks: Iterator[Task], limits: Limits, n_workers: int, workers: list[_Worker[Task]]) -> None:
+    idle = [worker for worker in workers if worker.task is None]
+    while idle or len(workers) < n_workers:
+        task = next(tasks, None)
+        if task is None:
+            return
+        if idle:
+            worker = idle.pop()
+        else:
+            worker = _start(work, limits.memory_bytes)
+            workers.append(worker)
+        worker.pipe.send(task)
+        worker.task = task
+        worker.deadline = time.monotonic() + limits.seconds + (0.0 if worker.has_started else _START_SECONDS)
+        worker.has_started = True
+
+
+def _outcome(worker: _Worker[Any], limits: Limits) -> tuple[Any] | None:
+    """What a busy process has to say; None if it is still at work."""
+    if worker.pipe.poll():
+        try:
+            return (worker.pipe.recv(),)
+        except (EOFError, OSError):
+            worker.process.join()
+            return (Stopped(f"The process ended by itself (exit code {worker.process.exitcode}), perhaps for want of memory."),)
+    if time.monotonic() < worker.deadline:
+        return None
+    _end(worker)
+    return (Stopped(f"It took longer than the limit of {limits.seconds:g} s."),)
+
+
+def _start(work: Callable[[Any], Any], memory_bytes: int) -> _Worker[Any]:
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(work, theirs, memory_bytes), daemon=True)
+    with _single_threaded():
+        process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _end(worker: _Worker[Any]) -> None:
+    worker.process.kill()
+    worker.process.join()
+    worker.pipe.close()
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Processes started inside use one thread for linear algebra."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _serve(work: Callable[[Any], Any], pipe: Connection, memory_bytes: int) -> None:
+    """The life of a process: one task after the other until the other end is gone."""
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        _limit_memory(memory_bytes)
+        outcome: Any
+        try:
+            outcome = work(task)
+        except KeyboardInterrupt:
+            return
+        except HdpviewError as problem:
+            outcome = Stopped(str(problem))
+        except MemoryError:
+            outcome = Stopped(f"It needed more than the limit of {memory_bytes / 2**30:g} GiB of memory.")
+        except Exception as problem:
+            outcome = Stopped(f"{type(problem).__name__}: {problem}", expected=False)
+        pipe.send(outcome)
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Let the address space grow by so much from here. Where the system cannot limit it, there is the limit of time."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory_bytes, hard))

@@ -1,0 +1,187 @@
+"""The runner of comparisons: its rows, what it leaves out and why, and that a stopped run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hdpview.bench import accuracy, cells
+from hdpview.bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
+from hdpview.bench.cells import Cell
+from hdpview.bench.contenders import MethodContender, contender
+from hdpview.bench.workers import Limits
+from hdpview.domain import Schema
+from hdpview.errors import DataError, MethodError, QueryError
+
+LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """A folder with a small stand-in for one of the datasets."""
+    rng = np.random.default_rng(5)
+    columns = {f"V{i}": rng.normal(size=400) for i in range(1, 6)} | {"Class": rng.integers(1, 3, 400)}
+    pq.write_table(pa.table(columns), tmp_path / "phoneme.parquet")
+    return tmp_path
+
+
+def plan(data_dir: Path, **changes: Any) -> Plan:
+    settings: dict[str, Any] = {"datasets": ("phoneme",), "methods": ("hdpview",), "trials": 2, "data_dir": data_dir}
+    return Plan(**(settings | changes))
+
+
+def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp_path: Path) -> None:
+    """One row per workload; the mean of the trials' errors; the same again in another folder with the same test key."""
+    asked = plan(data_dir, test_key=b"rows", workloads=("range-1d", "random-4d"), methods=("hdpview", "hdpview:bias_ratio=3.0"))
+    rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
+    documented = ["dataset", "method", "workload", "epsilon", "trials", "rmse", "relative_rmse", "blocks", "build_s"]
+    assert [list(row)[:9] for row in rows] == [documented] * 4
+    assert {row["kind"] for row in rows} == {"measured"}
+    assert {row["trials"] for row in rows} == {2}
+    found = cells.load(tmp_path / "a")
+    for row in rows:
+        errors = [cell.rmse for cell in found.values() if (cell.method, cell.workload) == (row["method"], row["workload"])]
+        assert row["rmse"] == pytest.approx(np.mean(np.array(errors, dtype=float)))
+    by_method = {(row["method"], row["workload"]): row for row in rows}
+    for workload in ("range-1d", "random-4d"):
+        ours, other = by_method["hdpview", workload], by_method["hdpview:bias_ratio=3.0", workload]
+        assert ours["relative_rmse"] == 1.0
+        assert other["relative_rmse"] == pytest.approx(other["rmse"] / ours["rmse"])
+    again = accuracy_rows(asked, tmp_path / "b", LIMITS, 1)
+    assert [row["rmse"] for row in again] == [row["rmse"] for row in rows]
+
+
+def test_noise_is_fresh_unless_a_key_is_given(data_dir: Path) -> None:
+    """Two trials of one run, and two runs, differ."""
+    task = Task("phoneme", "hdpview", "1.0", 0, ("random-2d",))
+    assert measure(data_dir, None, task)[0].rmse != measure(data_dir, None, task)[0].rmse
+
+
+def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -> None:
+    """SIGKILL in the middle: finished cells stay as they are, byte by byte, and only the missing ones are measured."""
+    out = tmp_path / "out"
+    words = [
+        "--datasets",
+        "phoneme",
+        "--methods",
+        "hdpview",
+        "--trials",
+        "200",
+        "--data-dir",
+        str(data_dir),
+        "-o",
+        str(out),
+        "--workers",
+        "1",
+    ]
+    run = subprocess.Popen([sys.executable, "-m", "hdpview", "bench", "accuracy", *words], start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("cells/*.parquet"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    before = {path: path.read_bytes() for path in out.glob("cells/*.parquet")}
+    finished = {cell.trial for cell in cells.load(out).values()}
+    assert 2 <= len(finished) < 200
+    trials = max(finished) + 3
+    left = missing_tasks(plan(data_dir, trials=trials), cells.load(out))
+    assert {task.trial for task in left} == set(range(trials)) - finished
+    rows = accuracy_rows(plan(data_dir, trials=trials), out, LIMITS, 1)
+    assert {row["trials"] for row in rows} == {trials}
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_half_written_files_are_not_read(data_dir: Path, tmp_path: Path) -> None:
+    """A cell counts when its file has its final name."""
+    cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
+    (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
+    assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
+
+
+def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_path: Path) -> None:
+    """The paper's method refuses a large domain with a very large budget: one refusal, not one per trial, and no figure."""
+    wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
+    pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(
+            accuracy.dataset_counts.__globals__["DATASETS"],
+            "electricity",
+            accuracy.dataset_counts.__globals__["Dataset"]("electricity", 100),
+        )
+        found = measure(data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2")))
+    assert {cell.kind for cell in found} == {"infeasible"}
+    assert all("random converge would go on cutting" in (cell.reason or "") for cell in found)
+    known = {cell.key: cell for cell in found}
+    rows = summary(plan(data_dir, datasets=("electricity",), epsilons=("1000",)), known)
+    assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [("infeasible", None, None, 0)] * 2
+    assert not [task for task in missing_tasks(plan(data_dir, epsilons=("1000",)), _as_phoneme(known)) if "range-1d" in task.workloads]
+
+
+def _as_phoneme(known: dict[cells.Key, Cell]) -> dict[cells.Key, Cell]:
+    return {("phoneme", *key[1:]): cell for key, cell in known.items()}  # type: ignore[misc]
+
+
+def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expected errors are marked as such, with the reason, and take part in ratios."""
+
+    class Vast(MethodContender):
+        def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
+            return f"{schema.n_cells} cells are too many."
+
+        def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
+            return 7.0 / float(epsilon) if workload == "range-1d" else None
+
+    monkeypatch.setattr(accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text))
+    found = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
+    assert [(cell.kind, cell.rmse) for cell in found] == [("expected", 14.0), ("infeasible", None)]
+    ours = Cell("phoneme", "hdpview", "range-1d", 0.5, 0, "measured", rmse=7.0, build_s=0.1)
+    rows = summary(plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)), {cell.key: cell for cell in [*found, ours]})
+    assert [(row["method"], row["kind"], row["relative_rmse"]) for row in rows[:2]] == [
+        ("vast", "expected", 2.0),
+        ("hdpview", "measured", 1.0),
+    ]
+    assert "too many" in rows[0]["reason"]
+
+
+def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousandth of a second per release nothing finishes; every row says so, and no trial is tried twice."""
+    monkeypatch.setattr("hdpview.bench.workers._START_SECONDS", 0.0)
+    rows = accuracy_rows(plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1)
+    assert [(row["kind"], row["reason"]) for row in rows] == [("infeasible", "It took longer than the limit of 0.001 s.")]
+    assert len(cells.load(tmp_path / "out")) == 1
+
+
+def test_methods_built_for_a_workload_get_one_release_each(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a method has a task per workload; the others one for all."""
+    monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
+    tasks = missing_tasks(plan(data_dir, methods=("hdpview", "hdpview:bias_ratio=2.0"), trials=1, workloads=("range-1d", "prefix-2d")), {})
+    assert [(task.method, task.workloads) for task in tasks] == [
+        ("hdpview", ("range-1d", "prefix-2d")),
+        ("hdpview:bias_ratio=2.0", ("range-1d",)),
+        ("hdpview:bias_ratio=2.0", ("prefix-2d",)),
+    ]
+
+
+def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir: Path) -> None:
+    """Unknown datasets, methods, settings and workloads, each with the nearest there is."""
+    with pytest.raises(DataError, match="Did you mean 'phoneme'"):
+        accuracy_rows(plan(data_dir, datasets=("phonem",)))
+    with pytest.raises(MethodError, match="Did you mean 'hdpview'"):
+        accuracy_rows(plan(data_dir, methods=("hdpviev",)))
+    with pytest.raises(MethodError, match="Did you mean 'bias_ratio'"):
+        accuracy_rows(plan(data_dir, methods=("hdpview:bias_ration=2",)))
+    with pytest.raises(MethodError, match="written as name:setting=value"):
+        contender("hdpview:fast")
+    with pytest.raises(QueryError, match="Did you mean 'range-1d'"):
+        accuracy_rows(plan(data_dir, workloads=("range-1",)))
