@@ -42,31 +42,50 @@ def spread_weight(w):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def add_up(weight, full, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
+    """Sums over blocks for one question, from their weights, into out (10,), in the order of the fields of `Summary`."""
+    raw, fitted, spread, squares, fourths, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    full_sum, touched_sum, n_full, n_touched = 0.0, 0.0, 0, 0
+    for b in range(len(weight)):
+        w = weight[b]
+        if w > 0.0:
+            raw += w * noisy[b]
+            fitted += w * consistent[b]
+            squares += w * w
+            fourths += w * w * w * w
+            largest = max(largest, w)
+            touched_sum += noisy[b]
+            n_touched += 1
+            if full[b]:
+                full_sum += noisy[b]
+                n_full += 1
+            if w <= full_weight and consistent[b] > 0.0:
+                spread += consistent[b] * spread_weight(w)
+    out[0], out[1], out[2], out[3], out[4] = raw, fitted, squares, fourths, largest
+    out[5], out[6], out[7], out[8], out[9] = full_sum, n_full, touched_sum, n_touched, spread
+
+
+@nb.njit(cache=True, nogil=True)
+def add_up_coarser(weight, counts, full_weight, out):  # type: ignore[no-untyped-def]
+    """Σ weight · count and Σ spread_weight · count over coarser blocks for one question, into out (2,)."""
+    estimate, spread = 0.0, 0.0
+    for b in range(len(weight)):
+        w = weight[b]
+        if w > 0.0 and counts[b] > 0.0:
+            estimate += w * counts[b]
+            if w <= full_weight:
+                spread += counts[b] * spread_weight(w)
+    out[0], out[1] = estimate, spread
+
+
+@nb.njit(cache=True, nogil=True)
 def summarise(first, last, questions, lower, upper, inverse_width, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
     """Sums over blocks for questions first … last − 1, into out (n_questions, 10), in the order of the fields of `Summary`."""
     n_blocks = len(noisy)
     weight, full, box_weight = np.empty(n_blocks), np.empty(n_blocks, np.bool_), np.empty(n_blocks)
     for q in range(first, last):
         block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight)
-        raw, fitted, spread, squares, fourths, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        full_sum, touched_sum, n_full, n_touched = 0.0, 0.0, 0, 0
-        for b in range(n_blocks):
-            w = weight[b]
-            if w > 0.0:
-                raw += w * noisy[b]
-                fitted += w * consistent[b]
-                squares += w * w
-                fourths += w * w * w * w
-                largest = max(largest, w)
-                touched_sum += noisy[b]
-                n_touched += 1
-                if full[b]:
-                    full_sum += noisy[b]
-                    n_full += 1
-                if w <= full_weight and consistent[b] > 0.0:
-                    spread += consistent[b] * spread_weight(w)
-        out[q, 0], out[q, 1], out[q, 2], out[q, 3], out[q, 4] = raw, fitted, squares, fourths, largest
-        out[q, 5], out[q, 6], out[q, 7], out[q, 8], out[q, 9] = full_sum, n_full, touched_sum, n_touched, spread
+        add_up(weight, full, consistent, noisy, full_weight, out[q])
 
 
 @nb.njit(cache=True, nogil=True)
@@ -76,14 +95,7 @@ def estimate_and_spread(first, last, questions, lower, upper, inverse_width, cou
     weight, full, box_weight = np.empty(n_blocks), np.empty(n_blocks, np.bool_), np.empty(n_blocks)
     for q in range(first, last):
         block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight)
-        estimate, spread = 0.0, 0.0
-        for b in range(n_blocks):
-            w = weight[b]
-            if w > 0.0 and counts[b] > 0.0:
-                estimate += w * counts[b]
-                if w <= full_weight:
-                    spread += counts[b] * spread_weight(w)
-        out[q, 0], out[q, 1] = estimate, spread
+        add_up_coarser(weight, counts, full_weight, out[q])
 
 
 @nb.njit(cache=True, nogil=True)

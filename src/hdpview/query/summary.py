@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdpview.machine import available_cores
 from hdpview.query.boxes import Questions
-from hdpview.view.base import Base
+from hdpview.view.base import GRAIN, Base
 from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,8 @@ FEW = 32  # boxes; a NumPy pass over a block costs about ten times the kernel's
 # of 2^16 at the least, has a weight of at most 1 − 2^-36; rounding takes less than 1e-12 from 1 in up to 1,000 products.
 FULL = 1.0 - 1e-12
 _QUESTIONS_PER_TASK = 250
-_N_COLUMNS = 10  # of `Summary`, before the coarser ones
+_N_COLUMNS, _LARGEST = 10, 4  # of `Summary`, before the coarser ones, and the one that does not add up
+Arrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +59,8 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
     finest, *coarser = blocks.levels
     columns = np.empty((len(questions), _N_COLUMNS))
     of_coarser = np.empty((len(coarser), len(questions), 2))
-    if questions.box_start[-1] <= FEW or finest.within:
-        _summarise_few(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
-    else:
-        _summarise_many(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
+    many = _summarise_many_over_bases if finest.within else _summarise_many
+    (_summarise_few if questions.box_start[-1] <= FEW else many)(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     named = dict(zip(Summary.__dataclass_fields__, columns.T, strict=False))
     return Summary(**named, coarser_estimates=of_coarser[..., 0], coarser_spreads=of_coarser[..., 1])
 
@@ -146,3 +145,41 @@ def _summarise_many(
 
     with ThreadPoolExecutor(available_cores()) as pool:
         list(pool.map(task, range(0, len(questions), _QUESTIONS_PER_TASK)))
+
+
+def _summarise_many_over_bases(
+    finest: Level, coarser: list[Level], noisy_counts: NDArray[np.int64], questions: Questions, columns: Floats, of_coarser: Floats
+) -> None:
+    """Part by part, since each may have a base of its own."""
+    from hdpview.query import base_kernels
+
+    columns[:], of_coarser[:] = 0.0, 0.0
+    n, noisy, nothing = len(questions), noisy_counts.astype(np.float64), np.empty((0, 0))
+    with ThreadPoolExecutor(available_cores()) as pool:
+        for part, within in enumerate(finest.within):
+            asked, found, found_coarser = _over_base(questions, within.base), np.empty_like(columns), np.empty_like(of_coarser)
+
+            def task(first: int, part: int = part, asked: Arrays = asked, found: Floats = found, coarse: Floats = found_coarser) -> None:
+                rows = (first, min(first + _QUESTIONS_PER_TASK, n), asked)
+                for level, out in zip((finest, *coarser), (found, *coarse), strict=True):
+                    within = level.within[part]
+                    counts = level.counts[within.first : within.last], noisy[within.first : within.last]
+                    into = (out, nothing) if level is finest else (nothing, out)
+                    base_kernels.summarise(*rows, within.flat, *counts, FULL, *into)
+
+            list(pool.map(task, range(0, n, _QUESTIONS_PER_TASK)))
+            largest = np.maximum(columns[:, _LARGEST], found[:, _LARGEST])
+            columns += found
+            columns[:, _LARGEST] = largest
+            of_coarser += found_coarser
+
+
+def _over_base(questions: Questions, base: Base) -> Arrays:
+    """Questions with running sums in shares of a base."""
+    from hdpview.query import base_kernels
+
+    sizes = np.array(base.sizes, np.int64)
+    prefix = np.empty_like(questions.prefix)
+    arrays = (sizes, np.cumsum(sizes) - sizes, np.concatenate(base.shape), GRAIN, questions.prefix, prefix)
+    base_kernels.shaped_prefix(questions.term_attribute, questions.term_at, *arrays)
+    return questions.box_start, questions.term_start, questions.term_attribute, questions.term_at, prefix

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 MAX_BINS = 256  # of one attribute
-_GRAIN = 2.0**44  # shares of codes are multiples of 1/_GRAIN: running sums over an attribute's bins, 2^52 grains at most, are exact
+GRAIN = 2.0**44  # shares of codes are multiples of 1/GRAIN: running sums over an attribute's bins, 2^52 grains at most, are exact
 _LEAST_SHAPE = 2.0**-40  # of a code in its bin; less is lifted to this
 _LEAST_CHANCE = 1e-12  # of a bin given its parent's
 _ROUNDING, _TOLERANCE = 1e-7, 1e-6  # sums off 1 by less are 1 but for rounding; by more than the second, something is wrong
@@ -136,10 +136,10 @@ class Base:
 
         shares: shape (size,), from 0 to 1. A code that is cut through, however unevenly, counts neither as covered nor as missed.
         """
-        asked = np.rint(shares * self.shape[a] * _GRAIN)
+        asked = np.rint(shares * self.shape[a] * GRAIN)
         cut = (shares > 0) & (shares < 1)
-        asked = np.where(cut, np.clip(asked, 1.0, self.shape[a] * _GRAIN - 1.0), asked)
-        return np.concatenate([[0.0], np.cumsum(asked / _GRAIN)])
+        asked = np.where(cut, np.clip(asked, 1.0, self.shape[a] * GRAIN - 1.0), asked)
+        return np.concatenate([[0.0], np.cumsum(asked / GRAIN)])
 
     def in_bins(self, a: int, prefix: Floats, lower: NDArray[Any], upper: NDArray[Any]) -> Floats:
         """What ranges of codes of one attribute hold of a running sum over codes, bin by bin, shape (n, n_bins).
@@ -253,7 +253,7 @@ def _checked_shape(shape: Floats, bins: Ints) -> Floats:
         raise _fault("shares of the codes in a bin do not add up to 1")
     if (np.abs(total - 1) > _ROUNDING).any():
         found = found / total[bins]
-    return np.rint(np.maximum(found, _LEAST_SHAPE) * _GRAIN) / _GRAIN
+    return np.rint(np.maximum(found, _LEAST_SHAPE) * GRAIN) / GRAIN
 
 
 def _checked_table(table: Floats, n_rows: int, bins: Ints) -> Floats:

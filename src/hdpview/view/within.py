@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +114,68 @@ class Within:
             full &= (held == node.own)[node.class_of_block]
         share[full] = 1.0
         return share, full
+
+    @cached_property
+    def flat(self) -> Flat:
+        """The same as plain arrays, for kernels."""
+        base, nodes = self.base, self.nodes
+        children = [child for a in range(len(nodes)) for child in base.children[a]]
+        classes = [row for node in nodes for row in node.class_of_child]
+        return Flat(
+            upward=np.array(base.upward, np.int64),
+            parent=np.array(base.parent, np.int64),
+            bin_at=_starts([len(starts) for starts in base.bin_starts]),
+            bin_start=np.concatenate(base.bin_starts).astype(np.int64),
+            table_at=_starts([table.size for table in base.table]),
+            table=np.concatenate([table.T.reshape(-1) for table in base.table]),
+            child_at=_starts([len(base.children[a]) for a in range(len(nodes))]),
+            child=np.array(children, np.int64),
+            child_class_at=_starts([len(row) for row in classes]),
+            child_class=np.concatenate([np.zeros(0, np.int32), *classes]),
+            class_at=_starts([len(node.lower) for node in nodes]),
+            lower=np.concatenate([node.lower for node in nodes]),
+            upper=np.concatenate([node.upper for node in nodes]),
+            own=np.concatenate([node.own for node in nodes]),
+            wide_at=_starts([node.inside.size for node in nodes]),
+            inverse=np.concatenate([node.inverse.reshape(-1) for node in nodes]),
+            inside=np.concatenate([node.inside.reshape(-1) for node in nodes]),
+            message_at=_starts([node.inverse_message.size for node in nodes]),
+            inverse_message=np.concatenate([node.inverse_message.reshape(-1) for node in nodes]),
+            class_of_block=np.stack([node.class_of_block for node in nodes]),
+        )
+
+
+class Flat(NamedTuple):
+    """All nodes in one array per field; `…_at` tells where each attribute's values begin, shape (n_attributes + 1,).
+
+    table: of each attribute turned round, shape (own bins, bins of the parent). child: the children of each attribute, one after the other;
+    child_class: for each of these, its class in each class of its parent. class_of_block: shape (n_attributes, n_blocks).
+    """
+
+    upward: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    bin_at: NDArray[np.int64]
+    bin_start: NDArray[np.int64]
+    table_at: NDArray[np.int64]
+    table: Floats
+    child_at: NDArray[np.int64]
+    child: NDArray[np.int64]
+    child_class_at: NDArray[np.int64]
+    child_class: Ints
+    class_at: NDArray[np.int64]
+    lower: Ints
+    upper: Ints
+    own: Floats
+    wide_at: NDArray[np.int64]
+    inverse: Floats
+    inside: Floats
+    message_at: NDArray[np.int64]
+    inverse_message: Floats
+    class_of_block: Ints
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
 def _outer(left: Floats, right: Floats, n_common: int) -> Floats:
