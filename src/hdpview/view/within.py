@@ -137,10 +137,10 @@ class Within:
             upper=np.concatenate([node.upper for node in nodes]),
             own=np.concatenate([node.own for node in nodes]),
             wide_at=_starts([node.inside.size for node in nodes]),
-            inverse=np.concatenate([node.inverse.reshape(-1) for node in nodes]),
-            inside=np.concatenate([node.inside.reshape(-1) for node in nodes]),
+            inverse=np.concatenate([node.inverse.T.reshape(-1) for node in nodes]),
+            inside=np.concatenate([node.inside.T.reshape(-1) for node in nodes]),
             message_at=_starts([node.inverse_message.size for node in nodes]),
-            inverse_message=np.concatenate([node.inverse_message.reshape(-1) for node in nodes]),
+            inverse_message=np.concatenate([node.inverse_message.T.reshape(-1) for node in nodes]),
             class_of_block=np.stack([node.class_of_block for node in nodes]),
         )
 
@@ -148,7 +148,7 @@ class Within:
 class Flat(NamedTuple):
     """All nodes in one array per field; `…_at` tells where each attribute's values begin, shape (n_attributes + 1,).
 
-    table: of each attribute turned round, shape (own bins, bins of the parent). child: the children of each attribute, one after the other;
+    Arrays of classes and bins stand bin by bin here. table: turned round, shape (own bins, bins of the parent). child: the children of each attribute, one after the other;
     child_class: for each of these, its class in each class of its parent. class_of_block: shape (n_attributes, n_blocks).
     """
 
