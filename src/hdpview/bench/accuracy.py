@@ -10,7 +10,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -25,6 +25,7 @@ from hdpview.bench.workers import Limits, Stopped, in_processes
 from hdpview.bench.workload_errors import WorkloadErrors, possible_workloads
 from hdpview.counts.sparse import SparseCounts
 from hdpview.machine import available_cores
+from hdpview.methods.base import Release
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS
@@ -77,32 +78,45 @@ def accuracy_rows(
         with tempfile.TemporaryDirectory(prefix="hdpview-accuracy-") as temporary:
             return accuracy_rows(plan, Path(temporary), limits, n_workers, progress)
     known = store.load(folder)
-    run(plan, folder, known, limits, n_workers or available_cores(), progress)
+    run([plan], folder, known, limits, n_workers, progress)
     return summary(plan, known)
 
 
-def run(plan: Plan, folder: Path, known: dict[store.Key, Cell], limits: Limits, n_workers: int, progress: Progress | None = None) -> None:
-    """Do every task of the plan that is not done; `known` grows with what is found, and so does the folder."""
-    waiting = missing_tasks(plan, known)
+def run(
+    plans: Sequence[Plan],
+    folder: Path,
+    known: dict[store.Key, Cell],
+    limits: Limits = DEFAULT_LIMITS,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Do every task of the plans that is not done; `known` grows with what is found, and so does the folder.
+
+    The plans read the same folder of data and share one key, if any.
+    """
+    waiting = list(dict.fromkeys(task for plan in plans for task in missing_tasks(plan, known)))
     hopeless: set[tuple[str, str, str, tuple[str, ...]]] = set()
-    n_left = len(waiting)
+    work = partial(measure, plans[0].data_dir, plans[0].test_key)
+    place = 0
 
     def worth_trying() -> Iterator[Task]:
-        for task in waiting:
+        nonlocal place
+        for place, task in enumerate(waiting):
             if (task.dataset, task.method, task.epsilon, task.workloads) not in hopeless:
                 yield task
 
-    work = partial(measure, plan.data_dir, plan.test_key)
-    for done, (task, outcome) in enumerate(in_processes(work, worth_trying(), limits, n_workers), start=1):
-        found = (
-            task.cells("infeasible" if outcome.expected else "failed", reason=outcome.reason) if isinstance(outcome, Stopped) else outcome
-        )
+    for task, outcome in in_processes(work, worth_trying(), limits, n_workers or available_cores()):
+        found = _without_result(task, outcome) if isinstance(outcome, Stopped) else outcome
         if found[0].kind != "measured":  # another trial would end the same way
             hopeless.add((task.dataset, task.method, task.epsilon, task.workloads))
         known.update((cell.key, cell) for cell in found)
         store.save((cell for cell in found if cell.kind != "failed"), folder)
         if progress is not None:
-            progress(done / max(done, n_left - len(hopeless) * (plan.trials - 1)), "measuring accuracy")
+            progress(place / len(waiting), "measuring accuracy")
+
+
+def _without_result(task: Task, stopped: Stopped) -> list[Cell]:
+    return task.cells("infeasible" if stopped.expected else "failed", reason=stopped.reason)
 
 
 def missing_tasks(plan: Plan, known: dict[store.Key, Cell]) -> list[Task]:
@@ -145,10 +159,15 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
     started = time.perf_counter()
     released = one.release(counts, epsilon, randomness)
     seconds = time.perf_counter() - started
-    blocks = getattr(released, "blocks", None)
-    n_blocks = None if blocks is None else len(blocks)
     found = errors.rmse(released, list(task.workloads))
-    return [task.cell(workload, "measured", rmse=rmse, blocks=n_blocks, build_s=seconds) for workload, rmse in found.items()]
+    return [task.cell(workload, "measured", rmse=rmse, blocks=_n_blocks(released), build_s=seconds) for workload, rmse in found.items()]
+
+
+def _n_blocks(released: Release) -> int | None:
+    """How many blocks a release has, if it has any."""
+    blocks = getattr(released, "blocks", None)
+    number: int | None = getattr(released, "n_blocks", None) if blocks is None else len(blocks)
+    return number
 
 
 @lru_cache(maxsize=2)

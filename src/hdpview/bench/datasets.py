@@ -1,7 +1,7 @@
 """The paper's datasets with the paper's discretisation, for reproducing its figures.
 
 That discretisation takes bounds and categories from the data, so it is NOT PRIVATE: schemas made here are marked, and so is every
-view built on them. Tables are read from a folder of Parquet files named after the dataset.
+view built on them. Tables are read from a folder of Parquet files named after the dataset, or fetched where they are published.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hdpview.bench.originals import fetched
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Attribute, Category, Integer, Schema
 from hdpview.errors import DataError, unknown_name
@@ -25,13 +26,17 @@ HOSPITAL = "hospital"
 
 @dataclass(frozen=True)
 class Dataset:
-    """How the paper prepared a table: which columns, how many bins for a number with many values, what else."""
+    """How the paper prepared a table: which columns, how many bins for a number with many values, what else.
+
+    most_rows: a larger table is cut down to so many rows, by a fixed lot, after its bins are known.
+    """
 
     file: str
     bins: int
     columns: tuple[str, ...] | None = None
     dropped: tuple[str, ...] = ()
     prepare: Callable[[pa.Table], pa.Table] = field(default=lambda table: table)
+    most_rows: int | None = None
 
 
 def _with_time_as_seconds(table: pa.Table) -> pa.Table:
@@ -51,6 +56,15 @@ def _without_nulls(table: pa.Table) -> pa.Table:
     return pa.table([*numbers, table.columns[-1]], names=table.column_names).drop_null()
 
 
+def _with_two_labels(table: pa.Table) -> pa.Table:
+    at = table.schema.get_field_index("label")
+    return table.set_column(at, "label", pc.if_else(pc.equal(table["label"], "white"), "white", "black"))
+
+
+def _on_earth(table: pa.Table) -> pa.Table:
+    return table.filter(pc.less_equal(table["lat"], 90.0))
+
+
 def _text_to_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.match_substring_regex(column, r"^-?[0-9.]+(e[+-]?[0-9]+)?$"), column, None)
 
@@ -65,6 +79,8 @@ DATASETS = {
     "electricity": Dataset("electricity", 100, dropped=("day",), prepare=_with_ranked_period),
     "phoneme": Dataset("phoneme", 10),
     "jm1": Dataset("jm1", 10, prepare=_without_nulls),
+    "bitcoin": Dataset("bitcoin", 30, dropped=("address",), prepare=_with_two_labels, most_rows=500_000),
+    "gowalla": Dataset("gowalla", 1000, ("lat", "lon"), prepare=_on_earth),
 }
 
 
@@ -77,7 +93,7 @@ def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
 
         counts = read_counts(hospital_table(), hospital_schema())
     else:
-        counts = load(whole, data_dir or Path())
+        counts = load(whole, data_dir)
     return first_columns(counts, n_columns) if at else counts
 
 
@@ -93,19 +109,19 @@ def first_columns(counts: SparseCounts, n_columns: str) -> SparseCounts:
     return SparseCounts(schema, np.ascontiguousarray(codes), sums)
 
 
-def load(name: str, data_dir: Path) -> SparseCounts:
-    """Occupied cells of a dataset as the paper saw them."""
+def load(name: str, data_dir: Path | None) -> SparseCounts:
+    """Occupied cells of a dataset as the paper saw them, from a folder of Parquet files or, without one, fetched where it is published."""
     if name not in DATASETS:
-        raise DataError(unknown_name("dataset", name, DATASETS, "The datasets are"))
+        raise DataError(unknown_name("dataset", name, [HOSPITAL, *DATASETS], "The datasets are"))
     dataset = DATASETS[name]
-    path = data_dir / f"{dataset.file}.parquet"
+    path = fetched(dataset.file) if data_dir is None else data_dir / f"{dataset.file}.parquet"
     if not path.is_file():
         raise DataError(f"{str(path)!r} does not exist. Give the folder that holds it with --data-dir.")
     table = dataset.prepare(pq.read_table(path, columns=list(dataset.columns) if dataset.columns else None))
-    return discretise(table.drop_columns(list(dataset.dropped)), dataset.bins)
+    return discretise(table.drop_columns(list(dataset.dropped)), dataset.bins, dataset.most_rows)
 
 
-def discretise(table: pa.Table, bins: int) -> SparseCounts:
+def discretise(table: pa.Table, bins: int, most_rows: int | None = None) -> SparseCounts:
     """The paper's codes. Texts become sorted ordinals; whole numbers with max − min ≤ bins keep their values; any other
     number x becomes ⌊bins·(x − min)/(max + 0.1 − min)⌋.
     """
@@ -121,7 +137,10 @@ def discretise(table: pa.Table, bins: int) -> SparseCounts:
             attributes.append(Integer(name=name, min=0, max=size - 1))
         codes.append(code)
     schema = Schema(attributes, learnt_from_data=True)
-    cells, counts = np.unique(np.stack(codes, axis=1).astype(code_type(schema)), axis=0, return_counts=True)
+    rows = np.stack(codes, axis=1).astype(code_type(schema))
+    if most_rows is not None and len(rows) > most_rows:
+        rows = rows[np.random.default_rng(0).choice(len(rows), most_rows, replace=False)]
+    cells, counts = np.unique(rows, axis=0, return_counts=True)
     return SparseCounts(schema, np.ascontiguousarray(cells), counts.astype(np.int64))
 
 
