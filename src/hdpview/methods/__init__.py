@@ -10,14 +10,18 @@ from hdpview.methods.dawa import Dawa
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.histograms import Histograms
 from hdpview.methods.identity import Identity
+from hdpview.methods.privbayes import Privbayes
 from hdpview.methods.privtree import Privtree
+from hdpview.methods.ripost import Ripost
 
 METHODS: dict[str, type[Any]] = {
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
     "dawa": Dawa,
+    "privbayes": Privbayes,
     "privtree": Privtree,
+    "ripost": Ripost,
 }
 
 
