@@ -7,7 +7,6 @@ so also speaks of domains whose tensor nobody could hold. The release itself is 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from hdpview.methods.base import Engine, Floats, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
+from hdpview.query.corners import answer_from_marginals
 from hdpview.query.workloads import WORKLOADS, CodeBoxes
 
 MOST_CELLS = 2 * 10**7
@@ -45,27 +45,7 @@ class CellRelease:
         return table
 
     def answer(self, boxes: CodeBoxes) -> Floats:
-        """Every set of attributes has its running sums made once; a box is then a matter of its corners."""
-        order = np.argsort(boxes.attribute, axis=1)
-        attribute, lower, upper = (np.take_along_axis(a, order, axis=1) for a in (boxes.attribute, boxes.lower, boxes.upper))
-        answers = np.empty(len(boxes))
-        sets, member = np.unique(attribute, axis=0, return_inverse=True)
-        for i, attributes in enumerate(sets):
-            asked = np.flatnonzero(member.reshape(-1) == i)
-            answers[asked] = _box_sums(self.marginal(attributes.tolist()), lower[asked], upper[asked])
-        return answers
-
-
-def _box_sums(table: Floats, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Floats:
-    """Sums of a table over half-open boxes. lower, upper: shape (n, axes of the table); whole numbers, so doubles add them exactly."""
-    running = np.pad(table, [(1, 0)] * table.ndim)
-    for axis in range(table.ndim):
-        running = running.cumsum(axis)
-    sums = np.zeros(len(lower))
-    for corner in itertools.product((0, 1), repeat=table.ndim):
-        ends = tuple(upper[:, axis] if end else lower[:, axis] for axis, end in enumerate(corner))
-        sums += (-1) ** (table.ndim - sum(corner)) * running[ends]
-    return sums
+        return answer_from_marginals(boxes, self.marginal)
 
 
 @dataclass(frozen=True)
