@@ -97,11 +97,12 @@ def run(
     waiting = list(dict.fromkeys(task for plan in plans for task in missing_tasks(plan, known)))
     hopeless: set[tuple[str, str, str, tuple[str, ...]]] = set()
     work = partial(measure, plans[0].data_dir, plans[0].test_key)
-    place = 0
+    n_taken = 0
 
     def worth_trying() -> Iterator[Task]:
-        nonlocal place
-        for place, task in enumerate(waiting):
+        nonlocal n_taken
+        for task in waiting:
+            n_taken += 1
             if (task.dataset, task.method, task.epsilon, task.workloads) not in hopeless:
                 yield task
 
@@ -112,7 +113,7 @@ def run(
         known.update((cell.key, cell) for cell in found)
         store.save((cell for cell in found if cell.kind != "failed"), folder)
         if progress is not None:
-            progress(place / len(waiting), "measuring accuracy")
+            progress((n_taken - 1) / len(waiting), "measuring accuracy")
 
 
 def _without_result(task: Task, stopped: Stopped) -> list[Cell]:

@@ -1,0 +1,148 @@
+"""The report's figures, in Altair, from rows of the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.bench.leaves import Ints
+from hdpview.bench.published import DATASET_NAMES
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Row = Mapping[str, Any]
+MOST_TIMES = 1e4  # relative errors beyond are cut off in the picture, as in the paper; the tables have them
+_MOST_BOXES = 25_000
+_COLOURS = ["#1b2a41", "#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#9d755d", "#72b7b2", "#eeca3b", "#ff9da6", "#bab0ac"]
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Datasets in the order of the paper's figures, others after them."""
+    known = list(DATASET_NAMES)
+    return sorted(dict.fromkeys(names), key=lambda name: known.index(name) if name in known else len(known))
+
+
+def relative_errors(rows: Sequence[Row]) -> alt.Chart:
+    """Relative RMSE by dataset, a panel per workload; a point per method."""
+    import altair as alt
+
+    shown = [
+        {"dataset": row["dataset"], "method": row["method"], "workload": row["workload"], "times": min(row["relative_rmse"], MOST_TIMES)}
+        for row in rows
+        if row["relative_rmse"] is not None
+    ]
+    return (
+        alt.Chart(alt.Data(values=shown))
+        .mark_point(filled=True, size=45, opacity=0.85)
+        .encode(
+            x=alt.X("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None, axis=alt.Axis(labelAngle=-40)),
+            y=alt.Y("times:Q", scale=alt.Scale(type="log"), title="RMSE relative to HDPView"),
+            color=_by_method(shown),
+            shape=alt.Shape("method:N", legend=None),
+            facet=alt.Facet("workload:N", columns=4, title=None, sort=list(dict.fromkeys(row["workload"] for row in shown))),
+        )
+        .properties(width=165, height=150)
+    )
+
+
+def _by_method(rows: Sequence[Row]) -> alt.Color:
+    import altair as alt
+
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    return alt.Color("method:N", title=None, scale=alt.Scale(domain=methods, range=_COLOURS[: len(methods)]))
+
+
+def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
+    """Blocks by dataset and method."""
+    import altair as alt
+
+    shown = [dict(row) for row in rows if row["blocks"]]
+    return (
+        alt.Chart(alt.Data(values=shown))
+        .mark_point(filled=True, size=70)
+        .encode(
+            x=alt.X("blocks:Q", scale=alt.Scale(type="log"), title="blocks"),
+            y=alt.Y("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None),
+            color=_by_method(shown),
+        )
+        .properties(width=520, height=220)
+    )
+
+
+def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) -> alt.Chart:
+    """Blocks by their absolute deviation; blocks without records count as deviation 0."""
+    import altair as alt
+
+    edges = [0.0, 1e-9, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e9]
+    labels = ["0", "≤1", "≤2", "≤5", "≤10", "≤20", "≤50", "≤100", "≤200", "≤500", "≤1000", ">1000"]
+    rows = []
+    for method, (deviation, n_empty) in found.items():
+        counts = np.histogram(np.concatenate([deviation, np.zeros(0)]), bins=edges)[0]
+        counts[0] += n_empty
+        rows += [{"method": method, "deviation": label, "blocks": int(n)} for label, n in zip(labels, counts, strict=True) if n]
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("deviation:N", sort=labels, title="absolute deviation AE (records)", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("method:N"),
+            y=alt.Y("blocks:Q", scale=alt.Scale(type="symlog"), title="blocks"),
+            color=_by_method(rows),
+        )
+        .properties(width=560, height=220)
+    )
+
+
+def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False, ordinal: bool = False) -> alt.Chart:
+    """RMSE against something, a line per method and a panel per `panel`, each with its own scales."""
+    import altair as alt
+
+    shown = [dict(row) for row in rows if row["rmse"] is not None]
+    kind = "O" if ordinal else "Q"
+    order = list(dict.fromkeys(row[x] for row in shown)) if ordinal else None
+    base = alt.Chart(alt.Data(values=shown)).encode(
+        x=alt.X(f"{x}:{kind}", title=x_title, sort=order, **({} if ordinal else {"scale": alt.Scale(zero=False)})),
+        y=alt.Y("rmse:Q", title="RMSE", scale=alt.Scale(type="log") if log else alt.Scale(zero=True)),
+        color=_by_method(shown),
+    )
+    layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=300, height=190)
+    return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=2).resolve_scale(x="independent", y="independent")
+
+
+def partitions(found: Mapping[str, tuple[Ints, Ints]], names: Sequence[str]) -> alt.HConcatChart:
+    """The boxes of two-attribute releases side by side, one picture per method."""
+    import altair as alt
+
+    pictures = []
+    for method, (lower, upper) in found.items():
+        boxes = np.concatenate([lower, upper], axis=1)[:_MOST_BOXES]
+        rows = [dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for box in boxes.tolist()]
+        picture = (
+            alt.Chart(alt.Data(values=rows), title=f"{method}: {len(lower):,} blocks")
+            .mark_rect(fillOpacity=0, stroke="#1b2a41", strokeWidth=0.15)
+            .encode(
+                x=alt.X("x1:Q", title=names[0], axis=alt.Axis(grid=False)),
+                x2="x2:Q",
+                y=alt.Y("y1:Q", title=names[1], axis=alt.Axis(grid=False)),
+                y2="y2:Q",
+            )
+            .properties(width=330, height=330)
+        )
+        pictures.append(picture)
+    return alt.hconcat(*pictures)
+
+
+def noise_and_bias(ratios: Sequence[float]) -> alt.Chart:
+    """λ and δ of random converge against α, for a budget of 1."""
+    import altair as alt
+
+    rows = []
+    for ratio in ratios:
+        scale = 2 * (3 * ratio - 2) / (ratio - 1)
+        rows += [{"α": ratio, "what": "λ", "records": scale}, {"α": ratio, "what": "δ", "records": scale * float(np.log(ratio))}]
+    chart = alt.Chart(alt.Data(values=rows)).mark_line().encode(x="α:Q", y="records:Q", color=alt.Color("what:N", title=None))
+    return chart.properties(width=360, height=200)
