@@ -1,8 +1,7 @@
 """Counts of all groups at once: one cell per combination of codes of the grouping attributes.
 
-Inside a block a filter's share is spread evenly over the block's codes, so a block gives the same weight to each group it covers: a
-rectangle of the grid of groups, painted in one go. Groups of a filter that speaks of a grouping attribute too fall into classes:
-codes that every box of the filter treats alike. Within a class weights are even again.
+Groups that a block covers get weights in one go: see `cover`. Groups of a filter that speaks of a grouping attribute too fall into
+classes: codes that every box of the filter treats alike. Within a class weights are as they would be without that condition.
 """
 
 from __future__ import annotations
@@ -19,11 +18,14 @@ from hdpview.domain import Schema
 from hdpview.errors import QueryError
 from hdpview.query.boxes import Box
 from hdpview.query.conditions import Condition, prefix_weights
-from hdpview.query.paint import Rectangles
+from hdpview.query.cover import Column, Cover, covers
 from hdpview.query.summary import FULL, Summary, spread_weights
+from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks, Level
+from hdpview.view.within import TOUCHED
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 MAX_GROUPS = 250_000
 _MOST_REMEMBERED = 20_000_000  # shares, 160 MB
 _MAX_CLASSES = 24  # combinations of classes; beyond, groups are asked one by one
@@ -62,12 +64,52 @@ class Shares:
         return self._known[key]
 
     def of_box(self, box: Box, without: Sequence[int] = ()) -> Floats:
-        """Share of each block that lies in a box, as far as attributes other than `without` tell. Shape (n_blocks,)."""
+        """Share of each block that lies in a box, as far as attributes other than `without` tell, where records spread evenly."""
         weight = np.ones(len(self.level.counts))
         for a, condition in box.items():
             if a not in without:
                 weight *= self.of(a, condition)
         return weight
+
+    def prefixes(self, base: Base, box: Box, without: Sequence[int] = ()) -> dict[int, Floats]:
+        """Attribute → running sums over its codes of what a box asks for, in shares of the base; attributes `without` left out."""
+        return {a: base.prefix(a, code_shares(self.schema, a, condition)) for a, condition in box.items() if a not in without}
+
+    def in_blocks(self, box: Box) -> tuple[Floats, Flags]:
+        """Share of each block that lies in a box, and whether the box covers it, shape (n_blocks,) each."""
+        if self.level.within:
+            found = [within.shares(self.prefixes(within.base, box)) for within in self.level.within]
+            return np.concatenate([share for share, _ in found]), np.concatenate([covered for _, covered in found])
+        of_box = self.of_box(box)
+        return of_box, of_box > FULL
+
+    def expected(self, box: Box, a: int, functions: Sequence[Floats], cover: Cover | None) -> list[Floats]:
+        """Means over each block of functions of one attribute's codes, 0 for records outside the box as far as other attributes tell.
+
+        functions: shape (size,) each. With a cover: of what lies in each of its rectangles, as densities.
+        """
+        without = (a, *([] if cover is None else cover.attributes))
+        if not self.level.within:
+            rest = self.of_box(box, without) * (1.0 if cover is None else cover.unit)
+            return [rest * share(self.level, a, running(function)) for function in functions]
+        found = []
+        for function in functions:
+            parts = []
+            for within in self.level.within if cover is None else (cover.within,):
+                assert within is not None
+                prefixes = {**self.prefixes(within.base, box, without), a: running(function * within.base.shape[a])}
+                parts.append(within.expected(prefixes) if cover is None else cover.expected(prefixes) * cover.unit)
+            found.append(np.concatenate(parts))
+        return found
+
+    def in_cover(self, cover: Cover, box: Box) -> tuple[Floats, Flags]:
+        """Density of a box in each rectangle, and whether it covers the block, as far as attributes other than the cover's tell."""
+        if cover.within is None:
+            of_box = self.of_box(box, without=cover.attributes)
+            return of_box * cover.unit, of_box > FULL
+        prefixes = self.prefixes(cover.within.base, box, cover.attributes)
+        touched, covered = (flags[cover.block - cover.within.first] for flags in cover.within.flags(prefixes))
+        return np.where(touched, np.maximum(cover.expected(prefixes) * cover.unit, TOUCHED), 0.0), covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,20 +146,6 @@ def _classes_of_axis(schema: Schema, boxes: Sequence[Box], a: int) -> tuple[NDAr
     rows = [code_shares(schema, a, condition) for condition in distinct]
     shares, class_of_code = np.unique(np.round(np.array(rows), 12), axis=1, return_inverse=True)
     return class_of_code.reshape(-1).astype(np.int64), shares.T[:, row_of_box].astype(np.float64)
-
-
-def group_shares(level: Level, attributes: Sequence[int]) -> Floats:
-    """Share of a block in one combination of codes of these attributes, shape (n_blocks,)."""
-    found: Floats = np.prod([level.inverse_width[a] for a in attributes], axis=0)
-    return found
-
-
-def rectangles(level: Level, schema: Schema, attributes: Sequence[int]) -> Rectangles:
-    """The groups that each block covers."""
-    chosen = list(attributes)
-    return Rectangles(
-        level.lower[chosen].astype(np.int64), level.upper[chosen].astype(np.int64), tuple(schema.sizes[a] for a in attributes)
-    )
 
 
 def check_number_of_groups(n: int) -> None:
@@ -159,41 +187,47 @@ class _Painter:
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
         return Summary(**self._finest(finest), coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
 
-    def _weighted(self, shares: Shares) -> Iterator[tuple[NDArray[np.bool_] | slice, Floats, NDArray[np.bool_]]]:
-        """Cells of each class, the weight of each block in those of them that it covers, and whether one box covers it there."""
-        shape, of_group = (len(self.classes), len(shares.level.counts)), group_shares(shares.level, self.attributes)
-        weights, full = np.zeros(shape), np.zeros(shape, dtype=bool)
-        for i, box in enumerate(self.boxes):
-            of_box = shares.of_box(box, without=self.attributes) * of_group
+    def _weighted(self, shares: Shares) -> Iterator[tuple[Cover, Flags | slice, Floats, Flags]]:
+        """Rectangles, cells of each class, the density of each rectangle in those that it covers, and whether one box covers it there."""
+        for cover in covers(shares.level, self.schema.sizes, self.attributes):
+            shape = (len(self.classes), len(cover.block))
+            densities, full = np.zeros(shape), np.zeros(shape, dtype=bool)
+            for i, box in enumerate(self.boxes):
+                of_box, covered = shares.in_cover(cover, box)
+                for k, one in enumerate(self.classes):
+                    if one.coefficients[i]:
+                        densities[k] += one.coefficients[i] * of_box
+                        full[k] |= covered & cover.single & (one.coefficients[i] == 1.0)
             for k, one in enumerate(self.classes):
-                if one.coefficients[i]:
-                    weight = one.coefficients[i] * of_box
-                    weights[k] += weight
-                    full[k] |= weight > FULL
-        for k, one in enumerate(self.classes):
-            yield slice(None) if one.cells is None else one.cells, weights[k], full[k]
+                yield cover, slice(None) if one.cells is None else one.cells, densities[k], full[k]
 
     def _finest(self, shares: Shares) -> dict[str, Floats]:
-        level = shares.level
-        grid, noisy = rectangles(level, self.schema, self.attributes), self.blocks.noisy_counts.astype(np.float64)
+        n_groups, all_noisy = math.prod(self.schema.sizes[a] for a in self.attributes), self.blocks.noisy_counts.astype(np.float64)
         names = ("raw", "consistent", "squares", "fourths", "full_sum", "n_full", "touched_sum", "n_touched", "spread")
-        sums, largest = np.zeros((len(names), math.prod(grid.shape))), np.zeros(math.prod(grid.shape))
-        for cells, weight, full in self._weighted(shares):
-            squares, touched = weight**2, weight > 0
-            columns = [weight * noisy, weight * level.counts, squares, squares**2, noisy * full, full, noisy * touched, touched]
-            columns.append(spread_weights(weight) * level.counts)
-            sums[:, cells] = grid.sums(np.stack(columns).astype(np.float64))[:, cells]
-            largest[cells] = grid.maxima(weight)[cells]
+        sums, largest = np.zeros((len(names), n_groups)), np.zeros(n_groups)
+        for cover, cells, density, full in self._weighted(shares):
+            noisy, counts = all_noisy[cover.block], shares.level.counts[cover.block]
+            squares, touched = density**2, density > 0
+            columns = [(density * noisy, 1.0), (density * counts, 1.0), (squares, 2.0), (squares**2, 4.0)]
+            columns += [(column.astype(np.float64), 0.0) for column in (noisy * full, full, noisy * touched, touched)]
+            sums[:, cells] += _with_spread(cover, density, counts, columns)[:, cells]
+            largest[cells] = np.maximum(largest[cells], cover.maxima(density)[cells])
         return tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
 
     def _coarser(self, shares: Shares) -> Floats:
         """Estimates and spreads of a coarser level, shape (2, n_groups)."""
-        level = shares.level
-        grid = rectangles(level, self.schema, self.attributes)
-        found = np.zeros((2, math.prod(grid.shape)))
-        for cells, weight, _ in self._weighted(shares):
-            found[:, cells] = grid.sums(np.stack([weight * level.counts, spread_weights(weight) * level.counts]))[:, cells]
+        found = np.zeros((2, math.prod(self.schema.sizes[a] for a in self.attributes)))
+        for cover, cells, density, _ in self._weighted(shares):
+            counts = shares.level.counts[cover.block]
+            found[:, cells] += _with_spread(cover, density, counts, [(density * counts, 1.0)])[:, cells]
         return np.maximum(found, 0.0)
+
+
+def _with_spread(cover: Cover, density: Floats, counts: Floats, columns: list[Column]) -> Floats:
+    """Sums of columns in each group, and the spread, shape (n_columns + 1, n_groups)."""
+    if cover.within is None:
+        return cover.sums([*columns, (spread_weights(density) * counts, 0.0)])
+    return np.concatenate([cover.sums(columns), cover.spreads(density, density, counts)[None]])
 
 
 def tidied(found: dict[str, Floats]) -> dict[str, Floats]:

@@ -62,9 +62,9 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
     """One by one, in NumPy; many that the filter does not speak of, in Numba: then each block has one weight for all of them."""
     shares = shares_of_levels(view.blocks, view.schema)
     spoken_of = {a for box in boxes for a in box}
-    in_numba = len(numbers) > FEW_ATTRIBUTES
+    in_numba = len(numbers) > FEW_ATTRIBUTES and not shares[0].level.within
     weights = [sum((level.of_box(box) for box in boxes), np.zeros(len(level.level.counts))) for level in shares] if in_numba else []
-    full = np.logical_or.reduce([shares[0].of_box(box) > FULL for box in boxes]) if boxes else np.zeros(len(view.blocks), dtype=bool)
+    full = np.logical_or.reduce([np.zeros(len(view.blocks), dtype=bool), *(shares[0].in_blocks(box)[1] for box in boxes if in_numba)])
     for a in numbers:
         if in_numba and a not in spoken_of:
             yield _in_numba(view, a, weights, full)

@@ -21,10 +21,11 @@ from hdpview.errors import QueryError
 from hdpview.query import intervals
 from hdpview.query.answers import Answers
 from hdpview.query.boxes import Box
-from hdpview.query.grouped import Shares, code_classes, code_shares, group_shares, rectangles, running, share, shares_of_levels
+from hdpview.query.cover import Column, Cover, covers
+from hdpview.query.grouped import Shares, code_classes, code_shares, shares_of_levels
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
-from hdpview.query.summary import FULL, Summary
+from hdpview.query.summary import Summary
 from hdpview.view.blocks import Blocks, Level
 
 Floats = NDArray[np.float64]
@@ -106,11 +107,12 @@ def summarise_sums(
     of_coarser = np.zeros((len(coarser), len(questions), 2))
     shares = shares or shares_of_levels(blocks, schema)
     for q, question in enumerate(questions):
-        weights = _weights(shares[0], question, np.ones(len(question)), (), unit)
-        columns = _contributions(weights, blocks.noisy_counts, finest.counts)
-        additive[q], largest[q] = columns.sum(axis=1), [np.abs(w).max() for w in (weights.value, weights.least, weights.greatest)]
+        weights = _weights(shares[0], question, np.ones(len(question)), None, unit)
+        columns = [column.sum() for column, _ in _contributions(weights, blocks.noisy_counts, finest.counts)]
+        additive[q] = [*columns, _spread(weights) @ finest.counts]
+        largest[q] = [np.abs(w).max() for w in (weights.value, weights.least, weights.greatest)]
         for i, level in enumerate(coarser):
-            of_level = _weights(shares[i + 1], question, np.ones(len(question)), (), unit)
+            of_level = _weights(shares[i + 1], question, np.ones(len(question)), None, unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
     return _summary(additive.T, largest.T, of_coarser, unit, _non_negative(questions))
 
@@ -126,17 +128,21 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     n_cells = math.prod(schema.sizes[a] for a in attributes)
     additive, largest = np.zeros((_N_ADDITIVE, n_cells)), np.zeros((3, n_cells))
     of_coarser = np.zeros((len(coarser), n_cells, 2))
-    for one in classes:
-        cells = slice(None) if one.cells is None else one.cells
-        grid = rectangles(finest, schema, attributes)
-        weights = _weights(Shares(finest, schema), parts, one.coefficients, attributes, unit)
-        additive[:, cells] = grid.sums(_contributions(weights, blocks.noisy_counts, finest.counts))[:, cells]
-        for row, column in zip(largest, (weights.value, weights.least, weights.greatest), strict=True):
-            row[cells] = grid.maxima(np.abs(column))[cells]
-        for out, level in zip(of_coarser, coarser, strict=True):
-            of_level = _weights(Shares(level, schema), parts, one.coefficients, attributes, unit)
-            columns = np.stack([of_level.value * level.counts, _spread(of_level) * level.counts])
-            out[cells] = rectangles(level, schema, attributes).sums(columns)[:, cells].T
+    for cover in covers(finest, schema.sizes, attributes):
+        noisy, counts, shares = blocks.noisy_counts[cover.block], finest.counts[cover.block], Shares(finest, schema)
+        for one in classes:
+            cells = slice(None) if one.cells is None else one.cells
+            weights = _weights(shares, parts, one.coefficients, cover, unit)
+            additive[:, cells] += _painted(cover, weights, counts, _contributions(weights, noisy, counts))[:, cells]
+            for row, column, power in zip(largest, (weights.value, weights.least, weights.greatest), (1.0, 0.0, 0.0), strict=True):
+                row[cells] = np.maximum(row[cells], cover.maxima(np.abs(column), power)[cells])
+    for out, level in zip(of_coarser, coarser, strict=True):
+        for cover in covers(level, schema.sizes, attributes):
+            counts, shares = level.counts[cover.block], Shares(level, schema)
+            for one in classes:
+                cells = slice(None) if one.cells is None else one.cells
+                weights = _weights(shares, parts, one.coefficients, cover, unit)
+                out[cells] += _painted(cover, weights, counts, [(weights.value * counts, 1.0)])[:, cells].T
     for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
         additive[squares] = np.maximum(additive[squares], largest[most] ** 2)
         additive[fourths] = np.clip(additive[fourths], largest[most] ** 4, additive[squares] * largest[most] ** 2)
@@ -187,12 +193,21 @@ def with_sum_intervals(of: SumSummary, law: NoiseLaw, confidence: float, counts:
 _N_ADDITIVE = 12
 
 
-def _contributions(of: _Weights, noisy_counts: NDArray[np.int64], counts: Floats) -> Floats:
-    """What each block adds, shape (12, n_blocks): in the order in which `_summary` takes it apart."""
+def _contributions(of: _Weights, noisy_counts: NDArray[np.int64], counts: Floats) -> list[Column]:
+    """What each block adds to the sums of a `SumSummary`, in the order that `_summary` takes them, but for the spread."""
     square, least, greatest = of.value**2, of.least**2, of.greatest**2
-    columns = [of.value * noisy_counts, of.value * counts, square, square**2]
-    columns += [of.least * noisy_counts, least, least**2, of.greatest * noisy_counts, greatest, greatest**2]
-    return np.stack([*columns, _spread(of) * counts, of.share * counts])
+    columns = [(of.value * noisy_counts, 1.0), (of.value * counts, 1.0), (square, 2.0), (square**2, 4.0)]
+    bounds = [of.least * noisy_counts, least, least**2, of.greatest * noisy_counts, greatest, greatest**2]
+    return [*columns, *((column, 0.0) for column in bounds), (of.share * counts, 1.0)]
+
+
+def _painted(cover: Cover, of: _Weights, counts: Floats, columns: list[Column]) -> Floats:
+    """Sums of columns in each group, and the spread, shape (n_columns + 1, n_groups)."""
+    if cover.within is None:
+        return cover.sums([*columns, (_spread(of) * counts, 0.0)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(of.square > 0, of.value**2 / of.square, 0.0)
+    return np.concatenate([cover.sums(columns), cover.spreads(of.square, ratios, counts)[None]])
 
 
 def _spread(of: _Weights) -> Floats:
@@ -204,19 +219,19 @@ def _spread(of: _Weights) -> Floats:
     return np.where(variance > 1e-12, np.maximum(variance, 0.0), 0.0) ** 0.75
 
 
-def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, groups: Sequence[int], unit: float) -> _Weights:
-    """Weights of blocks, values in units of `unit`. With `groups`, of a block in each single group of codes that it covers."""
-    n = len(shares.level.counts)
+def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, cover: Cover | None, unit: float) -> _Weights:
+    """Weights of blocks, values in units of `unit`. With a cover: of its rectangles, per shape of a group, bounds aside."""
+    n = len(shares.level.counts if cover is None else cover.block)
     value, square, asked, full = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
     least, greatest = np.full(n, np.inf), np.full(n, -np.inf)
     for part, coefficient in zip(parts, coefficients, strict=True):
         if not coefficient:
             continue
-        mean, mean_square, here, low, high = _of_part(shares, part, groups, unit)
+        (mean, mean_square, here, low, high), covered = _of_part(shares, part, cover, unit)
         value += coefficient * mean
         square += coefficient * mean_square
         asked += coefficient * here
-        full |= coefficient * here > FULL
+        full |= covered & (coefficient == 1.0)
         least = np.where(here > 0, np.minimum(least, low), least)
         greatest = np.where(here > 0, np.maximum(greatest, high), greatest)
     touched = asked > 0
@@ -225,19 +240,20 @@ def _weights(shares: Shares, parts: Sequence[Part], coefficients: Floats, groups
     return _Weights(value, square, asked, least, greatest)
 
 
-def _of_part(shares: Shares, part: Part, groups: Sequence[int], unit: float) -> _Weights:
-    """What one part adds to the weights, with bounds of its values in each block."""
-    values, level, a = part.values, shares.level, part.values.attribute
-    rest = shares.of_box(part.box, without=groups if a is None else (*groups, a))
-    if groups:
-        rest *= group_shares(level, groups)
+def _of_part(shares: Shares, part: Part, cover: Cover | None, unit: float) -> tuple[_Weights, NDArray[np.bool_]]:
+    """What one part adds to the weights, with bounds of its values in each block, and whether it covers the block in one group."""
+    values, a = part.values, part.values.attribute
+    here, covered = shares.in_blocks(part.box) if cover is None else shares.in_cover(cover, part.box)
+    if cover is not None:
+        covered = covered & cover.single
     if a is None:
         mean, least, greatest = (float(column[0]) / unit for column in (values.mean, values.least, values.greatest))
-        return _Weights(rest * mean, rest * mean**2, rest, np.full_like(rest, least), np.full_like(rest, greatest))
+        return _Weights(here * mean, here * mean**2, here, np.full_like(here, least), np.full_like(here, greatest)), covered
     of_code, mean_of_code = code_shares(shares.schema, a, part.box.get(a)), values.mean / unit
-    powers = (of_code * mean_of_code, of_code * mean_of_code**2, of_code)
-    mean_value, mean_square, here = (rest * share(level, a, running(power)) for power in powers)
-    return _Weights(mean_value, mean_square, here, *_bounds(level, a, of_code > 0, values, unit))
+    mean_value, mean_square = shares.expected(part.box, a, (of_code * mean_of_code, of_code * mean_of_code**2), cover)
+    low, high = _bounds(shares.level, a, of_code > 0, values, unit)
+    bounds = (low, high) if cover is None else (low[cover.block], high[cover.block])
+    return _Weights(mean_value, mean_square, here, *bounds), covered
 
 
 def _bounds(level: Level, a: int, asked: NDArray[np.bool_], values: Values, unit: float) -> tuple[Floats, Floats]:
@@ -260,7 +276,7 @@ def _non_negative(questions: Sequence[Sequence[Part]]) -> bool:
 
 
 def _summary(additive: Floats, largest: Floats, of_coarser: Floats, unit: float, non_negative: bool) -> SumSummary:
-    raw, consistent, squares, fourths, least, least2, least4, greatest, greatest2, greatest4, spread, n_records = additive
+    raw, consistent, squares, fourths, least, least2, least4, greatest, greatest2, greatest4, n_records, spread = additive
     return SumSummary(
         raw=raw * unit,
         consistent=consistent * unit,

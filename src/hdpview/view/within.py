@@ -20,7 +20,7 @@ from hdpview.view.base import Base, Floats, scaled
 Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-_TOUCHED = 1e-300  # the least share of a block that a question touches
+TOUCHED = 1e-300  # the least share of a block that a question touches
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +105,20 @@ class Within:
 
         prefixes: attribute → running sums of the box's share of each code times shape, as `Base.prefix` makes them.
         """
-        share = np.maximum(self.expected(prefixes), _TOUCHED)
-        full = np.ones(len(share), dtype=bool)
+        touched, covered = self.flags(prefixes)
+        share = np.where(touched, np.maximum(self.expected(prefixes), TOUCHED), 0.0)
+        share[covered] = 1.0
+        return share, covered
+
+    def flags(self, prefixes: Mapping[int, Floats]) -> tuple[Flags, Flags]:
+        """Whether a box holds anything of each block, and whether it holds all of it, shape (n_blocks,) each. Prefixes as for `shares`."""
+        touched, covered = (np.ones(self.last - self.first, dtype=bool) for _ in range(2))
         for a, prefix in prefixes.items():
             node = self.nodes[a]
             held = prefix[node.upper] - prefix[node.lower]  # exact, so that nothing is covered or missed by rounding
-            share[(held <= 0)[node.class_of_block]] = 0.0
-            full &= (held == node.own)[node.class_of_block]
-        share[full] = 1.0
-        return share, full
+            touched &= (held > 0)[node.class_of_block]
+            covered &= (held == node.own)[node.class_of_block]
+        return touched, covered
 
     @cached_property
     def flat(self) -> Flat:
@@ -148,8 +153,9 @@ class Within:
 class Flat(NamedTuple):
     """All nodes in one array per field; `…_at` tells where each attribute's values begin, shape (n_attributes + 1,).
 
-    Arrays of classes and bins stand bin by bin here. table: turned round, shape (own bins, bins of the parent). child: the children of each attribute, one after the other;
-    child_class: for each of these, its class in each class of its parent. class_of_block: shape (n_attributes, n_blocks).
+    Arrays of classes and bins stand bin by bin here. table: turned round, shape (own bins, bins of the parent). child: the children of
+    each attribute, one after the other; child_class: for each of these, its class in each class of its parent. class_of_block: shape
+    (n_attributes, n_blocks).
     """
 
     upward: NDArray[np.int64]
