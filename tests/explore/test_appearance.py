@@ -5,7 +5,7 @@ from __future__ import annotations
 import hostile_names
 import pytest
 from playwright.sync_api import Browser, expect
-from visitor import Visitor, agrees, bar, brush, number, picture, shown_count, shows
+from visitor import Visitor, agrees, bar, brush, card, number, picture, shown_count, shows
 
 from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
@@ -44,13 +44,19 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone(browser: Browser, explorer: Explorer, scheme: str) -> None:
-    """At 390 pixels nothing sticks out sideways, in light and dark, in any panel."""
+    """At 390 pixels nothing sticks out sideways in any panel; the count stays in sight, and dialogs start at their top; light and dark."""
     person = Visitor(browser, explorer, width=390, height=844, scheme=scheme)
     page = person.visit()
     for tab in ("heatmap", "table", "numbers", "compare"):
         page.locator(f"#tab-{tab}").click()
         page.wait_for_selector(f"#panel-{tab} .result > *")
         assert page.locator("html").evaluate("one => one.scrollWidth") <= 390
+        assert page.locator(f"#panel-{tab} .result").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    assert page.locator("#count").evaluate("one => one.getBoundingClientRect().top") >= 0
+    page.locator("#trust-open").click()
+    assert page.locator("#trust").evaluate("one => one.scrollHeight > one.clientHeight && one.scrollTop") == 0
+    page.keyboard.press("Escape")
     picture(page, f"phone-{scheme}")
     person.leave()
 
@@ -99,3 +105,13 @@ def test_everything_has_a_name(visitor: Visitor) -> None:
     assert nameless == []
     ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_nothing_moves_while_bars_are_read(visitor: Visitor) -> None:
+    """Pointing at bars tells their counts without moving anything on the page, however long the words are."""
+    page = visitor.visit()
+    before = page.locator("html").evaluate("one => one.scrollHeight")
+    for code in range(3):
+        bar(page, "smoker", code).hover()
+        expect(card(page, "smoker").locator(".tip")).to_contain_text(" to ")
+        assert page.locator("html").evaluate("one => one.scrollHeight") == before

@@ -16,6 +16,8 @@ def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
     page = visitor.visit()
     agrees(page, hospital)
     assert page.locator("#charts article").count() == len(hospital.schema)
+    assert card(page, "cost").locator(".labels span").all_inner_texts() == ["0", "5000", "200000"]  # ends of bins, as they fit
+    expect(page.locator("#reset")).to_be_disabled()
     assert "ε = 1" in page.locator("#budget").inner_text()
     expect(page.locator("#banner")).to_be_hidden()
     picture(page, "first")
@@ -91,7 +93,7 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, na
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
-    """Arrows move between bars, Enter picks, Shift extends, Escape gives up; lists do the same; tabs follow arrows."""
+    """Arrows move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists do the same; tabs follow arrows."""
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for _ in range(3):
@@ -103,6 +105,9 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+Enter")
     assert shows(page, "age < 6") == "age >= 3 AND age < 6"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    expect(bar(page, "age", 5)).to_be_focused()
     page.keyboard.press("Escape")
     shows(page, "everything")
     page.get_by_label("age from").select_option("18")

@@ -86,6 +86,7 @@ class Page {
     this.chips();
     $("undo").disabled = !this.state.past.length;
     $("redo").disabled = !this.state.future.length;
+    $("reset").disabled = where === null;
     try {
       const answer = await ask("/api/histograms", { view: this.view, where, own });
       if (!answer) return;
@@ -99,7 +100,9 @@ class Page {
   draw({ count, histograms }) {
     $("count").textContent = shown(count.estimate);
     $("count").dataset.value = count.estimate;
-    $("interval").replaceChildren(element("span", {}, `95 % typical: ${shown(count.lower)} to ${shown(count.upper)}`), element("span", {}, `guaranteed: ${shown(count.guaranteed[0])} to ${shown(count.guaranteed[1])}`));
+    $("interval").replaceChildren(
+      element("span", { title: "Holds the true count about 95 times in 100" }, `95 % typical: ${shown(count.lower)} to ${shown(count.upper)}`),
+      element("span", { title: "Holds the true count in 95 of 100 cases, whatever the data" }, `guaranteed: ${shown(count.guaranteed[0])} to ${shown(count.guaranteed[1])}`));
     $("verdict").textContent = count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
     for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.custom ? null : this.state.filters[name]);
   }
@@ -135,15 +138,15 @@ class Page {
 
   trust() {
     const s = this.schema, list = element("dl");
-    const add = (term, ...texts) => list.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, text)));
+    const add = (term, ...texts) => list.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
     add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
     add("What ε means", `ε = ${s.epsilon}. ${s.risk}`);
     add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
     add("Method", `${s.method}; ${shown(s.n_blocks)} blocks over ${s.n_cells.toExponential(1)} cells; hdpview ${s.library_version}`);
-    add("What was assumed public", ...s.attributes.map((a) => `${a.name} (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`));
+    add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
     add("What the intervals mean", "Typical (shown): holds about 95 % of true counts; a model of how unevenly records lie in blocks, measured on real data.",
-      "Guaranteed: holds whatever the data; wide where a question cuts through blocks.", `From about ${shown(s.meaningful_from.two_way_range)} on, a range of two attributes means something.`);
-    $("trust").replaceChildren(element("h2", { id: "trust-title" }, "What is protected, and what this shows"), list, element("p", {}, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
+      "Guaranteed: holds whatever the data; wide where a question cuts through blocks.", `A count under ranges of two attributes means something from about ${shown(s.meaningful_from.two_way_range)} records on.`);
+    $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1, autofocus: true }, "What is protected, and what this shows"), list, element("p", {}, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
   }
 }
 

@@ -4,6 +4,9 @@ import { Bars, HEIGHT, WIDTH } from "./bars.js";
 import { element, say, set, short, words } from "./parts.js";
 import { saveList } from "./picture.js";
 
+/** Of a bin such as [500, 1000), the beginning or the end; other labels as they are. */
+function bound(label, atEnd) { return /^\[(.+), (.+)[)\]]$/.exec(label)?.[atEnd ? 2 : 1] ?? label; }
+
 export class Chart {
   /** onFilter(filter, moving) is told of gestures; onSave(chart, kind) of a wish for a picture. */
   constructor(attribute, onFilter, onSave) {
@@ -14,7 +17,7 @@ export class Chart {
     this.nValues = attribute.nullable ? this.n - 1 : this.n;
     this.hint = attribute.ends ? "drag for a range, click for one" : "click to pick values";
     this.tip = element("div", { class: "tip", "aria-live": "off" }, this.hint);
-    this.scale = element("span", { class: "quiet scale", "aria-hidden": "true" });
+    this.scale = element("span", { class: "quiet scale", "aria-hidden": "true", title: "Records at the top of the chart" });
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "group", "aria-label": `Histogram of ${attribute.name}` });
     this.bars = new Bars(this.n);
     this.hits = attribute.labels.map((_, code) => this.#hit(code));
@@ -28,11 +31,11 @@ export class Chart {
 
   /** Under the bars: every value's name where there is room, upright if need be; else the ends and the middle. */
   #labels() {
-    const { labels, ends } = this.attribute;
-    const each = (kind, texts) => element("div", { class: `labels ${kind}`, "aria-hidden": "true" }, ...texts.map((text) => element("span", { title: text }, text)));
-    if (this.n <= 4 && !ends) return each("under", labels);
-    if (this.n <= 16 && !ends) return each("upright", labels);
-    return each("few", this.n > 2 ? [labels[0], labels[Math.floor((this.nValues - 1) / 2)], labels[this.n - 1]] : labels);
+    const { labels, ends } = this.attribute, last = this.n - 1, every = labels.map((_, code) => code);
+    const under = (kind, codes, brief) => element("div", { class: `labels ${kind}`, "aria-hidden": "true" }, ...codes.map((code) => element("span", { title: labels[code] }, brief(labels[code], code))));
+    if (this.n <= 4 && !ends) return under("under", every, String);
+    if (this.n <= 16 && !ends) return under("upright", every, String);
+    return under("few", last > 1 ? [0, Math.floor((this.nValues - 1) / 2), last] : every, (label, code) => (ends ? bound(label, code === last) : label));
   }
 
   /** The same choice without a mouse: two lists for a range, or one to toggle values. */
@@ -81,9 +84,10 @@ export class Chart {
 
   #hit(code) {
     const step = WIDTH / this.n, tell = () => { if (this.data) say(this.tip, this.#words(code)); };
+    const focused = () => { tell(); this.hits.forEach((hit, other) => set(hit, "tabindex", other === code ? "0" : "-1")); }; // Tab comes back to the bar it left
     return element("rect", {
       class: "hit", x: code * step, width: step, y: 0, height: HEIGHT, "data-code": code, tabindex: code === 0 ? 0 : -1, role: "checkbox",
-      "aria-checked": "false", "aria-label": this.attribute.labels[code], onpointerenter: tell, onfocus: tell, onkeydown: (event) => this.#key(event, code),
+      "aria-checked": "false", "aria-label": this.attribute.labels[code], onpointerenter: tell, onfocus: focused, onkeydown: (event) => this.#key(event, code),
     });
   }
 
@@ -126,14 +130,14 @@ export class Chart {
       const last = this.nValues - 1;
       this.onFilter({ range: [Math.min(start, code, last), Math.min(Math.max(start, code), last)] }, true);
     });
-    const end = (event) => {
+    const release = (event) => {
       if (start === null) return;
       const code = at(event), from = start;
       start = null;
       if (!moved) this.toggle(code, event.shiftKey);
       else this.onFilter({ range: [Math.min(from, code, this.nValues - 1), Math.min(Math.max(from, code), this.nValues - 1)] }, false);
     };
-    this.svg.addEventListener("pointerup", end);
+    this.svg.addEventListener("pointerup", release);
     this.svg.addEventListener("pointercancel", () => { // the browser scrolls instead: keep what was reached, as one step
       if (start !== null && moved) this.onFilter(this.filter ?? null, false);
       start = null;

@@ -7,8 +7,10 @@ import { quoted } from "./state.js";
 
 const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"]; // light to dark in grey, too
 
+const signed = (x) => shown(x).replace("-", "−");
+
 const selectOf = (label, names, chosen) => {
-  const made = element("select", { "aria-label": label }, ...names.map((name) => element("option", { value: name }, name)));
+  const made = element("select", { "aria-label": label }, ...names.map((name) => element("option", { value: name }, name || "nothing else")));
   made.value = chosen ?? names[0];
   return made;
 };
@@ -83,7 +85,8 @@ export class Closer {
 
   #drawHeatmap(a, b, { estimate, lower, upper }, blocks) {
     const longest = Math.min(18, Math.max(...b.labels.map((label) => label.length))), left = 14 + longest * 6, top = 4;
-    const cell = Math.max(3, Math.min(64, 980 / a.labels.length)), height = Math.max(4, Math.min(30, 460 / b.labels.length)), bottom = top + b.labels.length * height;
+    const room = this.map.clientWidth - left - 12;
+    const cell = Math.max(2.5, Math.min(64, room / a.labels.length)), height = Math.max(4, Math.min(30, 460 / b.labels.length)), bottom = top + b.labels.length * height;
     const most = Math.max(...estimate.map((row) => Math.max(...row)), 1e-9), tell = document.getElementById("cell"), parts = [];
     const colour = (value) => COLOURS[Math.min(COLOURS.length - 1, Math.floor(Math.sqrt(value / most) * COLOURS.length))];
     const text = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
@@ -98,10 +101,10 @@ export class Closer {
     const every = Math.ceil(b.labels.length / 26);
     b.labels.forEach((label, j) => { if (j % every === 0) parts.push(text(left - 5, top + (j + 0.5) * height + 4, cut(label, 18), { "text-anchor": "end" })); });
     const wide = Math.max(1, Math.ceil(74 / cell));
-    a.labels.forEach((label, i) => { if (i % wide === 0) parts.push(text(left + i * cell, bottom + 15, cut(label, 12))); });
+    a.labels.forEach((label, i) => { if (i % wide === 0 && (a.labels.length - i) * cell > 40) parts.push(text(left + i * cell, bottom + 15, cut(label, 12))); });
     COLOURS.forEach((fill, k) => parts.push(element("rect", { x: left + k * 26, y: bottom + 28, width: 26, height: 10, fill })));
     parts.push(text(left, bottom + 51, "0"), text(left + COLOURS.length * 26, bottom + 51, `${shown(most)} records`, { "text-anchor": "end" }));
-    return element("svg", { width: Math.ceil(left + Math.max(a.labels.length * cell, COLOURS.length * 26) + 50), height: Math.ceil(bottom + 58), role: "img", "aria-label": `Records by ${a.name} and ${b.name}; the same numbers are under Group by` }, ...parts);
+    return element("svg", { width: Math.ceil(left + Math.max(a.labels.length * cell, COLOURS.length * 26) + 8), height: Math.ceil(bottom + 58), role: "img", "aria-label": `Records by ${a.name} and ${b.name}; the same numbers are under Group by` }, ...parts);
   }
 
   #copyPython(call) { this.page.copy(`import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.page.view)})\n${call}\n`, "Python copied"); }
@@ -170,7 +173,7 @@ export class Closer {
     const [low, high] = answer.ratio_interval;
     const ratio = answer.ratio === null || high === null ? "The ratio has no bound: B may be 0." : `A is ${answer.ratio.toFixed(2)} times B (${low.toFixed(2)} to ${high.toFixed(2)}).`;
     this.sides.replaceChildren(element("div", { class: "side" }, side("A", this.kept, answer.first), side("B", second, answer.second)),
-      element("p", {}, element("strong", {}, answer.is_real ? "A and B really differ. " : "A and B cannot be told apart. "), `Difference: ${answer.words}. ${ratio}`));
+      element("p", {}, element("strong", {}, answer.is_real ? "A and B really differ. " : "A and B cannot be told apart. "), `A − B is ${signed(answer.difference)} (95 % typical: ${answer.difference_interval.map(signed).join(" to ")}). ${ratio}`));
   }
 }
 
@@ -183,11 +186,11 @@ export function asTable({ columns, rows, aggregates = [] }) {
   const faint = (row) => aggregates.length > 0 && typeof row[`${aggregates[0]}_lower`] === "number" && row[`${aggregates[0]}_lower`] <= 0;
   const cells = (row, column) => {
     const made = [element("td", { class: isNumber(column) ? "number" : null }, told(row, column, column))];
-    if (aggregates.includes(column)) made.push(element("td", { class: "quiet" }, `${told(row, `${column}_lower`, column)} to ${told(row, `${column}_upper`, column)}`));
+    if (aggregates.includes(column)) made.push(element("td", { class: "quiet interval" }, `${told(row, `${column}_lower`, column).replace(/ %$/, "")} to ${told(row, `${column}_upper`, column)}`));
     return made;
   };
-  const heads = seen.flatMap((column) => [element("th", { class: isNumber(column) ? "number" : null, scope: "col" }, column), ...(aggregates.includes(column) ? [element("th", { scope: "col", class: "quiet" }, "95 % typical")] : [])]);
+  const heads = seen.flatMap((column) => [element("th", { class: isNumber(column) ? "number" : null, scope: "col" }, column === "n" ? "records" : column), ...(aggregates.includes(column) ? [element("th", { scope: "col", class: "quiet" }, "95 % typical")] : [])]);
   return element("table", {},
-    element("thead", {}, element("tr", {}, ...heads, element("th", { scope: "col" }, element("span", { class: "hidden" }, "What it is worth")))),
-    element("tbody", {}, ...rows.map((row) => element("tr", { class: faint(row) ? "faint" : null }, ...seen.flatMap((column) => cells(row, column)), element("td", {}, faint(row) ? "not distinguishable from 0" : "")))));
+    element("thead", {}, element("tr", {}, ...heads, element("th", { scope: "col", class: "worth" }, element("span", { class: "hidden" }, "What it is worth")))),
+    element("tbody", {}, ...rows.map((row) => element("tr", { class: faint(row) ? "faint" : null }, ...seen.flatMap((column) => cells(row, column)), element("td", { class: "worth" }, faint(row) ? "not distinguishable from 0" : "")))));
 }
