@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.counts.pack import unpack, words_of
+from hdpview.counts.unpack import unpack, words_of
 from hdpview.domain import Datetime, Integer, Ordered, Real
 from hdpview.domain.calendar import microseconds
 from hdpview.errors import SchemaError

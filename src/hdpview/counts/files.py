@@ -29,7 +29,7 @@ def files_of(path: str | Path) -> list[Path]:
         raise DataError(f"{address!r} is an address, not a file. Download it, or pass a table: ibis.connect(address).table(name).")
     given = Path(text).expanduser()
     if given.is_dir():
-        found = sorted(file for file in given.rglob("*") if _kind(file) and file.is_file() and not _is_hidden(file, given))
+        found = sorted(file for file in given.rglob("*") if kind_of_file(file) and file.is_file() and not _is_hidden(file, given))
         if not found:
             raise DataError(f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name another folder.")
     elif given.exists():
@@ -39,10 +39,10 @@ def files_of(path: str | Path) -> list[Path]:
         found = sorted(file for file in matches if file.is_file())
         if not found:
             raise DataError(f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}.")
-    unreadable = [file for file in found if not _kind(file)]
+    unreadable = [file for file in found if not kind_of_file(file)]
     if unreadable:
         raise DataError(f"{unreadable[0].name!r} is not a table this can read. Use a file ending in {_READABLE}.")
-    if len({_kind(file) for file in found}) > 1:
+    if len({kind_of_file(file) for file in found}) > 1:
         raise DataError(f"{text!r} mixes Parquet and CSV files. Name one kind, for example {str(given / '*.parquet')!r}.")
     return found
 
@@ -50,12 +50,9 @@ def files_of(path: str | Path) -> list[Path]:
 def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table:
     """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend on values."""
     paths = [_literal_path(file) for file in files]
-    if _kind(files[0]) == "parquet":
+    if kind_of_file(files[0]) == "parquet":
         return con.read_parquet(paths, union_by_name=len(paths) > 1)
-    delimiter, names = _header(files[0])
-    for file in files[1:]:
-        if _header(file) != (delimiter, names):
-            raise DataError(f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line.")
+    delimiter, names = csv_layout(files)
     return con.read_csv(
         paths,
         columns=dict.fromkeys(names, "VARCHAR"),
@@ -72,12 +69,22 @@ def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table
     )
 
 
+def csv_layout(files: Sequence[Path]) -> tuple[str, list[str]]:
+    """Delimiter and column names of CSV files that are read as one table."""
+    delimiter, names = _header(files[0])
+    for file in files[1:]:
+        if _header(file) != (delimiter, names):
+            raise DataError(f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line.")
+    return delimiter, names
+
+
 def needs_one_reader(problem: Exception) -> bool:
     """Whether DuckDB gave up because fields with line breaks and short lines cannot be told apart in parallel."""
     return "null_padding" in str(problem) and "parallel" in str(problem)
 
 
-def _kind(file: Path) -> str | None:
+def kind_of_file(file: Path) -> str | None:
+    """`parquet` or `csv`, by the name alone; None for any other."""
     name = file.name.lower()
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), None)
 

@@ -16,9 +16,10 @@ import pyarrow as pa
 from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
 from hdpview.counts.encode import encode
 from hdpview.counts.files import needs_one_reader
-from hdpview.counts.pack import pack, unpack, words_of
+from hdpview.counts.pack import pack
 from hdpview.counts.sources import OpenSource, describe, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
+from hdpview.counts.unpack import unpack, words_of
 from hdpview.domain import Schema
 from hdpview.errors import DataError, HdpviewError, unknown_name
 
@@ -63,7 +64,7 @@ def read_counts(
         except HdpviewError:
             raise
         except Exception as refusal:  # whatever a database or file reader raises may quote values: only its kind is passed on
-            problem = _without_values(refusal, source)
+            problem = without_values(refusal, source)
             if not (parallel_csv and needs_one_reader(refusal)):
                 break
     assert problem is not None
@@ -78,7 +79,7 @@ def column_types(source: Any) -> dict[str, str]:
     except HdpviewError:
         raise
     except Exception as refusal:
-        problem = _without_values(refusal, source)
+        problem = without_values(refusal, source)
     raise problem
 
 
@@ -103,20 +104,25 @@ def _dtype(written: str) -> dt.DataType:
         return dt.unknown
 
 
-def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str) -> SparseCounts:
+def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str) -> ibis.Table:
+    """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one row per cell."""
     kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
-    words = pack(encode(opened.table, schema, kept), schema.sizes)
+    words = pack(encode(table, schema, kept), schema.sizes)
     cell = [name for name in words.columns if name.startswith("word_")]
     if limits == EACH_ROW:
-        query = words.group_by(cell).aggregate(n=words.count())  # [P7]
-    else:
-        rows = bounded(words, limits, salt)  # [P11]
-        rows = rows.filter(rows["n"] > 0)
-        totals = rows.group_by(cell).aggregate(total=rows["n"].sum())
-        # Held at a bound: no two neighbours get further apart by it, and 64 bits cannot overflow. Through a double, which is exact here,
-        # since Ibis takes a sum for 64 bits wide already and would leave the cast out.
-        held = ibis.ifelse(totals["total"] > MOST_PER_ROW, MOST_PER_ROW, totals["total"])
-        query = totals.select(*cell, n=held.cast("float64").cast("int64"))
+        return words.group_by(cell).aggregate(n=words.count())  # [P7]
+    rows = bounded(words, limits, salt)  # [P11]
+    rows = rows.filter(rows["n"] > 0)
+    # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and 64 bits cannot overflow.
+    # Through a double, which is exact here, since Ibis takes a sum for 64 bits wide already and would leave the cast out.
+    records = rows["n"].cast("decimal(38, 0)") if table.get_backend().name == "pyspark" else rows["n"]
+    totals = rows.group_by(cell).aggregate(total=records.sum())
+    held = ibis.ifelse(totals["total"] > MOST_PER_ROW, MOST_PER_ROW, totals["total"])
+    return totals.select(*cell, n=held.cast("float64").cast("int64"))
+
+
+def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str) -> SparseCounts:
+    query = occupied_cells(opened.table, schema, limits, salt)
     stop = Event()
 
     def work() -> SparseCounts:
@@ -157,7 +163,7 @@ def _collected(batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event) -
     return SparseCounts(schema, all_codes, np.concatenate(counts))
 
 
-def _without_values(refusal: Exception, source: Any) -> DataError:
+def without_values(refusal: Exception, source: Any) -> DataError:
     """What may be said of an error that came from outside: its kind. Its words may quote what a row holds."""
     kind, name = type(refusal).__name__, describe(source)
     if isinstance(refusal, duckdb.OutOfMemoryException):

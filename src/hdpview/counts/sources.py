@@ -48,7 +48,7 @@ class OpenSource:
             yield from self.backend.to_pyarrow_batches(query, chunk_size=n_rows)
             return
         # Ibis 12 would ask DuckDB 2 for a method that is gone. A relation streams, and saves a copy of the result.
-        with _step_by_step():
+        with step_by_step():
             relation = self.backend._to_duckdb_relation(query)
         with relation.to_arrow_reader(n_rows) as reader:
             yield from reader
@@ -101,7 +101,7 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
     with private_directory() as directory:
         backend = ibis.duckdb.connect(  # Ibis sets the session's time zone to UTC
             ":memory:",
-            memory_limit=memory_limit.strip() if memory_limit else f"{_default_memory_mib()}MiB",
+            memory_limit=memory_limit.strip() if memory_limit else f"{default_memory_mib()}MiB",
             temp_directory=str(directory),
             extension_directory=str(directory),
             autoinstall_known_extensions=False,
@@ -118,7 +118,7 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
             backend.disconnect()
 
 
-def _default_memory_mib() -> int:
+def default_memory_mib() -> int:
     """Half of what this machine, or the container we run in, has."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit_file = Path("/sys/fs/cgroup/memory.max")
@@ -128,7 +128,7 @@ def _default_memory_mib() -> int:
 
 
 @contextmanager
-def _step_by_step() -> Iterator[None]:
+def step_by_step() -> Iterator[None]:
     """Keep the steps of a query apart: fused into one, each step would be computed again for every use of it."""
     before = ibis.options.sql.fuse_selects
     ibis.options.sql.fuse_selects = False

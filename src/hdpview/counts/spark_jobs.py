@@ -1,0 +1,73 @@
+"""Work on Spark under way: progress while it runs, an end to it on Ctrl-C, and errors that quote no row."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from hdpview.counts.spark_session import Session
+from hdpview.errors import DataError, HdpviewError, MethodError
+
+Progress = Callable[[float | None, str], None]  # fraction done from 0 to 1 where known, and what is being done
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.1
+
+
+def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
+    """Run an action of Spark on a thread while this one reports progress and listens for Ctrl-C, which cancels what runs."""
+    try:
+        return _in_background(session, action, report or _silent, text)
+    except HdpviewError:
+        raise
+    except Exception as refusal:  # words of Spark may quote values: only their kind is passed on
+        problem = _without_values(refusal, text)
+    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+
+
+def _in_background(session: Session, action: Callable[[], Result], report: Progress, text: str) -> Result:
+    from pyspark import inheritable_thread_target
+
+    context, group = session.sparkContext, f"hdpview-{uuid.uuid4()}"
+
+    def work() -> Result:
+        context.setJobGroup(group, text, interruptOnCancel=True)
+        return action()
+
+    with ThreadPoolExecutor(1, "hdpview-spark") as worker:
+        running = worker.submit(inheritable_thread_target(session)(work))
+        try:
+            while not wait([running], _POLL_SECONDS).done:
+                report(_fraction_done(context.statusTracker(), group), text)
+            result: Result = running.result()
+            return result
+        finally:
+            while not running.done():  # again and again: jobs that had not begun are not cancelled
+                context.cancelJobGroup(group)
+                wait([running], _POLL_SECONDS)
+
+
+def _fraction_done(tracker: Any, group: str) -> float | None:
+    """Tasks done of those known so far; None while none is known."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    n_tasks = sum(stage.numTasks for stage in stages if stage is not None)
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None) / n_tasks if n_tasks else None
+
+
+def _without_values(refusal: Exception, text: str) -> HdpviewError:
+    words = str(refusal)
+    if "No module named 'hdpview'" in words or "No module named 'numba'" in words:
+        return MethodError(
+            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under the interpreter that "
+            "PYSPARK_PYTHON names, or send it along; docs/scale.md tells how."
+        )
+    kind, step = type(refusal).__name__, text[0].lower() + text[1:]
+    advice = "Look into the logs of Spark's executors, and check that every worker can read the table and has memory left."
+    return DataError(f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}")
+
+
+def _silent(fraction: float | None, text: str) -> None:
+    """No one listens."""

@@ -1,0 +1,113 @@
+"""Any source as an Ibis table on Spark: a DataFrame, a table by its name, files that workers can read, a frame that is sent to them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ibis
+from ibis.backends.pyspark import Backend
+from ibis.backends.sql.compilers.pyspark import PySparkCompiler
+
+from hdpview.counts.files import csv_layout, files_of, kind_of_file
+from hdpview.counts.frames import arrow_of
+from hdpview.counts.sources import OpenSource
+from hdpview.counts.spark_session import DataFrame, Session, is_spark_frame, quiet_child
+from hdpview.errors import DataError
+
+_ADDRESS = r"[a-zA-Z][\w+.-]+://"
+_TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
+
+
+class _Compiler(PySparkCompiler):  # type: ignore[misc]
+    """Ibis's words for Spark, and the one that it lacks."""
+
+    __slots__ = ()
+
+    def visit_ExtractMicrosecond(self, op: Any, *, arg: Any) -> Any:  # noqa: N802 named by Ibis
+        return self.cast(self.f.pmod(self.f.anon.unix_micros(arg), 1_000_000), op.dtype)
+
+
+class SparkBackend(Backend):  # type: ignore[misc]
+    """Ibis on Spark."""
+
+    compiler = _Compiler()
+
+    def frame(self, query: ibis.Table) -> DataFrame:
+        """A query as a Spark DataFrame: nothing runs yet, and nothing comes to this machine."""
+        self._run_pre_execute_hooks(query)
+        return self._session.sql(self.compile(query))
+
+
+@contextmanager
+def open_on_spark(session: Session, source: Any, wanted: Sequence[str] | None = None) -> Iterator[OpenSource]:
+    """Open a table for queries on Spark, in a child session.
+
+    source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of Parquet or CSV files that every
+        worker can read; Ibis table on Spark; or a pandas, Polars or Arrow table, which is sent to the workers.
+    wanted: the columns that will be asked for; all when None.
+    """
+    view = f"hdpview_{secrets.token_hex(8)}"  # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
+    _frame_of(session, source, wanted).createOrReplaceGlobalTempView(view)
+    try:
+        with quiet_child(session) as child:
+            child.table(f"global_temp.{view}").createOrReplaceTempView(view)
+            backend = SparkBackend().connect(child)
+            yield OpenSource(backend.table(view), backend)
+    finally:
+        session.catalog.dropGlobalTempView(view)
+
+
+def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None) -> DataFrame:
+    if is_spark_frame(source):
+        return source
+    if isinstance(source, ibis.Table):
+        if source.get_backend().name != "pyspark":
+            raise DataError("This Ibis table is not on Spark. Build it with engine='local', which leaves the counting to its database.")
+        return session.sql(source.get_backend().compile(source))
+    if isinstance(source, (str, Path)):
+        return _named(session, source)
+    rows = arrow_of(source, wanted)
+    return session.createDataFrame(rows.read_all() if hasattr(rows, "read_all") else rows)
+
+
+def _named(session: Session, source: str | Path) -> DataFrame:
+    """The table or the files that a text stands for. Files come first: `adult.parquet` could be the name of a table, too."""
+    text = str(source)
+    if re.match(_ADDRESS, text):
+        return _read(session, [text])
+    is_name = isinstance(source, str) and re.fullmatch(_TABLE_NAME, text) and kind_of_file(Path(text)) is None and not Path(text).exists()
+    if is_name and session.catalog.tableExists(text):
+        return session.table(text)
+    if is_name:
+        raise DataError(f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() tells what there is.")
+    return _read(session, [str(file.resolve()) for file in files_of(source)])
+
+
+def _read(session: Session, paths: list[str]) -> DataFrame:
+    if kind_of_file(Path(paths[0])) != "csv":
+        return session.read.parquet(*map(_literal, paths), mergeSchema=len(paths) > 1)
+    if re.match(_ADDRESS, paths[0]):
+        raise DataError("CSV files are read here from paths, not from addresses. Make them Parquet, or pass spark.read.csv(address, ...).")
+    delimiter, names = csv_layout([Path(path) for path in paths])
+    frame = session.read.csv(
+        list(map(_literal, paths)),
+        schema=", ".join(f"`{name.replace('`', '``')}` STRING" for name in names),  # guessed types would depend on values
+        header=True,
+        sep=delimiter,
+        quote='"',
+        escape='"',
+        multiLine=True,  # quoted fields may hold line breaks; the price is one task per file
+        mode="PERMISSIVE",
+        enforceSchema=True,
+    )
+    return frame.fillna("")  # an empty field is empty text, quoted or not; the attribute says what that means
+
+
+def _literal(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return path if re.match(_ADDRESS, path) else re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
