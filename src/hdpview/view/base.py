@@ -71,12 +71,8 @@ class Base:
     def _check_forest(self) -> None:
         if any(not -1 <= parent < len(self.parent) for parent in self.parent):
             raise _fault("an attribute depends on one that is not there")
-        for start in range(len(self.parent)):
-            a, steps = start, 0
-            while a >= 0:
-                a, steps = self.parent[a], steps + 1
-                if steps > len(self.parent):
-                    raise _fault("its attributes depend on each other in a circle")
+        if len(self.upward) < len(self.parent):  # from the roots, a circle cannot be reached
+            raise _fault("its attributes depend on each other in a circle")
 
     @classmethod
     def product(cls, weights: Sequence[Floats], variance: Floats | None = None) -> Base:
@@ -112,7 +108,11 @@ class Base:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Attributes that depend on each attribute."""
-        return tuple(tuple(c for c, parent in enumerate(self.parent) if parent == a) for a in range(len(self.parent)))
+        found: list[list[int]] = [[] for _ in self.parent]
+        for a, parent in enumerate(self.parent):
+            if parent >= 0:
+                found[parent].append(a)
+        return tuple(map(tuple, found))
 
     @cached_property
     def upward(self) -> tuple[int, ...]:

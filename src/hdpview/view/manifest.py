@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,8 +12,10 @@ from typing import Any
 
 from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, ViewFileError
+from hdpview.view.base import Base
 
-FORMAT_VERSION, MERGED_FORMAT_VERSION = 1, 2  # merged views have parts, which readers of version 1 do not know
+# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what readers of version 2 do not.
+FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION = 1, 2, 3
 MAX_PARTS = 1_000
 MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
 MAX_MANIFEST_BYTES = 16_000_000
@@ -108,10 +110,13 @@ class Manifest(_Facts):
             return f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most are counted"
         return "add or remove one record" if self.max_rows == 1 else f"add or remove up to {self.max_rows} records"
 
-    def to_json(self) -> str:
+    def to_json(self, bases: Sequence[Base | None] = (), is_fitted: bool = False) -> str:
+        """As files hold it. bases: of the blocks, one for each part; is_fitted: whether the file has fitted counts too."""
+        inside = {"base": _bases_as_data(bases), "fitted": is_fitted} if any(bases) or is_fitted else {}
+        version = BASE_FORMAT_VERSION if inside else MERGED_FORMAT_VERSION if self.is_merged else FORMAT_VERSION
         return json.dumps(
             {
-                "format_version": MERGED_FORMAT_VERSION if self.is_merged else FORMAT_VERSION,
+                "format_version": version,
                 "library_version": self.library_version,
                 "private": self.is_private,
                 "not_private_because": list(self.not_private_because),
@@ -126,6 +131,7 @@ class Manifest(_Facts):
                 "method": {"name": self.method, "settings": dict(self.settings), "parameters": dict(self.parameters)},
                 "schema": self.schema.to_dict(),
                 **({"merged": self.merged_story()} if self.is_merged else {}),
+                **inside,
             },
             ensure_ascii=False,
         )
@@ -141,20 +147,15 @@ class Manifest(_Facts):
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
         """Read a manifest, trusting nothing in it."""
-        if len(text) > MAX_MANIFEST_BYTES:
-            raise ViewFileError(f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote.")
+        return cls.with_bases_from_json(text)[0]
+
+    @classmethod
+    def with_bases_from_json(cls, text: bytes) -> tuple[Manifest, tuple[Base | None, ...], bool]:
+        """The same, with the base of each part, and whether the file has fitted counts."""
+        content = _content(text)
         try:
-            content = json.loads(text)
-        except (ValueError, RecursionError):
-            raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
-        version = content.get("format_version") if isinstance(content, dict) else None
-        if version not in (FORMAT_VERSION, MERGED_FORMAT_VERSION):
-            known = f"{FORMAT_VERSION} and {MERGED_FORMAT_VERSION}"
-            raise ViewFileError(
-                f"The file has format version {str(version)[:20]}; this hdpview reads {known}. Open it with a newer hdpview."
-            )
-        try:
-            return cls._from_content(content)
+            manifest = cls._from_content(content)
+            return manifest, *_inside(content, manifest)
         except HdpviewError as problem:
             raise ViewFileError(f"The manifest is damaged: {problem}") from None
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError):
@@ -179,13 +180,52 @@ class Manifest(_Facts):
             not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
             max_rows=_whole(content.get("max_rows", 1)),
             count_column=None if content.get("count_column") is None else _short(content["count_column"]),
-            **(_merged_from(content["merged"]) if content["format_version"] == MERGED_FORMAT_VERSION else {}),
+            **(_merged_from(content["merged"]) if _is_merged(content) else {}),
         )
         if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours or content["delta"] != 0:
             raise ValueError
         if manifest.max_rows < 1 or any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
             raise ValueError
         return manifest
+
+
+def _content(text: bytes) -> dict[str, Any]:
+    """The JSON of a manifest, of a version that is known."""
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise ViewFileError(f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote.")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if isinstance(version, bool) or version not in (FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION):
+        raise ViewFileError(
+            f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION} to {BASE_FORMAT_VERSION}. "
+            "Open it with a newer hdpview."
+        )
+    found: dict[str, Any] = content
+    return found
+
+
+def _is_merged(content: dict[str, Any]) -> bool:
+    version = content["format_version"]
+    return version == MERGED_FORMAT_VERSION or (version == BASE_FORMAT_VERSION and "merged" in content)
+
+
+def _bases_as_data(bases: Sequence[Base | None]) -> Any:
+    found = [None if base is None else base.to_dict() for base in bases]
+    return found if len(found) != 1 else found[0]
+
+
+def _inside(content: dict[str, Any], manifest: Manifest) -> tuple[tuple[Base | None, ...], bool]:
+    """What a file of version 3 says of the inside of blocks."""
+    if content["format_version"] != BASE_FORMAT_VERSION:
+        return (), False
+    data, n_parts = content["base"], max(len(manifest.parts), 1)
+    listed = data if isinstance(data, list) else [data]
+    if not isinstance(content["fitted"], bool) or len(listed) != n_parts:
+        raise ValueError
+    return tuple(None if base is None else Base.from_dict(base, manifest.schema.sizes) for base in listed), content["fitted"]
 
 
 def _merged_from(content: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import ViewFileError
+from hdpview.view.base import Base
 from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_parts
 from hdpview.view.data import ViewData
 from hdpview.view.manifest import Manifest
@@ -28,7 +29,8 @@ from hdpview.view.manifest import Manifest
 MANIFEST_KEY = b"hdpview"
 _MAX_FOOTER_BYTES = 64_000_000
 _MAX_BYTES_IN_MEMORY = 8_000_000_000
-_DEPTH_TYPE, _COUNT_TYPE, _PART_TYPE = pa.uint16(), pa.int64(), pa.uint16()
+_MAX_BLOCKS_TIMES_BINS = 200_000_000
+_DEPTH_TYPE, _COUNT_TYPE, _PART_TYPE, _FITTED_TYPE = pa.uint16(), pa.int64(), pa.uint16(), pa.float64()
 
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
@@ -56,38 +58,47 @@ def read(path: str | PathLike[str]) -> ViewData:
     try:
         _check_size_of_footer(path)
         with pq.ParquetFile(path, memory_map=False) as file:
-            manifest = Manifest.from_json((file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path))
-            _check_columns(file, manifest, path)
+            text = (file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path)
+            manifest, bases, is_fitted = Manifest.with_bases_from_json(text)
+            _check_columns(file, manifest, is_fitted, path)
+            _check_bases(file.metadata.num_rows, bases, path)
             table = file.read()
     except OSError as problem:
         raise ViewFileError(f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}.") from None
     except (pa.ArrowException, MemoryError, ValueError, TypeError, IndexError, OverflowError):
         raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
-    return ViewData(manifest, _blocks(table, manifest, path))
+    return ViewData(manifest, _blocks(table, manifest, bases, is_fitted, path))
 
 
-def column_types(schema: Schema, is_merged: bool = False) -> dict[str, pa.DataType]:
+def column_types(schema: Schema, is_merged: bool = False, is_fitted: bool = False) -> dict[str, pa.DataType]:
     """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count, the depth.
 
-    A merged view has one more: the number of the part.
+    A merged view has one more: the number of the part; a view with fitted counts another.
     """
     bounds = {f"{a.name}_{end}": pa.uint8() if a.size <= 256 else pa.uint16() for a in schema for end in ("lo", "hi")}
-    return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE, **({"part": _PART_TYPE} if is_merged else {})}
+    more = {**({"part": _PART_TYPE} if is_merged else {}), **({"fitted": _FITTED_TYPE} if is_fitted else {})}
+    return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE, **more}
+
+
+def _types(view: ViewData) -> dict[str, pa.DataType]:
+    return column_types(view.schema, view.manifest.is_merged, view.blocks.fitted is not None)
 
 
 def _table(view: ViewData) -> pa.Table:
-    blocks, types = view.blocks, column_types(view.schema, view.manifest.is_merged)
+    blocks, types = view.blocks, _types(view)
     columns: list[NDArray[np.generic]] = []
     for a in range(len(view.schema)):
         columns += [blocks.lower[:, a], blocks.upper[:, a] - 1]
     columns += [blocks.noisy_counts, blocks.depth, *([blocks.parts] if view.manifest.is_merged else [])]
+    columns += [] if blocks.fitted is None else [blocks.fitted]
     arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types.values(), strict=True)]
     fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: view.manifest.to_json().encode()}))
+    manifest = view.manifest.to_json(blocks.base_of_parts, blocks.fitted is not None)
+    return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: manifest.encode()}))
 
 
 def _encodings(view: ViewData) -> dict[str, str]:
-    return {name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN" for name in column_types(view.schema, view.manifest.is_merged)}
+    return {name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN" for name in _types(view)}
 
 
 def _umask() -> int:
@@ -113,8 +124,8 @@ def _check_size_of_footer(path: str | PathLike[str]) -> None:
     raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
 
 
-def _check_columns(file: pq.ParquetFile, manifest: Manifest, path: str | PathLike[str]) -> None:
-    expected = column_types(manifest.schema, manifest.is_merged)
+def _check_columns(file: pq.ParquetFile, manifest: Manifest, is_fitted: bool, path: str | PathLike[str]) -> None:
+    expected = column_types(manifest.schema, manifest.is_merged, is_fitted)
     found = {field.name: field.type for field in file.schema_arrow}
     if found != expected or len(file.schema_arrow) != len(expected):
         raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
@@ -122,7 +133,13 @@ def _check_columns(file: pq.ParquetFile, manifest: Manifest, path: str | PathLik
         raise ViewFileError(f"{str(path)!r} claims more blocks than fit in memory; it is damaged or hostile.")
 
 
-def _blocks(table: pa.Table, manifest: Manifest, path: str | PathLike[str]) -> Blocks:
+def _check_bases(n_blocks: int, bases: tuple[Base | None, ...], path: str | PathLike[str]) -> None:
+    """Answering takes a few numbers for each block and each bin of an attribute."""
+    if n_blocks * max((sum(base.n_bins) for base in bases if base is not None), default=0) > _MAX_BLOCKS_TIMES_BINS:
+        raise ViewFileError(f"{str(path)!r} claims a base measure of more bins than fit in memory; it is damaged or hostile.")
+
+
+def _blocks(table: pa.Table, manifest: Manifest, bases: tuple[Base | None, ...], is_fitted: bool, path: str | PathLike[str]) -> Blocks:
     if any(column.null_count for column in table.columns):
         raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
     names = manifest.schema.names
@@ -133,9 +150,13 @@ def _blocks(table: pa.Table, manifest: Manifest, path: str | PathLike[str]) -> B
     fault = fault_in_parts(lower, upper, depth, part, max(len(manifest.parts), 1), manifest.schema.sizes)
     if fault is None and (np.abs(counts.astype(np.float64)) > MAX_COUNT).any():
         fault = "a count is beyond any table's"
+    fitted = _numbers(table, "fitted").copy() if is_fitted else None
+    if fault is None and fitted is not None and not ((fitted >= 0) & (fitted <= MAX_COUNT)).all():
+        fault = "a fitted count is negative, or beyond any table's"
     if fault is not None:
         raise ViewFileError(f"{str(path)!r} is damaged: {fault}.")
-    return Blocks(lower, upper, counts.copy(), depth, part.copy() if manifest.is_merged else None)
+    base = (bases if manifest.is_merged else bases[0]) if any(bases) else None
+    return Blocks(lower, upper, counts.copy(), depth, part.copy() if manifest.is_merged else None, base, fitted)
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
