@@ -173,6 +173,18 @@ def test_methods_built_for_a_workload_get_one_release_each(data_dir: Path, monke
     ]
 
 
+def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
+    """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on disk."""
+    plans = [plan(data_dir, trials=1, workloads=("range-1d", "random-2d")), plan(data_dir, trials=2, workloads=("random-2d", "random-3d"))]
+    known: dict[cells.Key, Cell] = {}
+    accuracy.run(plans, tmp_path, known, LIMITS, 1)
+    assert known == cells.load(tmp_path)
+    saved = [row for path in (tmp_path / "cells").iterdir() for row in pq.read_table(path).to_pylist()]
+    assert sorted((row["workload"], row["trial"]) for row in saved) == sorted(
+        [("range-1d", 0), ("random-2d", 0), ("random-3d", 0), ("random-2d", 1), ("random-3d", 1)]
+    )
+
+
 def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir: Path) -> None:
     """Unknown datasets, methods, settings and workloads, each with the nearest there is."""
     with pytest.raises(DataError, match="Did you mean 'phoneme'"):

@@ -10,7 +10,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -59,6 +59,11 @@ class Task:
     trial: int
     workloads: tuple[str, ...]
 
+    @property
+    def keys(self) -> list[store.Key]:
+        """The cells it fills."""
+        return [cell.key for cell in self.cells("planned")]
+
     def cell(self, workload: str, kind: str, **found: Any) -> Cell:
         return Cell(self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **found)
 
@@ -94,7 +99,9 @@ def run(
 
     The plans read the same folder of data and share one key, if any.
     """
-    waiting = list(dict.fromkeys(task for plan in plans for task in missing_tasks(plan, known)))
+    waiting: list[Task] = []
+    for plan in plans:
+        waiting += missing_tasks(plan, known, {key for task in waiting for key in task.keys})
     hopeless: set[tuple[str, str, str, tuple[str, ...]]] = set()
     work = partial(measure, plans[0].data_dir, plans[0].test_key)
     n_taken = 0
@@ -120,8 +127,8 @@ def _without_result(task: Task, stopped: Stopped) -> list[Cell]:
     return task.cells("infeasible" if stopped.expected else "failed", reason=stopped.reason)
 
 
-def missing_tasks(plan: Plan, known: dict[store.Key, Cell]) -> list[Task]:
-    """Trial by trial, so that what cannot be done is known before it is tried again, and dataset by dataset."""
+def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[store.Key] = ()) -> list[Task]:
+    """What is neither known nor planned: dataset by dataset, and trial by trial, so that what cannot be done is tried once."""
     tasks = []
     contenders = {method: contender(method) for method in plan.methods}
     budgets = {epsilon: float(exact_epsilon(epsilon)) for epsilon in plan.epsilons}
@@ -130,7 +137,8 @@ def missing_tasks(plan: Plan, known: dict[store.Key, Cell]) -> list[Task]:
         for trial in range(plan.trials):
             for epsilon, budget in budgets.items():
                 for method, one in contenders.items():
-                    left = [w for w in workloads if not _is_known(known, (dataset, method, w, budget, trial))]
+                    keys = {workload: (dataset, method, workload, budget, trial) for workload in workloads}
+                    left = [workload for workload, key in keys.items() if key not in planned and not _is_known(known, key)]
                     groups = [[workload] for workload in left] if one.needs_workload else [left]
                     tasks += [Task(dataset, method, epsilon, trial, tuple(group)) for group in groups if group]
     return tasks

@@ -5,10 +5,15 @@ from __future__ import annotations
 import base64
 import html
 import re
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b2a41;background:#fff}
@@ -50,11 +55,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture: an Altair chart, the name of its file without the ending, and what it shows."""
+    """A picture: an Altair chart or grey pixels (shape (height, width), uint8), the name of its file, and what it shows."""
 
     name: str
-    chart: Any
+    picture: Any
     caption: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.png" if isinstance(self.picture, np.ndarray) else f"{self.name}.svg"
+
+    def content(self) -> bytes:
+        """The picture's file: lines stay lines in SVG; what has thousands of them is smaller as pixels."""
+        if isinstance(self.picture, np.ndarray):
+            return _png(self.picture)
+        import vl_convert
+
+        text: str = vl_convert.vegalite_to_svg(self.picture.to_dict())
+        return text.encode()
 
 
 Part = Heading | Paragraph | Items | Table | Figure
@@ -62,22 +80,26 @@ Part = Heading | Paragraph | Items | Table | Figure
 
 def write(parts: Sequence[Part], folder: Path, name: str) -> tuple[Path, Path]:
     """Write `name`.md, its pictures under images/`name`, and `name`.html. Returns both pages."""
-    pictures = {part.name: _png(part.chart) for part in parts if isinstance(part, Figure)}
+    pictures = {part.file: part.content() for part in parts if isinstance(part, Figure)}
     images = folder / "images" / name
     images.mkdir(parents=True, exist_ok=True)
-    for picture, content in pictures.items():
-        (images / f"{picture}.png").write_bytes(content)
+    for file, content in pictures.items():
+        (images / file).write_bytes(content)
     markdown, page = folder / f"{name}.md", folder / f"{name}.html"
     markdown.write_text("\n\n".join(_markdown(part, f"images/{name}") for part in parts) + "\n", encoding="utf-8")
     page.write_text(_page(parts, pictures), encoding="utf-8")
     return markdown, page
 
 
-def _png(chart: Any) -> bytes:
-    import vl_convert
-
-    content: bytes = vl_convert.vegalite_to_png(chart.to_dict(), scale=1.3)
-    return content
+def _png(grey: NDArray[np.uint8]) -> bytes:
+    """A grey picture as a PNG file."""
+    height, width = grey.shape
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), grey], axis=1).tobytes()  # each row is told to be stored as it is
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
 
 
 def _markdown(part: Part, images: str) -> str:
@@ -91,8 +113,8 @@ def _markdown(part: Part, images: str) -> str:
         case Table(columns, rows):
             lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
             return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        case Figure(name, _, caption):
-            return f"![{caption}]({images}/{name}.png)\n\n*{caption}*"
+        case Figure(caption=caption):
+            return f"![{caption}]({images}/{part.file})\n\n*{caption}*"
 
 
 def _page(parts: Sequence[Part], pictures: dict[str, bytes]) -> str:
@@ -114,9 +136,10 @@ def _html(part: Part, pictures: dict[str, bytes]) -> str:
             head = "".join(f"<th>{_inline(cell)}</th>" for cell in columns)
             body = "".join("<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>" for row in rows)
             return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-        case Figure(name, _, caption):
-            data = base64.b64encode(pictures[name]).decode()
-            image = f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
+        case Figure(caption=caption):
+            kind = "png" if part.file.endswith("png") else "svg+xml"
+            data = base64.b64encode(pictures[part.file]).decode()
+            image = f'<img alt="{html.escape(caption)}" src="data:image/{kind};base64,{data}">'
             return f"<figure>{image}<figcaption>{_inline(caption)}</figcaption></figure>"
 
 

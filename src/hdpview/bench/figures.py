@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,20 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.bench.leaves import Ints
-from hdpview.bench.published import DATASET_NAMES
+from hdpview.bench.published import DATASET_NAMES, METHOD_NAMES
 
 if TYPE_CHECKING:
     import altair as alt
 
 Row = Mapping[str, Any]
 MOST_TIMES = 1e4  # relative errors beyond are cut off in the picture, as in the paper; the tables have them
-_MOST_BOXES = 25_000
 _COLOURS = ["#1b2a41", "#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#9d755d", "#72b7b2", "#eeca3b", "#ff9da6", "#bab0ac"]
 
 
+def _named(row: Row) -> dict[str, Any]:
+    """A row with the names that people read; what a picture does not need is left out."""
+    dataset, method = (table.get(row[key], row[key]) for key, table in (("dataset", DATASET_NAMES), ("method", METHOD_NAMES)))
+    return {"dataset": dataset, "method": method, **{key: row[key] for key in ("workload", "rmse", "blocks")}}
+
+
+def _powers(values: Sequence[float]) -> alt.Axis:
+    """A logarithmic axis with the powers of ten between these values."""
+    import altair as alt
+
+    first, last = math.floor(math.log10(min(values, default=1))), math.ceil(math.log10(max(values, default=1)))
+    return alt.Axis(values=[10.0**power for power in range(first, last + 1)], format="~g")
+
+
 def in_order(names: Sequence[str]) -> list[str]:
-    """Datasets in the order of the paper's figures, others after them."""
-    known = list(DATASET_NAMES)
+    """Datasets, by either name, in the order of the paper's figures, others after them."""
+    known = [*DATASET_NAMES, *DATASET_NAMES.values()]
     return sorted(dict.fromkeys(names), key=lambda name: known.index(name) if name in known else len(known))
 
 
@@ -30,17 +44,15 @@ def relative_errors(rows: Sequence[Row]) -> alt.Chart:
     """Relative RMSE by dataset, a panel per workload; a point per method."""
     import altair as alt
 
-    shown = [
-        {"dataset": row["dataset"], "method": row["method"], "workload": row["workload"], "times": min(row["relative_rmse"], MOST_TIMES)}
-        for row in rows
-        if row["relative_rmse"] is not None
-    ]
+    shown = [{**_named(row), "times": min(row["relative_rmse"], MOST_TIMES)} for row in rows if row["relative_rmse"] is not None]
     return (
         alt.Chart(alt.Data(values=shown))
         .mark_point(filled=True, size=45, opacity=0.85)
         .encode(
             x=alt.X("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None, axis=alt.Axis(labelAngle=-40)),
-            y=alt.Y("times:Q", scale=alt.Scale(type="log"), title="RMSE relative to HDPView"),
+            y=alt.Y(
+                "times:Q", scale=alt.Scale(type="log"), title="RMSE relative to HDPView", axis=_powers([row["times"] for row in shown])
+            ),
             color=_by_method(shown),
             shape=alt.Shape("method:N", legend=None),
             facet=alt.Facet("workload:N", columns=4, title=None, sort=list(dict.fromkeys(row["workload"] for row in shown))),
@@ -60,12 +72,12 @@ def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
     """Blocks by dataset and method."""
     import altair as alt
 
-    shown = [dict(row) for row in rows if row["blocks"]]
+    shown = [_named(row) for row in rows if row["blocks"]]
     return (
         alt.Chart(alt.Data(values=shown))
         .mark_point(filled=True, size=70)
         .encode(
-            x=alt.X("blocks:Q", scale=alt.Scale(type="log"), title="blocks"),
+            x=alt.X("blocks:Q", scale=alt.Scale(type="log"), title="blocks", axis=_powers([row["blocks"] for row in shown])),
             y=alt.Y("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None),
             color=_by_method(shown),
         )
@@ -81,7 +93,7 @@ def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) ->
     labels = ["0", "≤1", "≤2", "≤5", "≤10", "≤20", "≤50", "≤100", "≤200", "≤500", "≤1000", ">1000"]
     rows = []
     for method, (deviation, n_empty) in found.items():
-        counts = np.histogram(np.concatenate([deviation, np.zeros(0)]), bins=edges)[0]
+        counts = np.histogram(deviation, bins=edges)[0]
         counts[0] += n_empty
         rows += [{"method": method, "deviation": label, "blocks": int(n)} for label, n in zip(labels, counts, strict=True) if n]
     return (
@@ -97,15 +109,13 @@ def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) ->
     )
 
 
-def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False, ordinal: bool = False) -> alt.Chart:
+def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False) -> alt.Chart:
     """RMSE against something, a line per method and a panel per `panel`, each with its own scales."""
     import altair as alt
 
-    shown = [dict(row) for row in rows if row["rmse"] is not None]
-    kind = "O" if ordinal else "Q"
-    order = list(dict.fromkeys(row[x] for row in shown)) if ordinal else None
+    shown = [{**_named(row), x: row[x], panel: _named(row).get(panel) or row[panel]} for row in rows if row["rmse"] is not None]
     base = alt.Chart(alt.Data(values=shown)).encode(
-        x=alt.X(f"{x}:{kind}", title=x_title, sort=order, **({} if ordinal else {"scale": alt.Scale(zero=False)})),
+        x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False)),
         y=alt.Y("rmse:Q", title="RMSE", scale=alt.Scale(type="log") if log else alt.Scale(zero=True)),
         color=_by_method(shown),
     )
@@ -113,27 +123,18 @@ def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = Fal
     return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=2).resolve_scale(x="independent", y="independent")
 
 
-def partitions(found: Mapping[str, tuple[Ints, Ints]], names: Sequence[str]) -> alt.HConcatChart:
-    """The boxes of two-attribute releases side by side, one picture per method."""
-    import altair as alt
-
-    pictures = []
-    for method, (lower, upper) in found.items():
-        boxes = np.concatenate([lower, upper], axis=1)[:_MOST_BOXES]
-        rows = [dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for box in boxes.tolist()]
-        picture = (
-            alt.Chart(alt.Data(values=rows), title=f"{method}: {len(lower):,} blocks")
-            .mark_rect(fillOpacity=0, stroke="#1b2a41", strokeWidth=0.15)
-            .encode(
-                x=alt.X("x1:Q", title=names[0], axis=alt.Axis(grid=False)),
-                x2="x2:Q",
-                y=alt.Y("y1:Q", title=names[1], axis=alt.Axis(grid=False)),
-                y2="y2:Q",
-            )
-            .properties(width=330, height=330)
-        )
-        pictures.append(picture)
-    return alt.hconcat(*pictures)
+def partitions(found: Sequence[tuple[Ints, Ints]], side: int = 480) -> NDArray[np.uint8]:
+    """Borders of two-attribute blocks as grey pixels, a square per release, side by side. The first attribute runs to the right."""
+    squares = []
+    for lower, upper in found:
+        square = np.full((side, side), 255, np.uint8)
+        scale = (side - 1) / upper.max(axis=0)
+        starts, ends = np.rint(lower * scale).astype(int), np.rint(upper * scale).astype(int)
+        for (x1, y1), (x2, y2) in zip(starts.tolist(), ends.tolist(), strict=True):
+            square[[y1, y2], x1 : x2 + 1] = 60
+            square[y1 : y2 + 1, [x1, x2]] = 60
+        squares += [square[::-1], np.full((side, 16), 255, np.uint8)]
+    return np.concatenate(squares[:-1], axis=1)
 
 
 def noise_and_bias(ratios: Sequence[float]) -> alt.Chart:

@@ -12,8 +12,10 @@ from hdpview.bench import document, experiments, figures, published
 from hdpview.bench.accuracy import DEFAULT_LIMITS, Plan, Progress, run, summary
 from hdpview.bench.cells import Cell
 from hdpview.bench.claims import Claim, averages, blocks_of, chosen, judge, number, relative
+from hdpview.bench.datasets import DATASETS
 from hdpview.bench.document import Figure, Heading, Items, Paragraph, Part, Table
 from hdpview.bench.experiments import BYTES_PER_CELL, EPSILON, Scope
+from hdpview.bench.originals import ORIGINALS
 from hdpview.bench.workers import Limits
 from hdpview.machine import available_cores
 
@@ -63,6 +65,7 @@ def report_parts(scope: Scope, known: dict[store.Key, Cell]) -> list[Part]:
         *_cuts_and_growth(cuts, growth),
         *_tuning(scope.tuning, known),
         *_left_out(rows),
+        *_data(scope),
     ]
 
 
@@ -212,10 +215,7 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
     data_dir, grown = scope.main.data_dir, scope.blocks_dataset
     kinds = {"HDPView": "hdpview", "PrivTree": "privtree"}
     deviations = {name: experiments.deviations(method, grown, data_dir) for name, method in kinds.items()}
-    boxes, attributes = {}, []
-    for name, method in kinds.items():
-        counts, leaves = experiments.one_release(method, scope.map.datasets[0], data_dir)
-        boxes[name], attributes = leaves.boxes(), [attribute.name for attribute in counts.schema]
+    boxes = [experiments.one_release(method, scope.map.datasets[0], data_dir)[1].boxes() for method in kinds.values()]
     told = ", ".join(f"{_name(row['method'])} {number(row['rmse'])} ({number(row['blocks'])} blocks)" for row in at_map if row["rmse"])
     return [
         Heading("Blocks"),
@@ -227,8 +227,8 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
         ),
         Figure(
             "map",
-            figures.partitions(boxes, attributes),
-            f"Blocks of two attributes of {_dataset(scope.map.datasets[0])}, one release each.",
+            figures.partitions(boxes),
+            f"Blocks of {_dataset(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
         ),
         Paragraph(f"RMSE of 3,000 random 2-D ranges there: {told}."),
     ]
@@ -294,6 +294,31 @@ def _left_out(rows: Sequence[Row]) -> list[Part]:
     if not reasons:
         return []
     return [Heading("What could not be done, and why"), Items([f"{reason} ({', '.join(places)})" for reason, places in reasons.items()])]
+
+
+def _data(scope: Scope) -> list[Part]:
+    """Where the tables come from, and how far a copy can be trusted to be the original."""
+    shape = "its rows and columns are checked, because no checksum could be established"
+    told = []
+    for name in figures.in_order([*scope.main.datasets, *scope.map.datasets]):
+        dataset = DATASETS.get(name.partition("@")[0])
+        if dataset is None:
+            told.append(f"{_dataset(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library")
+            continue
+        original = ORIGINALS[dataset.file]
+        n_records = experiments.table_facts(name, scope.main.data_dir)["records"]
+        checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
+        told.append(
+            f"{_dataset(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
+        )
+    return [
+        Heading("The data"),
+        Paragraph(
+            "Without `--data-dir` tables are fetched where they are published and kept in a cache. The two files of Adult are checked by "
+            "SHA-256: several projects pin these sums, and a copy written out again byte for byte has them. Local copies are not checked."
+        ),
+        Items(told),
+    ]
 
 
 def _mean(values: Sequence[float]) -> float | None:
