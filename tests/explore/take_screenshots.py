@@ -41,7 +41,7 @@ def main() -> None:
         page.get_by_label("Down").select_option("stay_days")
         page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
         page.emulate_media(color_scheme="dark")
-        page.set_viewport_size({"width": 1180, "height": 660})
+        page.set_viewport_size({"width": 1180, "height": 850})
         page.locator(".closer").evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY - 190)")
         shot(page, "explorer-heatmap.png")
         browser.close()
