@@ -83,6 +83,18 @@ class _Split:
     is_leaf: NDArray[np.bool_]
 
 
+def empty_children_to_split(occupied: Ints, n_children: int, chance: float, draws: Draws) -> list[int]:
+    """Indices below `n_children`, none of them in `occupied` (rising), each chosen with this chance by itself: by the gaps between them."""
+    n_empty, found, at = n_children - len(occupied), list[int](), -1
+    empty_before = occupied - np.arange(len(occupied))  # empty children before each occupied one
+    while True:
+        gap = math.log1p(-draws.uniform(1)[0]) / math.log1p(-chance)
+        at += 1 + int(min(gap, n_empty))
+        if at >= n_empty:
+            return found
+        found.append(at + int(np.searchsorted(empty_before, at, side="right")))
+
+
 class _Grower:
     """Splits blocks, first come first served: so draws come in an order that the key and the table alone decide."""
 
@@ -120,7 +132,9 @@ class _Grower:
         leaves[occupied] = sums
         splits_on = np.flatnonzero(self._decide(sums, block.depth + 1))
         going_on = [(int(occupied[i]), rows[i]) for i in splits_on]
-        going_on += [(i, block.exact_rows[:0]) for i in self._empty_children_to_split(occupied, len(leaves))]
+        going_on += [
+            (i, block.exact_rows[:0]) for i in empty_children_to_split(occupied, len(leaves), 0.5 / self._rule.n_children, self._draws)
+        ]
         children = []
         for i, its_rows in going_on:
             lower, upper = self._half(block, cut, middle, i)
@@ -135,19 +149,6 @@ class _Grower:
         in_turn = [(block.turn + i) % d for i in range(d)]
         chosen = [a for a in in_turn if block.upper[a] - block.lower[a] > 1][: self._n_cut]
         return sorted(chosen), (chosen[-1] + 1) % d
-
-    def _empty_children_to_split(self, occupied: Ints, n_children: int) -> list[int]:
-        """Indices of the empty children that are split: each with probability 1/(2β), by geometric gaps between them."""
-        n_empty, chance = n_children - len(occupied), 0.5 / self._rule.n_children
-        holes = occupied - np.arange(len(occupied))  # empty children before each occupied one
-        found: list[int] = []
-        at = -1
-        while True:
-            gap = math.log1p(-self._draws.uniform(1)[0]) / math.log1p(-chance)
-            at = min(at + 1 + int(min(gap, n_children)), n_empty)
-            if at == n_empty:
-                return found
-            found.append(at + int(np.searchsorted(holes, at, side="right")))
 
     def _half(self, block: _Block, cut: list[int], middle: Ints, child: int) -> tuple[Ints, Ints]:
         lower, upper = block.lower.copy(), block.upper.copy()
