@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.query import base_noise
 from hdpview.query.answers import Answer, Interval, Where, count_many
 from hdpview.query.boxes import Questions, pack
 from hdpview.query.intervals import error_left, typical_tail
@@ -76,12 +77,13 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
 
 
 def _variance(view: ViewData, questions: Questions, signs: tuple[int, int]) -> float:
-    """Expected squared error of a signed sum of the two counts: noise, uneven blocks, and making counts consistent."""
+    """Expected squared error of a signed sum of the two counts: noise, uneven blocks, making counts consistent, and noise in a base."""
     estimates, spreads = np.array([_estimate_and_spread(level, questions, signs) for level in view.blocks.levels]).T
     weights = _signed_weights(view.blocks.levels[0], questions, signs)
     noise = NoiseLaw(view.manifest.noise_scale).variance * float((weights**2).sum())
     made_consistent = float(weights @ view.blocks.noisy_counts) - estimates[0]
-    return noise + float(error_left(estimates[:, None], spreads[:, None])[0]) ** 2 + float(made_consistent) ** 2
+    of_base = float(np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions))
+    return noise + float(error_left(estimates[:, None], spreads[:, None])[0]) ** 2 + float(made_consistent) ** 2 + of_base
 
 
 def _signed_weights(level: Level, questions: Questions, signs: tuple[int, int]) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
+from hdpview.query import base_noise
 from hdpview.query.boxes import Box
 from hdpview.query.conditions import Condition, prefix_weights
 from hdpview.query.cover import Column, Cover, covers
@@ -185,7 +186,13 @@ class _Painter:
     def summary(self, shares: Sequence[Shares]) -> Summary:
         finest, *coarser = shares
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
-        return Summary(**self._finest(finest), coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
+        coarse = {"coarser_estimates": of_coarser[:, 0], "coarser_spreads": of_coarser[:, 1]}
+        return Summary(**self._finest(finest), **coarse, base_variance=self._base_variance())
+
+    def _base_variance(self) -> Floats:
+        bases = base_noise.noisy_bases(self.blocks.bases)
+        functions = [{a: code_shares(self.schema, a, condition) for a, condition in box.items()} for box in self.boxes if bases]
+        return base_noise.of_groups(bases, functions, [None] * len(functions), self.attributes, self.schema.sizes)
 
     def _weighted(self, shares: Shares) -> Iterator[tuple[Cover, Flags | slice, Floats, Flags]]:
         """Rectangles, cells of each class, the density of each rectangle in those that it covers, and whether one box covers it there."""

@@ -89,7 +89,7 @@ def _in_numba(view: ViewData, a: int, weights: Sequence[Floats], full: NDArray[n
         kernels.coarser_histogram(level.lower[a], level.upper[a], level.inverse_width[a], weight, level.counts, FULL, out)
     named = tidied(dict(zip((field.name for field in fields(Summary)), columns[:, :-1], strict=False)))
     of_coarser = np.maximum(of_coarser[:, :, :-1], 0.0)
-    return Summary(**named, coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1])
+    return Summary(**named, coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1], base_variance=np.zeros(size))
 
 
 def _joined(summaries: Sequence[Summary]) -> Summary:

@@ -47,9 +47,9 @@ def typical_interval(of: Summary, law: NoiseLaw, confidence: float, counts: Read
 
 
 def typical_variance(of: Summary, law: NoiseLaw) -> Floats:
-    """Squared error to expect: of noise, of uneven blocks, and of making counts consistent. Shape (n,)."""
+    """Squared error to expect: of noise, of uneven blocks, of making counts consistent, and of noise in a base. Shape (n,)."""
     noise = law.variance * of.squares
-    return noise + aggregation_error(of) ** 2 + (of.raw - of.consistent) ** 2
+    return noise + aggregation_error(of) ** 2 + (of.raw - of.consistent) ** 2 + of.base_variance
 
 
 def aggregation_error(of: Summary) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.machine import available_cores
+from hdpview.query import base_noise
 from hdpview.query.boxes import Questions
 from hdpview.view.base import GRAIN, Base
 from hdpview.view.blocks import Blocks, Level
@@ -38,6 +39,7 @@ class Summary:
     touched_sum, n_touched: the same of all blocks it touches.
     spread: of consistent counts times (weight·(1 − weight))^¾: how much lies in blocks that the question cuts through.
     coarser_estimates, coarser_spreads: `consistent` and `spread` from coarser blocks, shape (n_levels, n_questions).
+    base_variance: squared error to expect from the noise in the histograms behind the base; 0 where records spread evenly.
     """
 
     raw: Floats
@@ -52,6 +54,7 @@ class Summary:
     spread: Floats
     coarser_estimates: Floats
     coarser_spreads: Floats
+    base_variance: Floats
 
 
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
@@ -62,7 +65,8 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
     many = _summarise_many_over_bases if finest.within else _summarise_many
     (_summarise_few if questions.box_start[-1] <= FEW else many)(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     named = dict(zip(Summary.__dataclass_fields__, columns.T, strict=False))
-    return Summary(**named, coarser_estimates=of_coarser[..., 0], coarser_spreads=of_coarser[..., 1])
+    variance = base_noise.of_questions(blocks.bases, questions)
+    return Summary(**named, coarser_estimates=of_coarser[..., 0], coarser_spreads=of_coarser[..., 1], base_variance=variance)
 
 
 def block_weights(level: Level, questions: Questions, q: int) -> Floats:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Integer, Ordered, Schema
 from hdpview.errors import QueryError
-from hdpview.query import intervals
+from hdpview.query import base_noise, intervals
 from hdpview.query.answers import Answers
 from hdpview.query.boxes import Box
 from hdpview.query.cover import Column, Cover, covers
@@ -114,7 +114,9 @@ def summarise_sums(
         for i, level in enumerate(coarser):
             of_level = _weights(shares[i + 1], question, np.ones(len(question)), None, unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
-    return _summary(additive.T, largest.T, of_coarser, unit, _non_negative(questions))
+    bases = base_noise.noisy_bases(blocks.bases)
+    variance = np.array([base_noise.of_functions(bases, *_functions(schema, question if bases else (), unit)) for question in questions])
+    return _summary(additive.T, largest.T, of_coarser, variance, unit, _non_negative(questions))
 
 
 def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], attributes: Sequence[int]) -> SumSummary | None:
@@ -146,7 +148,23 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
         additive[squares] = np.maximum(additive[squares], largest[most] ** 2)
         additive[fourths] = np.clip(additive[fourths], largest[most] ** 4, additive[squares] * largest[most] ** 2)
-    return _summary(additive, largest, of_coarser, unit, _non_negative([parts]))
+    bases = base_noise.noisy_bases(blocks.bases)
+    variance = base_noise.of_groups(bases, *_functions(schema, parts if bases else (), unit), attributes, schema.sizes)
+    return _summary(additive, largest, of_coarser, variance, unit, _non_negative([parts]))
+
+
+def _functions(schema: Schema, parts: Sequence[Part], unit: float) -> tuple[list[dict[int, Floats]], list[int | None]]:
+    """Parts as functions of single attributes, values in units of `unit`, and which attribute has the values."""
+    found = []
+    for part in parts:
+        functions = {a: code_shares(schema, a, condition) for a, condition in part.box.items()}
+        a, value = part.values.attribute, part.values.mean / unit
+        if a is not None:
+            functions[a] = functions.get(a, np.ones(len(value))) * value
+        elif functions:  # a constant is a factor of any one of them
+            functions = {**functions, (first := next(iter(functions))): functions[first] * value}
+        found.append(functions)
+    return found, [part.values.attribute for part in parts]
 
 
 def scaled(of: Summary, values: Floats) -> SumSummary:
@@ -167,6 +185,7 @@ def scaled(of: Summary, values: Floats) -> SumSummary:
         spread=of.spread * size,
         coarser_estimates=of.coarser_estimates * values,
         coarser_spreads=of.coarser_spreads * size,
+        base_variance=of.base_variance * values**2,
         least_fourths=least[1] * values**4,
         least_largest=np.minimum(least[1], 1.0) * size,
         greatest_fourths=greatest[1] * values**4,
@@ -275,7 +294,7 @@ def _non_negative(questions: Sequence[Sequence[Part]]) -> bool:
     return all(bool((part.values.least >= 0).all()) for question in questions for part in question)
 
 
-def _summary(additive: Floats, largest: Floats, of_coarser: Floats, unit: float, non_negative: bool) -> SumSummary:
+def _summary(additive: Floats, largest: Floats, of_coarser: Floats, base_variance: Floats, unit: float, non_negative: bool) -> SumSummary:
     raw, consistent, squares, fourths, least, least2, least4, greatest, greatest2, greatest4, n_records, spread = additive
     return SumSummary(
         raw=raw * unit,
@@ -290,6 +309,7 @@ def _summary(additive: Floats, largest: Floats, of_coarser: Floats, unit: float,
         spread=np.maximum(spread, 0.0) * unit,
         coarser_estimates=of_coarser[..., 0] * unit,
         coarser_spreads=np.maximum(of_coarser[..., 1], 0.0) * unit,
+        base_variance=base_variance * unit**2,
         least_fourths=least4 * unit**4,
         least_largest=largest[1] * unit,
         greatest_fourths=greatest4 * unit**4,
