@@ -144,7 +144,7 @@ def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  #
             found.append((lower, upper, depth, total))
             continue
         rate = epsilon_cuts[phase] * level_share(level) / (2.0 * 2.0 * (1.0 - 1.0 / n_cells))
-        a, cut = _choose(codes, counts, rows, lower, upper, total, n_cells, rate, draw(key, n_drawn, stream), scores)
+        a, cut = choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, draw(key, n_drawn, stream), scores)
         n_drawn += 1
         middle = first + _part_rows(codes, rows, a, cut)
         left_upper, right_lower = upper.copy(), lower.copy()
@@ -169,7 +169,7 @@ def _deviation(counts, rows, total, n_cells):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _choose(codes, counts, rows, lower, upper, total, n_cells, rate, uniform, scores):  # type: ignore[no-untyped-def]
+def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform, scores):  # type: ignore[no-untyped-def]
     """A cut drawn with probability ∝ exp(−rate · deviations of its halves). Cuts are numbered by attribute, then by cut point."""
     n_cuts = 0
     for a in range(len(lower)):
