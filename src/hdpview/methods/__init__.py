@@ -7,6 +7,7 @@ from typing import Any
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.base import Method
 from hdpview.methods.dawa import Dawa
+from hdpview.methods.hdmm import Hdmm
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.histograms import Histograms
 from hdpview.methods.identity import Identity
@@ -19,6 +20,7 @@ METHODS: dict[str, type[Any]] = {
     "identity": Identity,
     "histograms": Histograms,
     "dawa": Dawa,
+    "hdmm": Hdmm,
     "privbayes": Privbayes,
     "privtree": Privtree,
     "ripost": Ripost,

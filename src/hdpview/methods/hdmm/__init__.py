@@ -1,0 +1,104 @@
+"""HDMM, the high-dimensional matrix mechanism (McKenna, Miklau, Hay, Machanavajjhala: PVLDB 11(10), 2018), purely ε-private.
+
+For a workload known beforehand it searches, without looking at data, for queries whose noisy answers let the workload be
+answered best, measures those, and fits all measurements at once by least squares. Its templates are the paper's: p-Identity
+strategies for each attribute, products of them, unions of products, and weighted marginals; here they are one family
+(`algebra.py`), searched as a whole. Weights are rounded to whole numbers, so that noise can be discrete. The expected error is
+known exactly, data or no data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.errors import MethodError, unknown_name
+from hdpview.methods.base import Engine, Progress
+from hdpview.methods.hdmm.algebra import Set
+from hdpview.methods.hdmm.release import FittedRelease, Ints, exact_measurements, fit
+from hdpview.methods.hdmm.strategy import Floats, Strategy, strategy_for
+from hdpview.methods.hdmm.workload import workload_named
+from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.noise import noisy_vector
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.workloads import WORKLOADS, CodeBoxes
+
+MOST_MEASUREMENTS = 2**22
+
+
+@dataclass(frozen=True)
+class Hdmm:
+    """The matrix mechanism for one workload, by its name."""
+
+    workload: str = "random-2d"
+
+    def __post_init__(self) -> None:
+        if self.workload not in WORKLOADS:
+            raise MethodError(unknown_name("workload", str(self.workload), WORKLOADS, "The workloads are"))
+
+    @property
+    def name(self) -> str:
+        return "hdmm"
+
+    @property
+    def makes_views(self) -> bool:
+        return False
+
+    def settings(self) -> Mapping[str, float]:
+        return {}
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        """Its measurements must fit in memory; its search and its expected error need no such limit."""
+        k = int(self.workload.split("-")[1][0])
+        if k > len(schema):
+            return f"The workload {self.workload} asks about {k} attributes at once; this domain has {len(schema)}. Use one about fewer."
+        n = self._strategy(schema, epsilon).n_measurements
+        if n <= MOST_MEASUREMENTS:
+            return None
+        return (
+            f"HDMM would measure {n:.2g} queries for {self.workload} on this domain; its limit is {MOST_MEASUREMENTS:,}. "
+            "Its expected error is known without a release; or use the method hdpview."
+        )
+
+    def release(
+        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+    ) -> FittedRelease:
+        reason = self.why_infeasible(counts.schema, float(ledger.epsilon))
+        if reason is not None:
+            raise MethodError(reason)
+        strategy, epsilon = strategy_for(self.workload, counts.schema.sizes, ledger.epsilon), ledger.epsilon
+        noisy_tables = []
+        for chosen, share in zip(strategy.measured, strategy.shares, strict=True):
+            purpose = "noise on " + (" × ".join(counts.schema.names[i] for i in chosen) or "the number of records")
+            per_unit = ledger.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
+            exact = exact_measurements(_exact_table(counts, chosen), [strategy.factors[i] for i in chosen])
+            noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
+        return fit(strategy, noisy_tables, strategy.weights(epsilon))
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """With the strategy for this method's own workload; infinite for questions about what it does not measure."""
+        strategy = self._strategy(schema, epsilon)
+        return math.sqrt(strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon)))
+
+    def expected_squared_errors(self, boxes: CodeBoxes, schema: Schema, epsilon: float) -> Floats:
+        """Of each of these very questions, shape (n,)."""
+        return self._strategy(schema, epsilon).squared_errors(boxes, exact_epsilon(epsilon))
+
+    def _strategy(self, schema: Schema, epsilon: float) -> Strategy:
+        return strategy_for(self.workload, schema.sizes, exact_epsilon(epsilon))
+
+
+def _exact_table(counts: SparseCounts, chosen: Set) -> Ints:
+    """Records per combination of codes of the chosen attributes."""
+    shape = tuple(counts.schema.sizes[i] for i in chosen)
+    exact = np.zeros(math.prod(shape), dtype=np.int64)
+    place = np.zeros(len(counts.exact_counts), dtype=np.int64)
+    for i, size in zip(chosen, shape, strict=True):
+        place = place * size + counts.exact_codes[:, i]
+    np.add.at(exact, place, counts.exact_counts)
+    return exact.reshape(shape)
