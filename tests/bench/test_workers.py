@@ -20,8 +20,11 @@ def act(task: str) -> int:
     """A task that does what its name says."""
     if task == "sleep":
         time.sleep(600)
+    if task == "compute":
+        while True:
+            pass
     if task == "hoard":
-        return int(np.ones(2**28).sum())  # 2 GiB
+        return int(np.ones(2**26).sum())  # 0.5 GiB
     if task == "die":
         os._exit(9)
     if task == "refuse":
@@ -44,18 +47,21 @@ def test_one_process_does_many_tasks_and_survives_refusals_and_mistakes() -> Non
 
 
 def test_memory_beyond_the_limit_is_refused_and_the_next_task_goes_on() -> None:
-    """2 GiB do not fit into a limit of 1 GiB, and do into 3."""
-    stopped = outcomes("hoard", "one", limits=Limits(60, 2**30))
-    assert stopped["hoard"] == Stopped("It needed more than the limit of 1 GiB of memory.")
+    """Half a GiB does not fit into a limit of a quarter, and does into one."""
+    stopped = outcomes("hoard", "one", limits=Limits(60, 2**28))
+    assert stopped["hoard"] == Stopped("It needed more than the limit of 0.25 GiB of memory.")
     assert isinstance(stopped["one"], int)
-    assert outcomes("hoard", limits=Limits(60, 3 * 2**30)) == {"hoard": 2**28}
+    assert outcomes("hoard", limits=Limits(60, 2**30)) == {"hoard": 2**26}
 
 
 def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is killed at its deadline, or found dead; a new one does the rest."""
     monkeypatch.setattr("hdpview.bench.workers._START_SECONDS", 0.0)
-    found = dict(in_processes(act, iter(["sleep"]), Limits(1.0, 2**30), 1))
-    assert found == {"sleep": Stopped("It took longer than the limit of 1 s.")}
+    assert outcomes("sleep", limits=Limits(0.1, 2**30)) == {"sleep": Stopped("It did not end within 0.5 s.")}
+    monkeypatch.undo()
+    found = outcomes("compute", "one", limits=Limits(1.0, 2**30))
+    assert found["compute"] == Stopped("It needed more than the limit of 1 s of computing time.")
+    assert isinstance(found["one"], int)
     found = outcomes("die", "one")
     assert isinstance(found["die"], Stopped)
     assert "exit code 9" in found["die"].reason

@@ -5,9 +5,11 @@ A process does many tasks, so that what it has loaded serves the next one; after
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +23,17 @@ from hdpview.errors import DataError, HdpviewError, quoted
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+_PATIENCE = 5.0
 _START_SECONDS = 60.0  # on top of a process's first task: it has to load everything
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # processes share the cores already
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one task: seconds of wall time, and bytes beyond what the process had before it."""
+    """Of one task: seconds of computing time, and bytes beyond what the process had before it.
+
+    Computing time, so that a busy machine does not decide what is feasible; on the clock a task may take `_PATIENCE` times as long.
+    """
 
     seconds: float
     memory_bytes: int
@@ -92,11 +98,11 @@ def _hand_out(work: Callable[[Task], Any], tasks: Iterator[Task], limits: Limits
         if idle:
             worker = idle.pop()
         else:
-            worker = _start(work, limits.memory_bytes)
+            worker = _start(work, limits)
             workers.append(worker)
         worker.pipe.send(task)
         worker.task = task
-        worker.deadline = time.monotonic() + limits.seconds + (0.0 if worker.has_started else _START_SECONDS)
+        worker.deadline = time.monotonic() + _PATIENCE * limits.seconds + (0.0 if worker.has_started else _START_SECONDS)
         worker.has_started = True
 
 
@@ -107,17 +113,23 @@ def _outcome(worker: _Worker[Any], limits: Limits) -> tuple[Any] | None:
             return (worker.pipe.recv(),)
         except (EOFError, OSError):
             worker.process.join()
-            return (Stopped(f"The process ended by itself (exit code {worker.process.exitcode}), perhaps for want of memory."),)
+            return (Stopped(_how_it_ended(worker.process.exitcode, limits)),)
     if time.monotonic() < worker.deadline:
         return None
     _end(worker)
-    return (Stopped(f"It took longer than the limit of {limits.seconds:g} s."),)
+    return (Stopped(f"It did not end within {_PATIENCE * limits.seconds:g} s."),)
 
 
-def _start(work: Callable[[Any], Any], memory_bytes: int) -> _Worker[Any]:
+def _how_it_ended(exit_code: int | None, limits: Limits) -> str:
+    if exit_code == -getattr(signal, "SIGXCPU", 0):
+        return f"It needed more than the limit of {limits.seconds:g} s of computing time."
+    return f"The process ended by itself (exit code {exit_code}), perhaps for want of memory."
+
+
+def _start(work: Callable[[Any], Any], limits: Limits) -> _Worker[Any]:
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(work, theirs, memory_bytes), daemon=True)
+    process = context.Process(target=_serve, args=(work, theirs, limits), daemon=True)
     with _single_threaded():
         process.start()
     theirs.close()
@@ -144,14 +156,14 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(work: Callable[[Any], Any], pipe: Connection, memory_bytes: int) -> None:
+def _serve(work: Callable[[Any], Any], pipe: Connection, limits: Limits) -> None:
     """The life of a process: one task after the other until the other end is gone."""
     while True:
         try:
             task = pipe.recv()
         except (EOFError, KeyboardInterrupt):
             return
-        _limit_memory(memory_bytes)
+        _set_limits(limits)
         outcome: Any
         try:
             outcome = work(task)
@@ -160,19 +172,24 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, memory_bytes: int) -> N
         except HdpviewError as problem:
             outcome = Stopped(str(problem))
         except MemoryError:
-            outcome = Stopped(f"It needed more than the limit of {memory_bytes / 2**30:g} GiB of memory.")
+            outcome = Stopped(f"It needed more than the limit of {limits.memory_bytes / 2**30:g} GiB of memory.")
         except Exception as problem:
             outcome = Stopped(f"{type(problem).__name__}: {problem}", expected=False)
         pipe.send(outcome)
 
 
-def _limit_memory(memory_bytes: int) -> None:
-    """Let the address space grow by so much from here. Where the system cannot limit it, there is the limit of time."""
+def _set_limits(limits: Limits) -> None:
+    """Let computing time and address space grow by so much from here. Where the system cannot, there is the clock."""
     try:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (ImportError, OSError):
         return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory_bytes, hard))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    for kind, limit in (
+        (resource.RLIMIT_AS, pages * resource.getpagesize() + limits.memory_bytes),
+        (resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + limits.seconds)),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))

@@ -11,7 +11,9 @@ from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as Parquet files.")]
-Seconds = Annotated[float, typer.Option(min=0.001, help="Seconds one release with its answers may take; beyond, it is infeasible.")]
+Seconds = Annotated[
+    float, typer.Option(min=0.001, help="Seconds of computing one release with its answers may take; beyond, it is infeasible.")
+]
 MemoryLimit = Annotated[str, typer.Option(help="Memory one release may take, such as 4GB; beyond, it is infeasible.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one per core.")]
 _SHOWN = ("dataset", "method", "workload", "rmse", "relative_rmse", "blocks", "build_s")  # and what differs between rows
