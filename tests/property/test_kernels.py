@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.partition import kernels
+from hdpview.partition import deviations, kernels
 
 FAST = settings(max_examples=200, deadline=None)
 
@@ -38,14 +38,15 @@ class Block:
 
     def cut_deviations(self) -> NDArray[np.float64]:
         codes, counts = self.rows()
-        n_values = sum(self.sizes)
-        work = np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values)
+        work = deviations.new_work(sum(self.sizes), len(counts))
         total, n_cells = int(self.x.sum()), float(self.x.size)
-        n_cuts = kernels.cut_deviations(codes, counts, self.offsets, self.lower, self.upper, total, n_cells, *work)
-        return work[2][:n_cuts].copy()
+        rows = codes, counts, 0, len(counts)
+        n_cuts = deviations.cut_deviations(*rows, self.offsets, self.lower, self.upper, total, n_cells, work)
+        return work.deviations[:n_cuts].copy()
 
     def absolute_deviation(self) -> float:
-        return float(kernels.absolute_deviation(self.rows()[1], int(self.x.sum()), float(self.x.size)))
+        counts = self.rows()[1]
+        return float(kernels.absolute_deviation(counts, 0, len(counts), int(self.x.sum()), float(self.x.size)))
 
 
 def dense_deviation(x: NDArray[np.int64]) -> float:
@@ -81,6 +82,37 @@ def test_sparse_deviation_is_the_dense_one(block: Block) -> None:
 def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
     """AE_L + AE_R of every cut, in order of attribute and cut point, equals what splitting the array gives."""
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
+
+
+@FAST
+@given(st.integers(0, 2**32 - 1), st.integers(2, 90), st.sampled_from([1, 3, 900, 10**9, 2**40]), st.sampled_from([0.1, 0.9]))
+def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, density: float) -> None:
+    """Many rows and cuts, with means that rise and fall between 0 and 2⁴⁰: where rows are put in order the scores are still those."""
+    rng = np.random.default_rng(seed)
+    x = (rng.random((width, 12)) < density) * rng.integers(1, most + 1, (width, 12))
+    x = x * (rng.random((width, 1)) < 0.5) + (rng.random((width, 12)) < density)
+    block = Block(x.astype(np.int64), np.array([3, 0], np.int32), (width + 5, 12), np.uint8)
+    expected = np.array(dense_cuts(block.x))
+    assert block.cut_deviations() == pytest.approx(expected, rel=1e-9, abs=1e-9 * float(block.x.sum()) + 1e-6)
+
+
+@given(st.integers(0, 1000), st.integers(0, 9), st.integers(0, 2**32 - 1), st.integers(0, 5))
+@FAST
+def test_long_runs_of_rows_are_split_too(n_rows: int, cut: int, seed: int, first: int) -> None:
+    """Also where rows are looked at in runs, exactly those left of the cut come first; rows outside the block stay where they are."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 10, (n_rows + 2 * first, 3)).astype(np.uint8)
+    counts = rng.integers(1, 2**40, len(codes))
+    last = first + n_rows
+    before = list(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+    is_left = codes[first:last, 1] < cut
+    expected = int(is_left.sum()), int(counts[first:last][is_left].sum())
+    assert kernels.split_rows(codes, counts, first, last, 1, cut, kernels.new_scratch()) == expected
+    after = list(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
+    assert (codes[first : first + expected[0], 1] < cut).all()
+    assert (codes[first + expected[0] : last, 1] >= cut).all()
+    assert sorted(after[first:last]) == sorted(before[first:last])
+    assert after[:first] + after[last:] == before[:first] + before[last:]
 
 
 @FAST
@@ -135,8 +167,8 @@ def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObje
     before = sorted(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
     is_left = codes[:, a] < cut
     expected = int(is_left.sum()), int(counts[is_left].sum())
-    assert kernels.left_of_cut(codes, counts, a, cut) == expected
-    n_left, left_sum = kernels.split_rows(codes, counts, a, cut)
+    assert kernels.left_of_cut(codes, counts, 0, len(counts), a, cut) == expected
+    n_left, left_sum = kernels.split_rows(codes, counts, 0, len(counts), a, cut, kernels.new_scratch())
     assert (n_left, left_sum) == expected
     assert (codes[:n_left, a] < cut).all()
     assert (codes[n_left:, a] >= cut).all()
@@ -148,14 +180,14 @@ def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObje
 def test_histograms_count_records_and_cells_per_value(block: Block) -> None:
     """Per attribute and value, histograms hold the records and the occupied cells of that slice of the array."""
     codes, counts = block.rows()
-    sums, occupied = np.full(sum(block.sizes), -1), np.full(sum(block.sizes), -1)
-    kernels.histograms(codes, counts, block.offsets, block.lower, block.upper, sums, occupied)
+    work = deviations.new_work(sum(block.sizes), 0)
+    deviations.histograms(codes, counts, 0, len(counts), block.offsets, block.lower, block.upper, work)
     for a, width in enumerate(block.x.shape):
         if width > 1:
             first = block.offsets[a] + block.lower[a]
             others = tuple(b for b in range(block.x.ndim) if b != a)
-            assert sums[first : first + width].tolist() == block.x.sum(axis=others).tolist()
-            assert occupied[first : first + width].tolist() == (block.x > 0).sum(axis=others).tolist()
+            assert work.sums[first : first + width].tolist() == block.x.sum(axis=others).tolist()
+            assert work.occupied[first : first + width].tolist() == (block.x > 0).sum(axis=others).tolist()
 
 
 def test_volumes_reach_ten_to_the_three_hundred() -> None:

@@ -14,6 +14,7 @@ from testers import cut_probabilities, cut_scores, frequencies_are_rejected, fre
 
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
+from hdpview.partition.deviations import new_work
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import draw, new_stream
@@ -37,12 +38,12 @@ def count_converged(keys, deviation, depth, scale, bias, threshold, floor):  # t
 @nb.njit
 def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsilon):  # type: ignore[no-untyped-def]
     stream, total = new_stream(), counts.sum()
-    n_values = offsets[-1] + upper[-1]
-    work = (np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values, np.float64))
+    n_rows = len(counts)
+    work = new_work(offsets[-1] + upper[-1], n_rows)
     found = np.zeros((len(lower), upper.max() + 1), np.int64)
     for i in range(len(keys)):
         draw(keys[i], 0, stream)
-        a, v = cut_privately(codes, counts, offsets, lower, upper, total, n_cells, epsilon, keys[i], 1, stream, work)
+        a, v = cut_privately(codes, counts, 0, n_rows, offsets, lower, upper, total, n_cells, epsilon, keys[i], 1, stream, work)
         found[a, v] += 1
     return found
 

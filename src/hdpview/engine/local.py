@@ -36,7 +36,10 @@ class LocalEngine:
     ) -> ExactBlocks:
         """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means nothing."""
         codes, row_counts = counts.exact_codes, counts.exact_counts
-        n_rows = max(1, len(row_counts))
+        whole = root(counts.schema.sizes, row_counts, key)
+        if len(row_counts) <= _ROWS_PER_TASK:  # done before a thread has started
+            return grow(codes, row_counts, whole, parameters)[0]
+        n_rows = len(row_counts)
         leaves: list[tuple[_Path, ExactBlocks]] = []
         running: dict[Future[tuple[ExactBlocks, ExactBlocks]], tuple[_Path, int]] = {}
         n_done = 0
@@ -47,7 +50,7 @@ class LocalEngine:
                 steps = 1 if size > _ROWS_PER_TASK else 2**62
                 running[pool.submit(grow, codes, row_counts, block, parameters, steps)] = (path, size)
 
-            start(root(counts.schema.sizes, row_counts, key), ())
+            start(whole, ())
             try:
                 while running:
                     for task in wait(running, return_when=FIRST_COMPLETED).done:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
+from hdpview.partition.kernels import unmanaged
 
 
-@nb.njit(cache=True, nogil=True)
+@unmanaged
 def converges(deviation, depth, noise_scale, bias_per_level, threshold, floor, uniform):  # type: ignore[no-untyped-def]
     """Whether biased deviation + Laplace noise ≤ threshold. [P4]
 

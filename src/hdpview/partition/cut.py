@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
-
-from hdpview.partition import kernels
+from hdpview.partition.deviations import cut_deviations
+from hdpview.partition.kernels import left_of_cut, unmanaged, widest_side
 from hdpview.privacy.randomness import draw
 
 _MAX_LOG_TRIES = 1.0  # sample by rejection where that takes at most e tries on average
 
 
-@nb.njit(cache=True, nogil=True)
+@unmanaged
 def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-def]
     """Uniform over attributes with more than one value, then over that attribute's cut points. Looks at no data. [P5]"""
     n_wide = 0
@@ -30,65 +29,77 @@ def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-
     return -1, -1
 
 
-@nb.njit(cache=True, nogil=True)
-def cut_privately(codes, counts, offsets, lower, upper, total, n_cells, epsilon, key, n_drawn, stream, work):  # type: ignore[no-untyped-def]
+@unmanaged
+def cut_privately(codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon, key, n_drawn, stream, work):  # type: ignore[no-untyped-def]
     """The exponential mechanism with score −(AE_L + AE_R): P(cut) ∝ exp(ε·score / 2Δ), Δ = 2·Δ_AE = 4(1 − 1/|B|). [P3]
 
     Where the block is so sparse that all scores are nearly equal, it is sampled by rejection, which needs the statistics of
     one cut or none; elsewhere all cuts are scored. Both draw from exactly this distribution.
     """
+    rate, most_gain, is_flat = sampling(lower, upper, total, last - first, n_cells, epsilon)
+    if is_flat:
+        return _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream)
+    n_cuts = cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work)
+    chosen = by_inversion(work.deviations, n_cuts, rate, draw(key, n_drawn, stream))
+    return cut_number(lower, upper, chosen)
+
+
+@unmanaged
+def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore[no-untyped-def]
+    """The rate of the exponential mechanism, the most that a cut can gain, and whether scores are so flat that rejection is cheap."""
     rate = epsilon / (2.0 * 4.0 * (1.0 - 1.0 / n_cells))  # [P3]
-    widest = 1
-    for a in range(len(lower)):
-        widest = max(widest, upper[a] - lower[a])
+    widest = widest_side(lower, upper)
     # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤ most_gain.
-    most_gain = 2.0 * total * len(counts) * (widest / n_cells)
-    if total * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES:
-        return _by_rejection(codes, counts, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream)
-    sums, occupied, scores = work
-    n_cuts = kernels.cut_deviations(codes, counts, offsets, lower, upper, total, n_cells, sums, occupied, scores)
-    chosen = _by_inversion(scores[:n_cuts], rate, draw(key, n_drawn, stream))
-    return _cut_number(lower, upper, chosen)
+    most_gain = 2.0 * total * n_occupied * (widest / n_cells)
+    return rate, most_gain, total * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES
 
 
-@nb.njit(cache=True, nogil=True)
-def _by_rejection(codes, counts, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
+@unmanaged
+def gain_of_cut(low, high, v, n_left, left_sum, n_occupied, total, n_cells):  # type: ignore[no-untyped-def]
+    """What cut v of an attribute with values [low, high) takes off the deviation of a sparse block."""
+    left_cells = n_cells / (high - low) * (v - low)
+    right_cells = n_cells / (high - low) * (high - v)
+    return 2.0 * (left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells))
+
+
+@unmanaged
+def _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
     """Propose a cut uniformly, accept it with probability exp(rate·(gain − most_gain))."""
     n_cuts = 0
     for a in range(len(lower)):
         n_cuts += upper[a] - lower[a] - 1
     surely_accepted = math.exp(-rate * most_gain)
     while True:
-        a, v = _cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
+        a, v = cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
         uniform = draw(key, n_drawn + 1, stream)
         n_drawn += 2
         if uniform < surely_accepted:
             return a, v
-        n_left, left_sum = kernels.left_of_cut(codes, counts, a, v)
-        left_cells = n_cells / (upper[a] - lower[a]) * (v - lower[a])
-        right_cells = n_cells / (upper[a] - lower[a]) * (upper[a] - v)
-        gain = 2.0 * (left_sum * (n_left / left_cells) + (total - left_sum) * ((len(counts) - n_left) / right_cells))
+        n_left, left_sum = left_of_cut(codes, counts, first, last, a, v)
+        gain = gain_of_cut(lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells)
         if uniform < math.exp(rate * (gain - most_gain)):
             return a, v
 
 
-@nb.njit(cache=True, nogil=True)
-def _by_inversion(deviations, rate, uniform):  # type: ignore[no-untyped-def]
+@unmanaged
+def by_inversion(deviations, n_cuts, rate, uniform):  # type: ignore[no-untyped-def]
     """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function. Overwrites its input."""
-    least = deviations.min()
+    least = deviations[0]
+    for i in range(1, n_cuts):
+        least = min(least, deviations[i])
     total = 0.0
-    for i in range(len(deviations)):
+    for i in range(n_cuts):
         total += math.exp(rate * (least - deviations[i]))
         deviations[i] = total
     target = uniform * total
-    for i in range(len(deviations)):
+    for i in range(n_cuts):
         if deviations[i] > target:
             return i
-    return len(deviations) - 1
+    return n_cuts - 1
 
 
-@nb.njit(cache=True, nogil=True)
-def _cut_number(lower, upper, number):  # type: ignore[no-untyped-def]
+@unmanaged
+def cut_number(lower, upper, number):  # type: ignore[no-untyped-def]
     """Attribute and cut point of a cut, numbered by attribute, then by cut point."""
     for a in range(len(lower)):
         n_cuts = upper[a] - lower[a] - 1

@@ -8,15 +8,16 @@ before right; with their depths this order says which cuts were made.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import Codes
-from hdpview.partition import kernels
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
+from hdpview.partition.deviations import new_work
+from hdpview.partition.kernels import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
@@ -77,8 +78,6 @@ def grow(
 
     Rows of the block are reordered in place. With the default every block is grown to the end.
     """
-    upper = start.upper[0]
-    offsets = np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
     numbers = (
         float(parameters.epsilon_cut),
         parameters.n_private_cut_levels,
@@ -87,98 +86,110 @@ def grow(
         parameters.converge_threshold,
         parameters.converge_floor,
     )
-    leaves, pending = _grow(exact_codes, exact_counts, start.as_tuple(), offsets, numbers, max_steps)
-    return ExactBlocks(*leaves), ExactBlocks(*pending)[::-1]
+    leaves, pending = _grow(exact_codes, exact_counts, _packed(start), offsets_of(start.upper[0]), numbers, max_steps)
+    return _unpacked(leaves), _unpacked(pending)[::-1]
 
 
-@nb.njit(cache=True, nogil=True)
+def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Where each attribute's values begin in an array over the values of all attributes: shape (n_attributes,)."""
+    return np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
+
+
+class _Packed(NamedTuple):
+    """Blocks in as few arrays as can be: the loop passes them around all the time.
+
+    bounds: shape (n, 2, n_attributes), int32: lower, then upper.
+    keys: shape (n, 8), uint32.
+    facts: shape (n, 4), int64: depth, first row, last row (not included), sum.
+    """
+
+    bounds: NDArray[np.int32]
+    keys: NDArray[np.uint32]
+    facts: NDArray[np.int64]
+
+
+def _packed(blocks: ExactBlocks) -> _Packed:
+    facts = np.stack([blocks.depth, blocks.exact_first, blocks.exact_last, blocks.exact_sum], axis=1, dtype=np.int64)
+    return _Packed(np.stack([blocks.lower, blocks.upper], axis=1), np.ascontiguousarray(blocks.keys), facts)
+
+
+def _unpacked(packed: _Packed) -> ExactBlocks:
+    lower, upper = packed.bounds[:, 0].copy(), packed.bounds[:, 1].copy()
+    depth, first, last, total = packed.facts.T.copy()
+    return ExactBlocks(lower, upper, depth.astype(np.int32), packed.keys, first, last, total)
+
+
+@compiled
 def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no-untyped-def]
-    epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
-    n_values = offsets[-1] + start[1][0, -1]
-    work = (np.empty(n_values, np.int64), np.empty(n_values, np.int64), np.empty(n_values, np.float64))
-    stream = new_stream()
-    stack = _with_room(start, 64)
-    leaves = _with_room(start, 64)
-    n_attributes, n_open, n_leaves = start[0].shape[1], 1, 0
+    """The loop: take the open block that is first in depth-first order, and cut it in two or make it a leaf."""
+    n_attributes, n_open, n_leaves = start.bounds.shape[2], 1, 0
+    open_blocks, leaves = _with_room(start, 64), _with_room(start, 64)
     lower, upper, key = np.empty(n_attributes, np.int32), np.empty(n_attributes, np.int32), np.empty(KEY_WORDS, np.uint32)
+    work = new_work(offsets[-1] + start.bounds[0, 1, -1], start.facts[0, 2] - start.facts[0, 1])
+    stream, scratch = new_stream(), new_scratch()
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
-        for a in range(n_attributes):  # copied, because their place is taken by the halves; a loop is faster than slices here
-            lower[a], upper[a] = stack[0][n_open, a], stack[1][n_open, a]
-        for word in range(KEY_WORDS):
-            key[word] = stack[3][n_open, word]
-        depth, first, last, total = stack[2][n_open], stack[4][n_open], stack[5][n_open], stack[6][n_open]
-        own_codes, own_counts = codes[first:last], counts[first:last]
-        n_cells = kernels.volume(lower, upper)
-        if n_cells == 1.0:
-            stop = True  # a public fact: there is nothing to cut
-        else:
-            deviation = kernels.absolute_deviation(own_counts, total, n_cells)
-            stop = converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream))
-        if stop:
-            if n_leaves == len(leaves[2]):
+        depth, first, last, total = _take(open_blocks, n_open, lower, upper, key)  # copied: their place is taken by the halves
+        a, cut = _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work)
+        if a < 0:
+            if n_leaves == len(leaves.facts):
                 leaves = _with_room(leaves, 2 * n_leaves)
-            _put(leaves, n_leaves, lower, upper, depth, key, first, last, total)
+            _put(leaves, n_leaves, lower, upper, depth, key, 0, first, last, total)
             n_leaves += 1
             continue
-        if depth <= n_private_levels:  # [P3]
-            a, cut = cut_privately(own_codes, own_counts, offsets, lower, upper, total, n_cells, epsilon_cut, key, 1, stream, work)
-        else:
-            a, cut = cut_blindly(lower, upper, key, 1, stream)
-        n_left, left_sum = kernels.split_rows(own_codes, own_counts, a, cut)
-        if n_open + 2 > len(stack[2]):
-            stack = _with_room(stack, 2 * len(stack[2]))
-        child_keys(key, stream[0])
-        _push_halves(stack, n_open, lower, upper, depth, stream[0], first, last, total, a, cut, n_left, left_sum)
+        n_left, left_sum = split_rows(codes, counts, first, last, a, cut, scratch)
+        if n_open + 2 > len(open_blocks.facts):
+            open_blocks = _with_room(open_blocks, 2 * len(open_blocks.facts))
+        child_keys(key, stream)  # whose draws are all made
+        # The right half below the left one, so that the left one is grown first.
+        _put(open_blocks, n_open, lower, upper, depth + 1, stream, KEY_WORDS, first + n_left, last, total - left_sum)
+        _put(open_blocks, n_open + 1, lower, upper, depth + 1, stream, 0, first, first + n_left, left_sum)
+        open_blocks.bounds[n_open, 0, a] = cut
+        open_blocks.bounds[n_open + 1, 1, a] = cut
         n_open += 2
-    return _head(leaves, n_leaves), _head(stack, n_open)
+    return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open)
 
 
-@nb.njit(cache=True, nogil=True)
-def _push_halves(stack, at, lower, upper, depth, keys, first, last, total, a, cut, n_left, left_sum):  # type: ignore[no-untyped-def]
-    """Right half below left half, so that the left one is grown first. `keys` (16,): the left one's key, then the right one's."""
-    middle = first + n_left
-    _put(stack, at, lower, upper, depth + 1, keys[KEY_WORDS:], middle, last, total - left_sum)
-    _put(stack, at + 1, lower, upper, depth + 1, keys[:KEY_WORDS], first, middle, left_sum)
-    stack[0][at, a] = cut
-    stack[1][at + 1, a] = cut
+@unmanaged
+def _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work):  # type: ignore[no-untyped-def]
+    """What becomes of a block: attribute and cut point, or −1 for a leaf."""
+    epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
+    n_cells = volume(lower, upper)
+    if n_cells == 1.0:
+        return -1, -1  # a public fact: there is nothing to cut
+    deviation = absolute_deviation(counts, first, last, total, n_cells)
+    if converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream)):
+        return -1, -1
+    if depth <= n_private_levels:  # [P3]
+        return cut_privately(codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon_cut, key, 1, stream, work)
+    return cut_blindly(lower, upper, key, 1, stream)
 
 
-@nb.njit(cache=True, nogil=True)
-def _put(blocks, at, lower, upper, depth, key, first, last, total):  # type: ignore[no-untyped-def]
+@unmanaged
+def _take(blocks, at, lower, upper, key):  # type: ignore[no-untyped-def]
     for a in range(len(lower)):
-        blocks[0][at, a] = lower[a]
-        blocks[1][at, a] = upper[a]
-    blocks[2][at] = depth
+        lower[a], upper[a] = blocks.bounds[at, 0, a], blocks.bounds[at, 1, a]
     for word in range(KEY_WORDS):
-        blocks[3][at, word] = key[word]
-    blocks[4][at] = first
-    blocks[5][at] = last
-    blocks[6][at] = total
+        key[word] = blocks.keys[at, word]
+    return blocks.facts[at, 0], blocks.facts[at, 1], blocks.facts[at, 2], blocks.facts[at, 3]
 
 
-@nb.njit(cache=True, nogil=True)
+@unmanaged
+def _put(blocks, at, lower, upper, depth, keys, key_at, first, last, total):  # type: ignore[no-untyped-def]
+    """Write a block whose key is eight words of `keys` from `key_at` on."""
+    for a in range(len(lower)):
+        blocks.bounds[at, 0, a], blocks.bounds[at, 1, a] = lower[a], upper[a]
+    for word in range(KEY_WORDS):
+        blocks.keys[at, word] = keys[key_at + word]
+    blocks.facts[at, 0], blocks.facts[at, 1], blocks.facts[at, 2], blocks.facts[at, 3] = depth, first, last, total
+
+
+@compiled
 def _with_room(blocks, room):  # type: ignore[no-untyped-def]
-    """A copy with space for `room` blocks."""
-    lower = np.empty((room, blocks[0].shape[1]), np.int32)
-    upper = np.empty((room, blocks[0].shape[1]), np.int32)
-    depth, keys = np.empty(room, np.int32), np.empty((room, KEY_WORDS), np.uint32)
-    first, last, total = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    n = min(room, len(blocks[2]))
-    lower[:n], upper[:n], depth[:n], keys[:n] = blocks[0][:n], blocks[1][:n], blocks[2][:n], blocks[3][:n]
-    first[:n], last[:n], total[:n] = blocks[4][:n], blocks[5][:n], blocks[6][:n]
-    return lower, upper, depth, keys, first, last, total
-
-
-@nb.njit(cache=True, nogil=True)
-def _head(blocks, n):  # type: ignore[no-untyped-def]
-    return (
-        blocks[0][:n].copy(),
-        blocks[1][:n].copy(),
-        blocks[2][:n].copy(),
-        blocks[3][:n].copy(),
-        blocks[4][:n].copy(),
-        blocks[5][:n].copy(),
-        blocks[6][:n].copy(),
-    )
+    """A copy with space for `room` blocks, or of the first `room`."""
+    bounds, keys = np.empty((room, 2, blocks.bounds.shape[2]), np.int32), np.empty((room, KEY_WORDS), np.uint32)
+    facts = np.empty((room, 4), np.int64)
+    n = min(room, len(blocks.facts))
+    bounds[:n], keys[:n], facts[:n] = blocks.bounds[:n], blocks.keys[:n], blocks.facts[:n]
+    return _Packed(bounds, keys, facts)

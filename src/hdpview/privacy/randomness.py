@@ -105,28 +105,33 @@ def child_keys(key, words):  # type: ignore[no-untyped-def]
     chacha20_block(key, 0, (_CHILDREN, 0, 0), words)
 
 
+@nb.njit(cache=True, nogil=True, inline="always")
+def _uniform(words, i):  # type: ignore[no-untyped-def]
+    """A number from two words: uniform on multiples of 2⁻⁵³ in [0, 1)."""
+    bits = (np.uint64(words[2 * i]) << np.uint64(21)) ^ (np.uint64(words[2 * i + 1]) >> np.uint64(11))
+    return np.float64(bits) * 2.0**-53
+
+
 @nb.njit(cache=True, nogil=True)
 def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
     """Write draws 8·block to 8·block + 7 of a key's stream into `out`: (8,) float64, uniform on multiples of 2⁻⁵³ in [0, 1)."""
     chacha20_block(key, block, (_DRAWS, 0, 0), words)
     for i in range(_DRAWS_PER_BLOCK):
-        bits = (np.uint64(words[2 * i]) << np.uint64(21)) ^ (np.uint64(words[2 * i + 1]) >> np.uint64(11))
-        out[i] = np.float64(bits) * 2.0**-53
+        out[i] = _uniform(words, i)
 
 
 @nb.njit(cache=True, nogil=True)
 def draw(key, i, stream):  # type: ignore[no-untyped-def]
-    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the draws of the last block asked for: ask in order."""
-    words, draws = stream
+    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the words of the last block asked for: ask in order."""
     if i % _DRAWS_PER_BLOCK == 0:
-        draw_block(key, i // _DRAWS_PER_BLOCK, words, draws)
-    return draws[i % _DRAWS_PER_BLOCK]
+        chacha20_block(key, i // _DRAWS_PER_BLOCK, (_DRAWS, 0, 0), stream)
+    return _uniform(stream, i % _DRAWS_PER_BLOCK)
 
 
 @nb.njit(cache=True, nogil=True)
 def new_stream():  # type: ignore[no-untyped-def]
     """Scratch space for `draw`."""
-    return np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK, np.float64)
+    return np.empty(16, np.uint32)
 
 
 @nb.njit(cache=True, nogil=True)

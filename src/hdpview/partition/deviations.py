@@ -1,0 +1,256 @@
+"""AE_L + AE_R of every cut of a block, in Numba.
+
+Three steps, so that rows may be spread over threads or machines and the result is the same to the last bit:
+
+    rows ─▶ histograms ─▶ thresholds ─▶ rows again, where some side of a cut has a mean of 1 or more ─▶ deviations
+            (integers)    (integers)    (integers)
+
+Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. So those of a block with bounds lower and
+upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] − lower[a] of them. Cuts have the place of the last value
+that they send to the left; the last value of all has none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.partition.kernels import compiled, sparse_deviation, unmanaged, widest_side
+
+_FEW_LOOKS = 256  # up to this number a look at every row for every cut is faster than putting rows in order
+_MOST_COUNTS = 1024  # up to this span of thresholds each count has a bin of its own
+
+
+class CutWork(NamedTuple):
+    """Scratch space for one block's cuts, so that no block allocates: arrays over the values of all attributes.
+
+    wide: in its first places the attributes with more than one value.
+    sums, occupied: records and occupied cells per value.
+    at_least_left, at_least_right: per cut, the least count above the mean of a side.
+    n_above_left, n_above_right: per cut, the number of cells of a side that have at least that count.
+    sum_above: per cut, the records in those cells of both sides.
+    deviations: AE_L + AE_R per cut, without gaps between attributes.
+    ordered: counts of a block's rows in order of one attribute; as long as the most rows a block can have.
+    bins: three arrays over bins of counts.
+    """
+
+    wide: NDArray[np.int64]
+    sums: NDArray[np.int64]
+    occupied: NDArray[np.int64]
+    at_least_left: NDArray[np.int64]
+    at_least_right: NDArray[np.int64]
+    n_above_left: NDArray[np.int64]
+    n_above_right: NDArray[np.int64]
+    sum_above: NDArray[np.int64]
+    deviations: NDArray[np.float64]
+    ordered: NDArray[np.int64]
+    bins: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@compiled
+def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
+    """Scratch space for blocks with `n_values` values in all attributes together and up to `n_rows` rows."""
+    whole, bins = np.empty((8, n_values), np.int64), np.empty((3, n_values + _MOST_COUNTS), np.int64)
+    return CutWork(
+        whole[0],
+        whole[1],
+        whole[2],
+        whole[3],
+        whole[4],
+        whole[5],
+        whole[6],
+        whole[7],
+        np.empty(n_values, np.float64),
+        np.empty(n_rows, np.int64),  # takes no memory before it is written to, which only dense blocks do
+        (bins[0], bins[1], bins[2]),
+    )
+
+
+@unmanaged
+def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work):  # type: ignore[no-untyped-def]
+    """AE_L + AE_R of every cut, into `work.deviations` in order of attribute and cut point; returns their number."""
+    histograms(codes, counts, first, last, offsets, lower, upper, work)
+    may_be_dense = total * widest_side(lower, upper) >= n_cells  # otherwise every side of every cut has a mean below 1
+    n_cuts = 0
+    for a in range(len(lower)):
+        start, width = offsets[a] + lower[a], upper[a] - lower[a]
+        if width <= 1:
+            continue
+        if may_be_dense and thresholds(start, width, total, n_cells, work) > 1:
+            above_thresholds(codes, counts, first, last, a, lower[a], start, width, work)
+            dense_deviations(start, width, total, n_cells, work, n_cuts)
+        else:
+            sparse_deviations(start, width, total, last - first, n_cells, work, n_cuts)
+        n_cuts += width - 1
+    return n_cuts
+
+
+@unmanaged
+def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type: ignore[no-untyped-def]
+    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`; not of attributes with one value."""
+    wide, sums, occupied, n_wide = work.wide, work.sums, work.occupied, 0
+    for a in range(len(lower)):
+        if upper[a] - lower[a] > 1:
+            for at in range(offsets[a] + lower[a], offsets[a] + upper[a]):
+                sums[at] = 0
+                occupied[at] = 0
+            wide[n_wide] = a
+            n_wide += 1
+    for i in range(first, last):
+        x = counts[i]
+        for w in range(n_wide):
+            at = offsets[wide[w]] + codes[i, wide[w]]
+            sums[at] += x
+            occupied[at] += 1
+
+
+@unmanaged
+def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type: ignore[no-untyped-def]
+    """Deviations of one attribute's cuts where every side has a mean below 1, into `work.deviations` from `out` on."""
+    left_sum, n_left = 0, 0
+    for v in range(width - 1):
+        left_sum += work.sums[start + v]
+        n_left += work.occupied[start + v]
+        left_cells = n_cells / width * (v + 1)
+        right_cells = n_cells / width * (width - v - 1)
+        left, right = sparse_deviation(left_sum, n_left, left_cells), sparse_deviation(total - left_sum, n_rows - n_left, right_cells)
+        work.deviations[out + v] = left + right
+
+
+@unmanaged
+def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-def]
+    """The least whole count above the mean of either side of each cut of an attribute. Returns the largest of them."""
+    left_sum, largest = 0, 1
+    for v in range(width - 1):
+        left_sum += work.sums[start + v]
+        left = np.int64(left_sum / (n_cells / width * (v + 1))) + 1
+        right = np.int64((total - left_sum) / (n_cells / width * (width - v - 1))) + 1
+        work.at_least_left[start + v], work.at_least_right[start + v] = left, right
+        largest = max(largest, left, right)
+    return largest
+
+
+@unmanaged
+def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[no-untyped-def]
+    """Deviations of one attribute's cuts from what lies above the mean of each side, into `work.deviations` from `out` on."""
+    left_sum = 0
+    for v in range(width - 1):
+        at = start + v
+        left_sum += work.sums[at]
+        left_mean = left_sum / (n_cells / width * (v + 1))
+        right_mean = (total - left_sum) / (n_cells / width * (width - v - 1))
+        below = work.n_above_left[at] * left_mean + work.n_above_right[at] * right_mean
+        work.deviations[out + v] = 2.0 * (work.sum_above[at] - below)
+
+
+@unmanaged
+def above_thresholds(codes, counts, first, last, attribute, low, start, width, work):  # type: ignore[no-untyped-def]
+    """Per cut of one attribute: how many cells of each side reach that side's threshold, and their sum."""
+    for at in range(start, start + width - 1):
+        work.n_above_left[at] = 0
+        work.n_above_right[at] = 0
+        work.sum_above[at] = 0
+    if (last - first) * (width - 1) > _FEW_LOOKS:
+        _order_by_code(codes, counts, first, last, attribute, low, start, width, work)
+        _walk(last - first, start, width, 1, work.at_least_left, work.n_above_left, work)
+        _walk(last - first, start, width, -1, work.at_least_right, work.n_above_right, work)
+        return
+    for i in range(first, last):
+        value, x = start + (codes[i, attribute] - low), counts[i]
+        for at in range(start, start + width - 1):
+            is_left = at >= value
+            is_above = x >= (work.at_least_left[at] if is_left else work.at_least_right[at])
+            work.n_above_left[at] += is_above & is_left
+            work.n_above_right[at] += is_above & (not is_left)
+            work.sum_above[at] += x * is_above
+
+
+@unmanaged
+def _order_by_code(codes, counts, first, last, attribute, low, start, width, work):  # type: ignore[no-untyped-def]
+    """Counts in order of their code (a counting sort), into `work.ordered`."""
+    place = work.bins[0]
+    place[0] = 0
+    for v in range(1, width):
+        place[v] = place[v - 1] + work.occupied[start + v - 1]
+    for i in range(first, last):
+        value = codes[i, attribute] - low
+        work.ordered[place[value]] = counts[i]
+        place[value] += 1
+
+
+@unmanaged
+def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[no-untyped-def]
+    """One side of all cuts of an attribute: rows enter it value by value, from the left (step 1) or from the right (step −1).
+
+    Rows are kept in bins by count: one bin for each count that some threshold parts from the one below. As a mean moves, so does the
+    threshold above which bins are counted, and only the bins that it passes are touched: the mean of a growing side moves little, so
+    this takes a few steps per row in all.
+    """
+    n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
+    n_edges = _edges(start, width, at_least, edges)
+    least, is_short = edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1  # then bins may simply be counts
+    n_bins = edges[n_edges - 1] - least + 2 if is_short else n_edges + 1
+    for b in range(n_bins):
+        n_at[b] = 0
+        sum_at[b] = 0
+    value, row = (start, 0) if step > 0 else (start + width - 1, n_rows - 1)
+    passed, n_now, sum_now = 0, 0, 0  # bins beyond `passed` are counted
+    for _ in range(width - 1):
+        for _ in range(work.occupied[value]):
+            x = work.ordered[row]
+            own = min(max(x - least + 1, 0), n_bins - 1) if is_short else _number_up_to(edges, n_edges, x)
+            n_at[own] += 1
+            sum_at[own] += x
+            n_now += own > passed
+            sum_now += x * (own > passed)
+            row += step
+        cut = value if step > 0 else value - 1
+        wanted = at_least[cut] - least if is_short else _number_up_to(edges, n_edges, at_least[cut] - 1)
+        while passed < wanted:
+            passed += 1
+            n_now -= n_at[passed]
+            sum_now -= sum_at[passed]
+        while passed > wanted:
+            n_now += n_at[passed]
+            sum_now += sum_at[passed]
+            passed -= 1
+        n_above[cut] = n_now
+        work.sum_above[cut] += sum_now
+        value += step
+
+
+@unmanaged
+def _edges(start, width, at_least, edges):  # type: ignore[no-untyped-def]
+    """The thresholds of all cuts in rising order, each once, into `edges`; returns their number."""
+    n = width - 1
+    for i in range(n):
+        edges[i] = at_least[start + i]
+    gap = n // 2
+    while gap > 0:  # Shell's sort: in place, and short
+        for i in range(gap, n):
+            moving, j = edges[i], i
+            while j >= gap and edges[j - gap] > moving:
+                edges[j] = edges[j - gap]
+                j -= gap
+            edges[j] = moving
+        gap //= 2
+    n_edges = 1
+    for i in range(1, n):
+        edges[n_edges] = edges[i]
+        n_edges += edges[i] > edges[n_edges - 1]
+    return n_edges
+
+
+@unmanaged
+def _number_up_to(edges, n_edges, x):  # type: ignore[no-untyped-def]
+    """How many of the rising `edges` are at most x."""
+    low, high = 0, n_edges
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
