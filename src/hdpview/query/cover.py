@@ -28,7 +28,7 @@ Column = tuple[Floats, float]  # a value per rectangle, and the power of the sha
 _MOST_RECTANGLES = 1_000_000  # painted at once
 _MOST_APART = 20_000_000  # values of blocks × combinations of bins at once, 160 MB
 _TIER_BITS = 8  # units in one painting differ by 2^8 at most, so that rounding where the shape is small does not drown what is large
-_HEAVY, _MOST_CELLS = 0.05, 4_000_000  # weights from which spreads are computed cell by cell, and how many cells at most
+HEAVY, _MOST_CELLS = 0.05, 4_000_000  # weights from which spreads are computed cell by cell, and how many cells at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class Cover:
         The variance of what a record of a block adds to a group of shape s is squares·s·(1 − ratios·s), shape (n,) each; for counts, both
         are the density. Where weights are small, (1 − x)^¾ is taken as 1 − ¾x − (3/32)x²; heavy rectangles are computed cell by cell.
         """
-        heavy = self._few_cells(np.flatnonzero((ratios * self._most_shape > _HEAVY) & (counts > 0) & (squares > 0)))
+        heavy = self._few_cells(np.flatnonzero((ratios * self._most_shape > HEAVY) & (counts > 0) & (squares > 0)))
         light = counts * squares**0.75
         light[heavy] = 0.0
         columns = [(light, 0.75), (-0.75 * light * ratios, 1.75), (-0.09375 * light * ratios**2, 2.75)]

@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute
+from hdpview.query import base_noise
 from hdpview.query.answers import Where, with_intervals
 from hdpview.query.boxes import Box, intersect, pack
-from hdpview.query.grouped import shares_of_levels, summarise_groups, tidied
+from hdpview.query.grouped import Shares, code_shares, shares_of_levels, summarise_groups, tidied
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import attribute_number, boxes_of
 from hdpview.query.sql.axes import code_conditions, code_keys
 from hdpview.query.summary import FULL, Summary, summarise
 from hdpview.view.data import ViewData
+from hdpview.view.within import Within
 
 Floats = NDArray[np.float64]
 FEW_ATTRIBUTES = 3  # up to here NumPy is done before Numba is loaded
@@ -62,11 +64,14 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
     """One by one, in NumPy; many that the filter does not speak of, in Numba: then each block has one weight for all of them."""
     shares = shares_of_levels(view.blocks, view.schema)
     spoken_of = {a for box in boxes for a in box}
-    in_numba = len(numbers) > FEW_ATTRIBUTES and not shares[0].level.within
-    weights = [sum((level.of_box(box) for box in boxes), np.zeros(len(level.level.counts))) for level in shares] if in_numba else []
-    full = np.logical_or.reduce([np.zeros(len(view.blocks), dtype=bool), *(shares[0].in_blocks(box)[1] for box in boxes if in_numba)])
+    in_numba = len(numbers) > FEW_ATTRIBUTES
+    over_base = _OverBases(view, boxes) if in_numba and view.blocks.bases else None
+    weights, full = _block_weights(shares, boxes) if in_numba and over_base is None else ([], np.zeros(0, dtype=bool))
     for a in numbers:
-        if in_numba and a not in spoken_of:
+        if over_base is not None and (a not in spoken_of or len(boxes) == 1):
+            yield over_base.summary(a)
+            continue
+        if over_base is None and in_numba and a not in spoken_of:
             yield _in_numba(view, a, weights, full)
             continue
         painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
@@ -74,6 +79,61 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
             questions = [intersect(boxes, [{a: condition}]) for condition in code_conditions(view.schema.attributes[a])]
             painted = summarise(view.blocks, pack(questions, view.schema))
         yield painted
+
+
+def _block_weights(shares: Sequence[Shares], boxes: Sequence[Box]) -> tuple[list[Floats], NDArray[np.bool_]]:
+    """Weights of blocks in a filter, level by level, and whether a box covers them."""
+    weights = [sum((level.of_box(box) for box in boxes), np.zeros(len(level.level.counts))) for level in shares]
+    nothing = np.zeros(len(weights[0]), dtype=bool)
+    return weights, np.logical_or.reduce([nothing, *(shares[0].of_box(box) > FULL for box in boxes)])
+
+
+class _OverBases:
+    """Histograms under one filter where bases say how records spread: how each block spreads over all bins is found once for all."""
+
+    def __init__(self, view: ViewData, boxes: Sequence[Box]) -> None:
+        self.view, self.boxes = view, boxes
+        self.levels = [[self._joint(within) for within in level.within] for level in view.blocks.levels]
+
+    def _joint(self, within: Within) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        """What the filter asks for of each block in each bin of all attributes; which blocks it touches, and which a box covers."""
+        from hdpview.query import base_kernels
+
+        base, n = within.base, within.last - within.first
+        joint, touched, full = np.zeros((n, sum(base.n_bins))), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        for box in self.boxes:
+            prefixes = [base.prefix(a, code_shares(self.view.schema, a, condition)) for a, condition in box.items()]
+            place = np.full(len(base.parent), -1)
+            place[list(box)] = np.cumsum([0, *map(len, prefixes)])[:-1]
+            base_kernels.add_joint(place, np.concatenate([np.zeros(0), *prefixes]), within.flat, joint, touched, full)
+        return joint, touched, full
+
+    def summary(self, a: int) -> Summary:
+        """The histogram of an attribute that no box speaks of, or of any where there is one box."""
+        schema, size = self.view.schema, self.view.schema.sizes[a]
+        share = code_shares(schema, a, self.boxes[0].get(a)) if len(self.boxes) == 1 else np.ones(size)
+        finest, *coarser = (self._columns(i, a, share) for i in range(len(self.levels)))
+        named = tidied(dict(zip((field.name for field in fields(Summary)), finest, strict=False)))
+        coarse = {"coarser_estimates": np.array([c[1] for c in coarser]), "coarser_spreads": np.array([c[9] for c in coarser])}
+        bases = base_noise.noisy_bases(self.view.blocks.bases)
+        functions = [{b: code_shares(schema, b, condition) for b, condition in box.items()} for box in self.boxes if bases]
+        return Summary(**named, **coarse, base_variance=base_noise.of_groups(bases, functions, [None] * len(functions), [a], schema.sizes))
+
+    def _columns(self, i: int, a: int, share: Floats) -> Floats:
+        """Columns of a summary, shape (10, size), from the blocks of one level, part by part."""
+        from hdpview.query import base_kernels
+
+        level, found = self.view.blocks.levels[i], np.zeros((10, len(share)))
+        noisy = self.view.blocks.noisy_counts.astype(np.float64) if i == 0 else level.counts
+        for within, (joint, touched, full) in zip(level.within, self.levels[i], strict=True):
+            base, out, here = within.base, np.zeros_like(found), slice(within.first, within.last)
+            first = sum(base.n_bins[:a])
+            bins = joint[:, first : first + base.n_bins[a]], touched, full, *within.ranges[a], base.bin_starts[a], base.running[a]
+            base_kernels.histogram(*bins, share, level.counts[here], noisy[here], FULL, out)
+            largest = np.maximum(found[4], out[4])
+            found += out
+            found[4] = largest
+        return found
 
 
 def _in_numba(view: ViewData, a: int, weights: Sequence[Floats], full: NDArray[np.bool_]) -> Summary:

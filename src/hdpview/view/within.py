@@ -121,6 +121,16 @@ class Within:
         return touched, covered
 
     @cached_property
+    def ranges(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
+        """Per attribute: number of each block's range of codes, shape (n_blocks,), and the different ranges, lower and upper ends."""
+        found = []
+        for node in self.nodes:
+            ends, which = np.unique(np.stack([node.lower, node.upper]), axis=1, return_inverse=True)
+            lower, upper = (np.ascontiguousarray(side, np.int32) for side in ends)
+            found.append((which.reshape(-1).astype(np.int32)[node.class_of_block], lower, upper))
+        return tuple(found)
+
+    @cached_property
     def flat(self) -> Flat:
         """The same as plain arrays, for kernels."""
         base, nodes = self.base, self.nodes
