@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
 
 Scores = NDArray[np.float64]
@@ -27,13 +28,20 @@ def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
     seen: list[Hashable] = [path, path[:1], len(path), int(blocks.noisy_counts[leaf]), int(blocks.noisy_counts.sum()), len(blocks)]
     seen += [path[:2], path[:3]]
     seen.append((path, int(np.clip(blocks.noisy_counts[leaf], -3, 40))))
-    base, fitted = getattr(blocks, "base", None), getattr(blocks, "fitted", None)  # of methods that release them
-    if base is not None:
-        weights = [float(weight[code]) for weight, code in zip(base.weights, canary, strict=True)]
-        seen += [float(np.prod(weights)), *weights]
-    if fitted is not None:
-        seen.append(float(fitted[leaf]))
+    for base in blocks.bases:
+        seen += _of_base(base, at)
+    if blocks.fitted is not None:
+        seen.append(float(blocks.fitted[leaf]))
     return tuple(seen)
+
+
+def _of_base(base: Base, canary: NDArray[np.int64]) -> list[Hashable]:
+    """What a base says of the canary's cell, of each of its values, and of each pair of bins that depend on each other; and the forest."""
+    log_mass, _ = base.masses(canary[None], canary[None] + 1)
+    bins = [int(of_code[code]) for of_code, code in zip(base.bin_of_code, canary, strict=True)]
+    chances = [table[bins[parent] if parent >= 0 else 0, bin_] for table, parent, bin_ in zip(base.table, base.parent, bins, strict=True)]
+    values = [base.marginal(a)[code] for a, code in enumerate(canary)]
+    return [float(log_mass[0]), *map(float, values), *map(float, chances), base.parent]
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
