@@ -21,7 +21,7 @@ types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-for-tests postgresql chromium
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 # The long runs behind docs/security.md: about half an hour and a few minutes.
 fuzz: $(VENV)/.installed

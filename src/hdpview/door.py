@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, Contributions
@@ -16,7 +16,7 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import Method, method_named
-from hdpview.methods.base import BlockRelease, release_with
+from hdpview.methods.base import BlockRelease, Engine, release_with
 from hdpview.privacy.account import Account, name_of
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
@@ -26,7 +26,7 @@ from hdpview.view.manifest import Manifest, Spending
 
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
-_ENGINES = ("local",)
+_ENGINES = ("local", "spark")
 
 
 def build(
@@ -50,12 +50,14 @@ def build(
     """Build a view of a table, spending `epsilon` once.
 
     Args:
-        source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an Ibis table.
+        source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an Ibis table;
+            with `engine="spark"` also a Spark DataFrame or the name of a table.
         schema: which columns to use and what values they may take. Public knowledge, not read from the table.
         epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding or removing a
             record changes the probability of any outcome by a factor of at most e^epsilon.
         method: name of a method, or a method object.
-        engine: where to build; `local` uses this machine.
+        engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on this machine, and an address
+            such as `spark://host:7077` that cluster. The same test key gives the same view on all of them.
         threads: number of threads; by default all cores.
         memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
         privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is protected, and not the single
@@ -75,7 +77,7 @@ def build(
         raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
     budget = exact_epsilon(epsilon)
     chosen = method_named(method, settings) if isinstance(method, str) else method
-    if engine not in _ENGINES:
+    if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
     limits = Contributions(privacy_unit, max_rows, count)
     reason = chosen.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
@@ -85,14 +87,27 @@ def build(
     name = None if account is None else account.check(table or name_of(source), budget)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     salt = randomness.root_key("contributions").tobytes().hex()
-    counts = read_counts(source, schema, memory_limit=memory_limit, threads=threads, progress=progress, limits=limits, salt=salt)
     paid: AbstractContextManager[object] = nullcontext()
     if account is not None and name is not None:
         paid = account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows)
-    with paid:  # [P12]
-        view = release(counts, budget, chosen, randomness, threads, progress, limits)
+    options = {"memory_limit": memory_limit, "threads": threads, "progress": progress, "limits": limits, "salt": salt}
+    with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
+        view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
+
+
+@contextmanager
+def _counted(engine: str, source: Any, schema: Schema, options: dict[str, Any]) -> Iterator[tuple[SparseCounts, Engine]]:
+    """The exact counts of a table, and the engine that can work on them where they are."""
+    if engine == "local":
+        yield read_counts(source, schema, **options), LocalEngine(options["threads"])
+        return
+    from hdpview.counts.distributed import distributed_counts
+    from hdpview.engine.spark import SparkEngine
+
+    with distributed_counts(source, schema, master=None if engine == "spark" else engine, **options) as counts:
+        yield cast("SparseCounts", counts), cast("Engine", SparkEngine())  # methods pass counts on to the engine that they came with
 
 
 def release(
@@ -103,13 +118,14 @@ def release(
     threads: int | None = None,
     progress: Callable[[float | None, str], None] | None = None,
     limits: Contributions = EACH_ROW,
+    engine: Engine | None = None,
 ) -> PView:
     """A view of exact counts: the method's release, and a manifest that says what it cost.
 
     Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method gets the k-th part.
     """
     k = limits.max_rows
-    released, charges = release_with(method, counts, epsilon / k, randomness, LocalEngine(threads), progress)  # [P11]
+    released, charges = release_with(method, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress)  # [P11]
     if not isinstance(released, BlockRelease):
         raise MethodError(_not_a_view(method))
     manifest = Manifest(

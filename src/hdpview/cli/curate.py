@@ -83,7 +83,7 @@ def build(
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
     method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
-    engine: Annotated[str, typer.Option(help="Where to build: local.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")] = "local",
     privacy_unit: Annotated[
         str | None, typer.Option(help="Column that says whose row it is: protects the person, not the row.", show_default=False)
     ] = None,

@@ -65,7 +65,10 @@ def quiet_child(session: Session) -> Iterator[Session]:
     child = session.newSession()
     for key, value in _SETTINGS.items():
         child.conf.set(key, value)
-    yield child
+    try:
+        yield child
+    finally:
+        session.createDataFrame([], "nothing INT")  # makes it the active session again, if the child has become that
 
 
 def is_spark_frame(source: Any) -> bool:

@@ -1,0 +1,187 @@
+"""The Spark engine: grows a partition whose cells are spread over a cluster. It has no randomness of its own.
+
+    blocks too large for one task:   histograms of each partition, summed ─▶ decisions here ─▶ the next level
+    blocks that fit one task:        rows of a block come together ─▶ the local kernel grows it to its end, inside the task
+
+Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not depend on how rows are
+spread, with draws keyed by a block's place in the tree. So the result is that of the local engine, for any number of partitions and
+with tasks lost and run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.chunks import grouped, mapped
+from hdpview.counts.distributed import DistributedCounts
+from hdpview.counts.spark_jobs import Progress, run_job
+from hdpview.counts.sparse import Codes, code_type
+from hdpview.engine import spark_tasks as tasks
+from hdpview.errors import DataError
+from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
+from hdpview.partition.grow import ExactBlocks, offsets_of, root
+from hdpview.partition.parameters import PartitionParameters
+from hdpview.partition.top import Top
+
+Integers = NDArray[np.int64]
+
+_MOST_CELLS_PER_TASK = 4_000_000  # about 20 bytes each as codes and count, and as much again while they come together
+_LEAST_CELLS_PER_TASK = 500_000  # below this a pass over all cells for one level more costs more than it spreads
+_TASKS_PER_CORE = 4
+_STEP = "Growing blocks"
+
+
+class Decisions(Protocol):
+    """What a method decides of a block: from its statistics where its rows are elsewhere, from the rows themselves at the end."""
+
+    def least_above(self, block: ExactBlocks, statistics: ExactStatistics) -> tuple[Integers, Integers] | None: ...
+
+    def cut(self, block: ExactBlocks, statistics: ExactStatistics, above: ExactAbove | None) -> tuple[int, int] | None: ...
+
+    def finish(self, exact_codes: Codes, exact_counts: Integers, block: ExactBlocks) -> ExactBlocks: ...
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Grows partitions of counts that live on a Spark cluster.
+
+    cells_per_task: blocks with more occupied cells are grown level by level on all workers. The view does not depend on it. By default
+        all cores have work, within what a task can hold.
+    """
+
+    cells_per_task: int | None = None
+
+    def grow(
+        self, counts: DistributedCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
+    ) -> ExactBlocks:
+        """All leaves, in depth-first order."""
+        return self.grow_by(PaperDecisions(parameters, counts.schema.sizes), counts, key, progress)
+
+    def grow_by(
+        self, decisions: Decisions, counts: DistributedCounts, key: NDArray[np.uint32], progress: Progress | None = None
+    ) -> ExactBlocks:
+        """All leaves of the tree that these decisions make, in depth-first order."""
+        growth = _Growth(counts, decisions, Top(_root(counts, key)), progress)
+        limit = self.cells_per_task or _cells_per_task(counts)
+        level = [0] if counts.exact_n_cells > limit else []
+        whole: set[int] = set()
+        while level:
+            level, kept = growth.cut_level(level, limit)
+            whole.update(kept)
+        return growth.finish(whole)
+
+
+def _cells_per_task(counts: DistributedCounts) -> int:
+    share: int = counts.exact_n_cells // counts.session.sparkContext.defaultParallelism
+    return min(_MOST_CELLS_PER_TASK, max(_LEAST_CELLS_PER_TASK, share))
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """One tree under way."""
+
+    counts: DistributedCounts
+    decisions: Decisions
+    top: Top
+    progress: Progress | None
+
+    def cut_level(self, nodes: list[int], limit: int) -> tuple[list[int], list[int]]:
+        """Decide on blocks of more than `limit` cells: their halves that are as large, and the blocks that stay whole."""
+        statistics = self._statistics(nodes)
+        above = self._above(nodes, statistics)
+        large, whole = [], []
+        for node, numbers in zip(nodes, statistics, strict=True):
+            block = self.top.blocks[node]
+            chosen = self.decisions.cut(block, numbers, above.get(node))
+            if chosen is None:
+                whole.append(node)
+                continue
+            attribute, cut = chosen
+            offset = self._offsets()[attribute]
+            left = slice(offset + block.lower[0, attribute], offset + cut)
+            n_left, left_sum = int(numbers.exact_occupied[left].sum()), int(numbers.exact_sums[left].sum())
+            halves = self.top.halve(node, attribute, cut, n_left, left_sum)
+            large += [half for half in halves if _n_cells(self.top.blocks[half]) > limit]
+        return large, whole
+
+    def finish(self, whole: set[int]) -> ExactBlocks:
+        """The leaves of all blocks, those of `whole` being leaves themselves."""
+        ends = self.top.ends()
+        full = [node for node in ends if node not in whole and _n_cells(self.top.blocks[node])]
+        grown = dict(zip(full, self._subtrees(full), strict=True))
+        leaves = [self.top.blocks[node] if node in whole else grown[node] if node in grown else self._empty(node) for node in ends]
+        return ExactBlocks.concatenate(leaves)
+
+    def _statistics(self, nodes: list[int]) -> list[ExactStatistics]:
+        sizes = self.counts.schema.sizes
+        least = np.array([least_above_mean(self.top.blocks[node]) for node in nodes], np.int64)
+        n_values = sum(sizes)
+        numbers = self._summed(nodes, tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least), 2 + 2 * n_values)
+        return [ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :]) for own in numbers]
+
+    def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
+        """For the blocks whose cuts need it: what lies above the means of their sides. One pass more, for dense blocks alone."""
+        asked = {}
+        for node, own in zip(nodes, statistics, strict=True):
+            least = self.decisions.least_above(self.top.blocks[node], own)
+            if least is not None:
+                asked[node] = least
+        if not asked:
+            return {}
+        dense, sizes = list(asked), self.counts.schema.sizes
+        bounds = [np.concatenate([getattr(self.top.blocks[node], name) for node in dense]) for name in ("lower", "upper")]
+        least_left, least_right = (np.stack([least[side] for least in asked.values()]) for side in (0, 1))
+        task = tasks.AboveCuts(self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right)
+        numbers = self._summed(dense, task, 3 * sum(sizes))
+        return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
+
+    def _summed(self, nodes: list[int], task: tasks.Statistics | tasks.AboveCuts, n_numbers: int) -> Integers:
+        """Numbers of each node, shape (n_nodes, n_numbers): those of the partitions added up on the workers."""
+        frame = grouped(mapped(self.counts.exact_chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
+        found = run_job(self.counts.session, frame.collect, self.progress, _STEP)
+        numbers = np.zeros((len(nodes), n_numbers), np.int64)
+        for row in found:
+            numbers[row["slot"]] = np.frombuffer(row["numbers"], np.int64)
+        return numbers
+
+    def _subtrees(self, nodes: list[int]) -> list[ExactBlocks]:
+        """The leaves below each of these nodes."""
+        if not nodes:
+            return []
+        schema, session = self.counts.schema, self.counts.session
+        blocks = tuple(self.top.blocks[node] for node in nodes)
+        n_tasks = min(len(nodes), _TASKS_PER_CORE * session.sparkContext.defaultParallelism)
+        rows = mapped(self.counts.exact_chunks, tasks.RowsBySlot(self._chunks(nodes)), tasks.ROWS).repartition(n_tasks, "slot")
+        subtree = tasks.Subtree(len(schema), code_type(schema), blocks, self.decisions.finish)
+        found = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
+        by_slot = {row["slot"]: row for row in found}
+        for slot, block in enumerate(blocks):
+            row = by_slot.get(slot)
+            if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
+                raise DataError("The table changed while it was being read. Build from a copy that does not change.")
+        return [tasks.leaves_of(by_slot[slot].asDict(), len(schema)) for slot in range(len(blocks))]
+
+    def _empty(self, node: int) -> ExactBlocks:
+        """The leaves of a block without rows: no task would be asked for it."""
+        schema = self.counts.schema
+        codes = cast("Codes", np.empty((0, len(schema)), code_type(schema)))
+        return tasks.finished(codes, np.empty(0, np.int64), self.top.blocks[node], self.decisions.finish)
+
+    def _offsets(self) -> Integers:
+        return offsets_of(np.array(self.counts.schema.sizes, np.int32))
+
+    def _chunks(self, nodes: list[int]) -> tasks.Chunks:
+        return tasks.Chunks(len(self.counts.schema), code_type(self.counts.schema), self.top.route(nodes))
+
+
+def _root(counts: DistributedCounts, key: NDArray[np.uint32]) -> ExactBlocks:
+    empty = root(counts.schema.sizes, np.empty(0, np.int64), key)
+    return replace(empty, exact_last=np.array([counts.exact_n_cells], np.int64), exact_sum=np.array([counts.exact_total], np.int64))
+
+
+def _n_cells(block: ExactBlocks) -> int:
+    return int(block.exact_last[0] - block.exact_first[0])

@@ -1,0 +1,137 @@
+"""What runs inside the tasks of Spark: arrays from bytes, a kernel over them, bytes again. No task draws anything of its own.
+
+A task that is run again, or twice at once, computes the same: its results depend on its rows and on the keys of blocks alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hdpview.counts.chunks import chunk_arrays
+from hdpview.counts.sparse import Codes
+from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.top import Route, add_above, add_statistics, slots_of
+
+Integers = NDArray[np.int64]
+Finish = Callable[[Codes, Integers, ExactBlocks], ExactBlocks]
+
+NUMBERS = pa.schema([("slot", pa.int32()), ("numbers", pa.binary())])
+ROWS = pa.schema([("slot", pa.int32()), ("codes", pa.binary()), ("counts", pa.binary())])
+_ARRAYS = {"lower": np.int32, "upper": np.int32, "depth": np.int32, "keys": np.uint32, "first": np.int64, "last": np.int64, "sum": np.int64}
+LEAVES = pa.schema([("slot", pa.int32()), ("n", pa.int64()), ("total", pa.int64()), *((name, pa.binary()) for name in _ARRAYS)])
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """How to read chunks, and how rows find their blocks: common to all tasks."""
+
+    n_attributes: int
+    dtype: Any
+    route: Route
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, Integers, NDArray[np.int32]]]:
+        """Codes, counts and slots of the rows of each chunk."""
+        for batch in batches:
+            for codes, counts in zip(batch["codes"], batch["counts"], strict=True):
+                own_codes, own_counts = chunk_arrays(codes, counts, self.n_attributes, self.dtype)
+                yield own_codes, own_counts, slots_of(own_codes, self.route)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Per slot `add_statistics` of a partition's rows."""
+
+    chunks: Chunks
+    offsets: Integers
+    n_values: int
+    least_above: Integers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = np.zeros((len(self.least_above), 2 + 2 * self.n_values), np.int64)
+        for codes, counts, slots in self.chunks.read(batches):
+            add_statistics(codes, counts, slots, self.offsets, self.least_above, out)
+        yield _numbers(out)
+
+
+@dataclass(frozen=True)
+class AboveCuts:
+    """Per slot `add_above` of a partition's rows."""
+
+    chunks: Chunks
+    offsets: Integers
+    lower: NDArray[np.int32]
+    upper: NDArray[np.int32]
+    least_left: Integers
+    least_right: Integers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = np.zeros((len(self.lower), 3 * self.least_left.shape[1]), np.int64)
+        for codes, counts, slots in self.chunks.read(batches):
+            add_above(codes, counts, slots, self.offsets, self.lower, self.upper, self.least_left, self.least_right, out)
+        yield _numbers(out)
+
+
+def _numbers(out: Integers) -> pa.RecordBatch:
+    """A row per slot that any row fell into."""
+    slots = np.flatnonzero(out.any(axis=1))
+    return pa.record_batch([slots.astype(np.int32), [out[slot].tobytes() for slot in slots]], schema=NUMBERS)
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    """The sum of the numbers of one slot over all partitions."""
+    total = np.sum([np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]], axis=0, dtype=np.int64)
+    return pa.table([rows["slot"][:1], [total.tobytes()]], schema=NUMBERS)
+
+
+@dataclass(frozen=True)
+class RowsBySlot:
+    """Chunks taken apart: what of them lies in each slot."""
+
+    chunks: Chunks
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for codes, counts, slots in self.chunks.read(batches):
+            order = np.argsort(slots, kind="stable")
+            found, starts = np.unique(slots[order], return_index=True)
+            parts = [order[a:b] for slot, a, b in zip(found, starts, [*starts[1:], len(order)], strict=True) if slot >= 0]
+            columns = [found[found >= 0], [codes[part].tobytes() for part in parts], [counts[part].tobytes() for part in parts]]
+            yield pa.record_batch(columns, schema=ROWS)
+
+
+@dataclass(frozen=True)
+class Subtree:
+    """All leaves of the block of one slot, grown where its rows have come together."""
+
+    n_attributes: int
+    dtype: Any
+    blocks: tuple[ExactBlocks, ...]
+    finish: Finish
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        parts = [chunk_arrays(*row, self.n_attributes, self.dtype) for row in zip(rows["codes"], rows["counts"], strict=True)]
+        codes, counts = np.concatenate([codes for codes, _ in parts]), np.concatenate([counts for _, counts in parts])
+        slot = rows["slot"][0].as_py()
+        leaves = finished(codes, counts, self.blocks[slot], self.finish)
+        row: list[Any] = [slot, len(counts), int(counts.sum()), *(array.tobytes() for array in leaves.as_tuple())]
+        return pa.table([[value] for value in row], schema=LEAVES)
+
+
+def finished(codes: Codes, counts: Integers, block: ExactBlocks, finish: Finish) -> ExactBlocks:
+    """The leaves of a block from its own rows alone, numbered as rows of the whole table."""
+    first = block.exact_first[0]
+    own = replace(block, exact_first=np.zeros(1, np.int64), exact_last=np.array([len(counts)], np.int64))
+    leaves = finish(codes, counts, own)
+    return replace(leaves, exact_first=leaves.exact_first + first, exact_last=leaves.exact_last + first)
+
+
+def leaves_of(row: dict[str, Any], n_attributes: int) -> ExactBlocks:
+    """Leaves as they came from a task."""
+    arrays = {name: np.frombuffer(row[name], dtype) for name, dtype in _ARRAYS.items()}
+    shapes = {"lower": (-1, n_attributes), "upper": (-1, n_attributes), "keys": (len(arrays["depth"]), -1)}
+    return ExactBlocks(*(array.reshape(shapes.get(name, -1)) for name, array in arrays.items()))

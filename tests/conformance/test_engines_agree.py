@@ -1,0 +1,104 @@
+"""One key, one view: in memory, out of core and on Spark, whatever the table and however its rows are spread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+import hdpview as hv
+from hdpview.engine import spark as spark_engine
+from sparks import ONE_WORKER
+
+pytestmark = ONE_WORKER
+
+Columns = NDArray[np.int64]
+RNG_SEED = 20220915
+
+
+def skewed(rng: np.random.Generator) -> tuple[Columns, int]:
+    """Most rows near one corner, a few anywhere: cuts are chosen by rejection at first, by all scores further down."""
+    return np.minimum(rng.exponential(4, (6000, 4)).astype(np.int64), 29), 30
+
+
+def dense(rng: np.random.Generator) -> tuple[Columns, int]:
+    """Many rows per cell, so that sides of cuts have means above 1 and deviations need the general form."""
+    return np.minimum(rng.geometric(0.12, (20_000, 2)) - 1, 39).astype(np.int64), 40
+
+
+TABLES = {
+    "skewed": skewed,
+    "dense": dense,
+    "one attribute": lambda rng: ((rng.normal(500, 60, (3000, 1)) % 1000).astype(np.int64), 1000),
+    "fifty attributes": lambda rng: (rng.integers(0, 3, (400, 50)) * rng.integers(0, 2, (400, 1)), 3),
+    "all rows identical": lambda rng: (np.full((500, 3), 7, np.int64), 20),
+    "three rows": lambda rng: (rng.integers(0, 12, (3, 3)), 12),
+    "no row": lambda rng: (np.empty((0, 3), np.int64), 12),
+}
+
+
+def assert_same(one: hv.PView, other: hv.PView) -> None:
+    """Bounds, depths and counts of all blocks are equal, bit for bit and in the same order."""
+    for name in ("lower", "upper", "depth", "noisy_counts"):
+        mine, theirs = getattr(one.blocks, name), getattr(other.blocks, name)
+        assert mine.dtype == theirs.dtype, name
+        assert np.array_equal(mine, theirs), name
+    assert one.manifest.spending == other.manifest.spending
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_key_gives_one_view(name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of few cells agree."""
+    codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
+    table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
+    schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
+    here = hv.build(table, schema, 1.0, test_key=b"one", threads=1)
+    assert_same(here, hv.build(table, schema, 1.0, test_key=b"one", threads=2, memory_limit="60MB"))
+
+    n_asked = dense_blocks_per_level(monkeypatch)
+    monkeypatch.setattr(spark_engine, "_MOST_CELLS_PER_TASK", max(1, len(np.unique(codes, axis=0)) // 4))
+    frame = spark.createDataFrame(table).repartition(3)
+    assert_same(here, hv.build(frame, schema, 1.0, test_key=b"one", engine="spark"))
+    assert (len(n_asked) > 0) == (name not in ("all rows identical", "no row")), "the top of the tree was not grown on the cluster"
+    assert (max(n_asked, default=0) > 0) == (name in ("dense", "one attribute")), "the general form was not tried where blocks are dense"
+
+
+def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets, for each level that is decided from sums, the number of blocks that needed the general form of deviations."""
+    seen: list[int] = []
+    above = spark_engine._Growth._above
+
+    def counted(self: Any, *args: Any) -> Any:
+        found = above(self, *args)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(spark_engine._Growth, "_above", counted)
+    return seen
+
+
+@pytest.mark.parametrize("n_partitions", [1, 7])
+def test_partitions_do_not_matter(n_partitions: int, spark: Any) -> None:
+    """With the default size of tasks, too, the view is the same for one partition and for many, and fresh keys differ."""
+    codes, size = skewed(np.random.default_rng(RNG_SEED))
+    table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
+    schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
+    here = hv.build(table, schema, "0.5", test_key=b"two")
+    assert_same(here, hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, "0.5", test_key=b"two", engine="spark"))
+
+
+def test_persons_and_aggregated_tables_agree(spark: Any) -> None:
+    """Rows of persons bounded by lot, and rows that stand for several records, give the same view on Spark."""
+    rng = np.random.default_rng(RNG_SEED)
+    table = pa.table({
+        "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000), "n": rng.integers(-1, 9, 2000),
+        "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000),
+    })  # fmt: skip
+    schema = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=4)])
+    for limits in ({"privacy_unit": "who", "max_rows": 3}, {"privacy_unit": "number", "max_rows": 5, "count": "n"}, {"count": "n"}):
+        here = hv.build(table, schema, 2.0, test_key=b"three", **limits)
+        there = hv.build(spark.createDataFrame(table), schema, 2.0, test_key=b"three", engine="spark", **limits)
+        assert_same(here, there)

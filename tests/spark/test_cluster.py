@@ -1,0 +1,99 @@
+"""A real stand-alone cluster of a master and two workers: the same view as on one machine, also when a worker is lost half-way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hdpview as hv
+from sparks import Cluster, cluster_in, environment
+
+pytestmark = pytest.mark.xdist_group("spark cluster")
+
+# Builds on a cluster. At the first sign of growth it says so and waits until it may go on: cells are then counted and held by both workers.
+BUILD = """
+import sys, time
+from pathlib import Path
+import hdpview as hv
+from hdpview.engine import spark
+spark._MOST_CELLS_PER_TASK = 5000
+master, table, schema, view, waits = sys.argv[1:]
+growing, go = Path(view + ".growing"), Path(view + ".go")
+def progress(fraction, text):
+    if waits == "yes" and text == "Growing blocks" and not growing.exists():
+        growing.touch()
+        while not go.exists():
+            time.sleep(0.05)
+hv.build(table, hv.Schema.load(schema), 1.0, engine=master, test_key=b"cluster", progress=progress).save(view)
+"""
+_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster_in(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of four files, so that both workers have something to read, and a schema beside it."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(5)
+    (folder / "parts").mkdir()
+    for part in range(4):
+        columns = np.minimum(rng.exponential(9, (3000, 5)), 49).astype(np.int16).T
+        pq.write_table(pa.table({f"a{i}": column for i, column in enumerate(columns)}), folder / "parts" / f"{part}.parquet")
+    text = "\n".join(f'[attributes.a{i}]\ntype = "integer"\nmin = 0\nmax = 49' for i in range(5))
+    (folder / "schema.toml").write_text(text)
+    return folder
+
+
+@contextmanager
+def building(cluster: Cluster, table: Path, view: Path, waits: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A build on the cluster in a process of its own, which has to end well."""
+    command = [sys.executable, "-c", BUILD, cluster.master, str(table / "parts"), str(table / "schema.toml"), str(view), waits]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as build:
+        try:
+            yield build
+            _, said = build.communicate(timeout=_SECONDS)
+            assert build.returncode == 0, said.decode(errors="replace")[-3000:]
+        finally:
+            build.kill()
+
+
+def assert_as_here(view: Path, table: Path) -> None:
+    there = hv.open(view).blocks
+    here = hv.build(table / "parts", hv.Schema.load(table / "schema.toml"), 1.0, test_key=b"cluster").blocks
+    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ("lower", "upper", "depth", "noisy_counts"))
+    assert len(here) > 100
+
+
+def test_a_cluster_builds_the_same_view(cluster: Cluster, table: Path, tmp_path: Path) -> None:
+    """Files read, counted and grown by two workers give the view of one machine."""
+    with building(cluster, table, tmp_path / "a.pview", "no"):
+        pass
+    assert_as_here(tmp_path / "a.pview", table)
+
+
+def test_a_worker_lost_half_way_changes_nothing(cluster: Cluster, table: Path, tmp_path: Path) -> None:
+    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view is the same."""
+    view = tmp_path / "b.pview"
+    with building(cluster, table, view, "yes") as build:
+        deadline = time.monotonic() + _SECONDS
+        while not Path(f"{view}.growing").exists():
+            assert build.poll() is None, build.communicate()[1].decode(errors="replace")[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert cluster.lose(1) >= 1
+        Path(f"{view}.go").touch()
+    assert_as_here(view, table)
