@@ -11,7 +11,7 @@ What could be established, from the paper's abstract, published reviews of it an
 What could not, and is our choice:
 - The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the scale of the noise on a leaf, and that number is 1: the rule
   of HDPView, on which the authors' program is built. Tests have wider noise than that, so an empty block is cut with probability close
-  to 1/2 and empty space is cut finely; thresholds that grow with the noise of the test made fewer blocks and larger errors.
+  to 1/2 and empty space is cut finely. `bench accuracy` takes other values as `ripost:threshold_in_scales=20`; little depends on it.
 - Whether levels are counted anew in the second phase. They are here: each phase has its own budget, and this leaves more for it.
 - That the share 0.4 is the first phase's, for tests and for cuts alike.
 - The program divides by a sensitivity of 4(1 − 1/|B|) when it draws cuts. A record lies in one half only, so 2(1 − 1/|B|) is enough, and
