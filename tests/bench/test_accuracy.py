@@ -173,6 +173,16 @@ def test_methods_built_for_a_workload_get_one_release_each(data_dir: Path, monke
     ]
 
 
+def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
+    """Earlier trials of 3 s each leave room for a third within 5 s, and not for a fourth; other methods are not touched."""
+    slow = [Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0) for trial in range(2)]
+    known = {cell.key: cell for cell in slow[:1]}
+    asked = plan(data_dir, methods=("hdpview", "identity"), workloads=("range-1d",), trials=4, row_seconds=5.0)
+    assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
+    known |= {cell.key: cell for cell in slow}
+    assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [("identity", trial) for trial in range(4)]
+
+
 def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
     """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on disk."""
     plans = [plan(data_dir, trials=1, workloads=("range-1d", "random-2d")), plan(data_dir, trials=2, workloads=("random-2d", "random-3d"))]

@@ -38,7 +38,10 @@ DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compare. `test_key` makes a run repeatable, for tests alone; without it noise is fresh."""
+    """What to compare. `test_key` makes a run repeatable, for tests alone; without it noise is fresh.
+
+    row_seconds: when releases of one method on one dataset have taken so long, its remaining trials are left out.
+    """
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
@@ -47,6 +50,7 @@ class Plan:
     trials: int = 10
     data_dir: Path | None = None
     test_key: bytes | None = None
+    row_seconds: float = 400.0
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,12 @@ def run(
 ) -> None:
     """Do every task of the plans that is not done; `known` grows with what is found, and so does the folder.
 
-    The plans read the same folder of data and share one key, if any.
+    The plans read the same folder of data and share limits and key.
     """
     waiting: list[Task] = []
     for plan in plans:
         waiting += missing_tasks(plan, known, {key for task in waiting for key in task.keys})
-    hopeless: set[tuple[str, str, str, tuple[str, ...]]] = set()
+    row_seconds = plans[0].row_seconds
     work = partial(measure, plans[0].data_dir, plans[0].test_key)
     n_taken = 0
 
@@ -110,13 +114,11 @@ def run(
         nonlocal n_taken
         for task in waiting:
             n_taken += 1
-            if (task.dataset, task.method, task.epsilon, task.workloads) not in hopeless:
+            if not all(_is_settled(known, key, row_seconds) for key in task.keys):
                 yield task
 
     for task, outcome in in_processes(work, worth_trying(), limits, n_workers or available_cores()):
         found = _without_result(task, outcome) if isinstance(outcome, Stopped) else outcome
-        if found[0].kind != "measured":  # another trial would end the same way
-            hopeless.add((task.dataset, task.method, task.epsilon, task.workloads))
         known.update((cell.key, cell) for cell in found)
         store.save((cell for cell in found if cell.kind != "failed"), folder)
         if progress is not None:
@@ -138,17 +140,19 @@ def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[s
             for epsilon, budget in budgets.items():
                 for method, one in contenders.items():
                     keys = {workload: (dataset, method, workload, budget, trial) for workload in workloads}
-                    left = [workload for workload, key in keys.items() if key not in planned and not _is_known(known, key)]
+                    left = [
+                        workload for workload, key in keys.items() if key not in planned and not _is_settled(known, key, plan.row_seconds)
+                    ]
                     groups = [[workload] for workload in left] if one.needs_workload else [left]
                     tasks += [Task(dataset, method, epsilon, trial, tuple(group)) for group in groups if group]
     return tasks
 
 
-def _is_known(known: dict[store.Key, Cell], key: store.Key) -> bool:
-    """Found before, or seen to be impossible in an earlier trial."""
-    return key in known or any(
-        earlier in known and known[earlier].kind != "measured" for earlier in ((*key[:4], trial) for trial in range(key[4]))
-    )
+def _is_settled(known: dict[store.Key, Cell], key: store.Key, row_seconds: float) -> bool:
+    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier ones took long enough."""
+    earlier = [known[before] for trial in range(key[4]) if (before := (*key[:4], trial)) in known]
+    spent = sum(cell.build_s or 0.0 for cell in earlier)
+    return key in known or spent > row_seconds or any(cell.kind != "measured" for cell in earlier)
 
 
 def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[Cell]:

@@ -54,14 +54,16 @@ class Scope:
         return [self.main, *self.cuts, self.growth, *self.tuning, self.map]
 
 
-def choose(datasets: Sequence[str], methods: Sequence[str], trials: int, data_dir: Path | None, quick: bool) -> Scope:
+def choose(
+    datasets: Sequence[str], methods: Sequence[str], trials: int, data_dir: Path | None, quick: bool, row_seconds: float = 400.0
+) -> Scope:
     """Experiments on these tables; where the paper's own is not among them, the first one stands in for it."""
     main = tuple(datasets) or (SEVEN if data_dir is not None else (HOSPITAL,))
     known = tuple(methods) or all_names()
     few = min(trials, 2) if quick else trials
 
     def plan(names: Sequence[str], methods: Sequence[str], workloads: Sequence[str], n: int) -> Plan:
-        return Plan(tuple(names), tuple(methods), tuple(workloads), (EPSILON,), n, data_dir)
+        return Plan(tuple(names), tuple(methods), tuple(workloads), (EPSILON,), n, data_dir, row_seconds=row_seconds)
 
     def or_first(name: str) -> str:
         return name if name in main else main[0]

@@ -14,6 +14,7 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as 
 Seconds = Annotated[
     float, typer.Option(min=0.001, help="Seconds of computing one release with its answers may take; beyond, it is infeasible.")
 ]
+RowSeconds = Annotated[float, typer.Option(min=0.001, help="No further trials once releases of a method on a dataset took so long.")]
 MemoryLimit = Annotated[str, typer.Option(help="Memory one release may take, such as 4GB; beyond, it is infeasible.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one per core.")]
 _SHOWN = ("dataset", "method", "workload", "rmse", "relative_rmse", "blocks", "build_s")  # and what differs between rows
@@ -33,6 +34,7 @@ def accuracy(
     data_dir: DataDir = None,
     quick: Annotated[bool, typer.Option(help="Two trials of the workloads of one and two attributes, unless stated otherwise.")] = False,
     seconds: Seconds = 300.0,
+    row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
     test_key: Annotated[str | None, typer.Option(help="For tests alone: makes the noise repeatable.")] = None,
@@ -60,6 +62,7 @@ def accuracy(
         trials=min(trials, _QUICK_TRIALS) if quick else trials,
         data_dir=data_dir,
         test_key=None if test_key is None else test_key.encode(),
+        row_seconds=row_seconds,
     )
     with ProgressBar() as progress:
         rows = accuracy_rows(plan, out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
@@ -81,6 +84,7 @@ def paper(
     data_dir: DataDir = None,
     quick: Annotated[bool, typer.Option(help="Fewer trials, workloads and steps: ten minutes instead of an hour.")] = False,
     seconds: Seconds = 300.0,
+    row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs: the rows behind the report.")] = (
@@ -100,7 +104,7 @@ def paper(
     from hdpview.bench import experiments, report
     from hdpview.bench.workers import Limits, memory_bytes
 
-    scope = experiments.choose(_names(datasets), _names(methods), trials, data_dir, quick)
+    scope = experiments.choose(_names(datasets), _names(methods), trials, data_dir, quick, row_seconds)
     with ProgressBar() as progress:
         written = report.write_report(scope, out, cells or out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
     if format == output.JsonOrTable.json:
