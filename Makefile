@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit format clean fuzz kill
+.PHONY: demo test lint types unit format clean fuzz kill benchmarks
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
@@ -29,6 +29,11 @@ fuzz: $(VENV)/.installed
 
 kill: $(VENV)/.installed
 	$(BIN)/python -m hdpview.audit.kill --rounds 500 --seed 2026
+
+# Writes docs/benchmarks.md and its pictures from a folder of datasets: about half an hour on two cores. A stopped run goes on where it was.
+DATA ?= data
+benchmarks: $(VENV)/.installed
+	$(BIN)/hdpview bench paper --data-dir $(DATA) --cells .cache/benchmarks -o docs
 
 format: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check --fix .
