@@ -29,13 +29,14 @@ from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes
 
 MOST_MEASUREMENTS = 2**22
+MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes
 
 
 @dataclass(frozen=True)
 class Hdmm:
     """The matrix mechanism for one workload, by its name."""
 
-    workload: str = "random-2d"
+    workload: str = "range-1d"
 
     def __post_init__(self) -> None:
         if self.workload not in WORKLOADS:
@@ -57,6 +58,11 @@ class Hdmm:
         k = int(self.workload.split("-")[1][0])
         if k > len(schema):
             return f"The workload {self.workload} asks about {k} attributes at once; this domain has {len(schema)}. Use one about fewer."
+        if max(schema.sizes) > MOST_CODES:
+            return (
+                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} here, {MOST_CODES} at most. "
+                "Use wider bins, or the method hdpview."
+            )
         n = self._strategy(schema, epsilon).n_measurements
         if n <= MOST_MEASUREMENTS:
             return None
@@ -90,6 +96,8 @@ class Hdmm:
         return self._strategy(schema, epsilon).squared_errors(boxes, exact_epsilon(epsilon))
 
     def _strategy(self, schema: Schema, epsilon: float) -> Strategy:
+        if max(schema.sizes) > MOST_CODES:
+            raise MethodError(f"HDMM knows no strategy for attributes of more than {MOST_CODES} codes. Use wider bins.")
         return strategy_for(self.workload, schema.sizes, exact_epsilon(epsilon))
 
 

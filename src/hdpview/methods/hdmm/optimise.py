@@ -19,6 +19,7 @@ _MOST_SETS = 30_000
 _LEAST_SHARE = 1e-5
 _ROUNDS, _SHARE_STEPS, _TEMPLATE_STEPS = 8, 60, 60
 _START_SCALES = (0.3, 1.0, 1.0, 1.0, 2.0)
+_MOST_JOINT_WORK = 5e7  # Σ size³ up to which strategies of all attributes are improved together
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +69,10 @@ def _starts(workload: Workload, algebra: Algebra) -> list[Floats]:
 def _search(workload: Workload, algebra: Algebra, templates: list[Template], shares: Floats) -> Plan:
     """Better shares for given strategies and better strategies for given shares, in turns."""
     error = math.inf
+    is_joint = not workload.is_of_cells and sum(size**3 for size in workload.sizes) <= _MOST_JOINT_WORK
     for _ in range(_ROUNDS):
         shares = _better_shares(algebra, shares, _logs(templates))
-        if not workload.is_of_cells:
+        if is_joint:
             templates = _better_templates(algebra, shares, templates)
         before, error = error, algebra.error(shares**2, _logs(templates))[0]
         if error > before * (1 - 1e-4):
