@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.pview import PView
+from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending
 
@@ -67,3 +68,45 @@ def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float =
     counts = rng.integers(-40, 160, len(leaves)) * rng.integers(0, 2, len(leaves))
     manifest = noiseless_view(schema, np.zeros((0, len(schema)), np.int64), noise_scale).manifest
     return PView(manifest, Blocks(lower, upper, counts, depth.astype(np.int32)))
+
+
+def random_base(sizes: tuple[int, ...], rng: np.random.Generator) -> Base:
+    """A random forest over random bins, with random shapes and tables; noise on its histograms, too."""
+    n, order, parent = len(sizes), rng.permutation(len(sizes)), [-1] * len(sizes)
+    for i in range(1, n):
+        parent[order[i]] = int(order[rng.integers(i)]) if rng.random() < 0.8 else -1
+    bins = [np.cumsum(np.append(0, rng.random(size - 1) < 0.4)).astype(np.int32) for size in sizes]
+    weights = [rng.random(size) ** 3 + 0.01 for size in sizes]
+    shape = [weight / np.bincount(of_code, weight)[of_code] for weight, of_code in zip(weights, bins, strict=True)]
+    tables = [rng.random((1 if parent[a] < 0 else bins[parent[a]][-1] + 1, bins[a][-1] + 1)) ** 3 + 0.01 for a in range(n)]
+    tables = [table / table.sum(axis=1, keepdims=True) for table in tables]
+    return Base(tuple(bins), tuple(shape), tuple(parent), tuple(tables), rng.random(n) * 9)
+
+
+def cell_masses(base: Base) -> NDArray[np.float64]:
+    """P(cell) by its definition, cell by cell, shape (size of each attribute)."""
+    found = np.ones(base.sizes)
+    for cell in np.ndindex(*base.sizes):
+        for a, code in enumerate(cell):
+            row = 0 if base.parent[a] < 0 else base.bin_of_code[base.parent[a]][cell[base.parent[a]]]
+            found[cell] *= base.table[a][row, base.bin_of_code[a][code]] * base.shape[a][code]
+    return found
+
+
+def cell_counts(blocks: Blocks, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Records in each cell by definition: every block's count, spread as its part's base says, or evenly."""
+    sizes = tuple(blocks.upper.max(axis=0).tolist())
+    masses = [np.ones(sizes) if base is None else cell_masses(base) for base in blocks.base_of_parts]
+    found = np.zeros(sizes)
+    for lower, upper, part, count in zip(blocks.lower, blocks.upper, blocks.parts, counts, strict=True):
+        inside = tuple(map(slice, lower.tolist(), upper.tolist()))
+        found[inside] += count * masses[part][inside] / masses[part][inside].sum()
+    return found
+
+
+def based_view(schema: Schema, seed: int, n_cuts: int = 12, fitted: bool = True) -> PView:
+    """The blocks of `noisy_view` over a random base."""
+    view, rng = noisy_view(schema, seed, n_cuts), np.random.default_rng([seed, 1])
+    blocks, base = view.blocks, random_base(schema.sizes, rng)
+    counts = rng.random(len(blocks)) * 100 if fitted else None
+    return PView(view.manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=counts))

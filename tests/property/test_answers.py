@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
@@ -14,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cells import random_base
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
@@ -82,7 +84,7 @@ def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10
 
 
 def random_view(seed: int) -> PView:
-    """A view over the people's schema: a few dozen random cuts, random counts, negative ones too."""
+    """A view over the people's schema: a few dozen random cuts, random counts, negative ones too; every second one with a base."""
     rng = np.random.default_rng(seed)
 
     def cut(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
@@ -93,7 +95,10 @@ def random_view(seed: int) -> PView:
         return a, int(rng.integers(lower[a] + 1, upper[a]))
 
     leaves = tree((0,) * len(PEOPLE), PEOPLE.sizes, cut)
-    return view_of(PEOPLE, blocks_of(leaves, rng.integers(-40, 80, len(leaves)) * rng.integers(0, 2, len(leaves))))
+    blocks = blocks_of(leaves, rng.integers(-40, 80, len(leaves)) * rng.integers(0, 2, len(leaves)))
+    base = random_base(PEOPLE.sizes, rng) if seed % 2 else None
+    fitted = rng.random(len(leaves)) * 60 if seed % 4 == 1 else None
+    return view_of(PEOPLE, dataclasses.replace(blocks, base=base, fitted=fitted))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,139 @@
+"""Views with a base and fitted counts as files: the same after a file, and refused where they do not hold together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cells import based_view, noisy_view
+from hdpview.domain import Boolean, Integer, Schema
+from hdpview.errors import ViewFileError
+from hdpview.pview import PView, merge
+from hdpview.view import storage
+from hdpview.view.storage import MANIFEST_KEY
+
+SCHEMA = Schema([Integer(name="age", min=0, max=7, nullable=True), Integer(name="wide", min=0, max=299), Boolean(name="flag")])
+QUESTIONS = ["wide < 45 AND age >= 3", "flag OR age IS NULL", None]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / "v.pview"
+    based_view(SCHEMA, 1).save(target)
+    return target
+
+
+@pytest.mark.parametrize("kind", ["base and fit", "base", "fit", "merged", "merged with even", "merged twice"])
+def test_a_view_with_a_base_is_the_same_after_its_file(tmp_path: Path, kind: str) -> None:
+    """Base, fitted counts and all answers survive a file, to the bit, and a second file has the same bytes."""
+    view, other, even = based_view(SCHEMA, 1), based_view(SCHEMA, 2, fitted=False), noisy_view(SCHEMA, 3)
+    blocks = view.blocks
+    fitted = PView(even.manifest, type(blocks)(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, fitted=blocks.fitted))
+    merged = {"merged": [view, other], "merged with even": [even, view], "merged twice": [merge([view, even]), other]}
+    saved = merge(merged[kind]) if kind in merged else {"base and fit": view, "base": other, "fit": fitted}[kind]
+    saved.save(tmp_path / "1")
+    opened = PView.open(tmp_path / "1")
+    opened.save(tmp_path / "2")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    assert opened.manifest == saved.manifest
+    for before, after in zip(saved.blocks.base_of_parts, opened.blocks.base_of_parts, strict=True):
+        assert (None if before is None else before.to_dict()) == (None if after is None else after.to_dict())
+    assert (opened.blocks.consistent_counts == saved.blocks.consistent_counts).all()
+    for reading in ("raw", "consistent"):
+        before, after = (each.count_many(QUESTIONS, counts=reading) for each in (saved, opened))
+        assert (before.typical == after.typical).all()
+        assert (before.estimate == after.estimate).all()
+    assert opened.sample(50, seed=1, as_="pyarrow") == saved.sample(50, seed=1, as_="pyarrow")
+
+
+def test_older_files_stay_as_they_were(tmp_path: Path) -> None:
+    """A view without a base has format version 1 and no further column or key; a base makes it 3, which older readers refuse by name."""
+    noisy_view(SCHEMA, 1).save(tmp_path / "even")
+    based_view(SCHEMA, 1).save(tmp_path / "based")
+    tables = [pq.read_table(tmp_path / name) for name in ("even", "based")]
+    contents = [json.loads(table.schema.metadata[MANIFEST_KEY]) for table in tables]
+    assert [content["format_version"] for content in contents] == [1, 3]
+    assert contents[1].keys() - contents[0].keys() == {"base", "fitted"}
+    assert set(tables[1].column_names) - set(tables[0].column_names) == {"fitted"}
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], Any], change_table: Callable[[pa.Table], pa.Table] | None = None) -> None:
+    table = pq.read_table(path)
+    content = json.loads(table.schema.metadata[MANIFEST_KEY])
+    change(content)
+    table = table if change_table is None else change_table(table)
+    pq.write_table(table.replace_schema_metadata({MANIFEST_KEY: json.dumps(content).encode()}), path)
+
+
+def put(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: Any) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("format_version", value=1), "columns are not those"),
+        (put("base", value=None), None),
+        (put("base", value=[None, None]), "missing or of the wrong type"),
+        (put("base", value=[]), "missing or of the wrong type"),
+        (put("base", value=7), "missing or of the wrong type"),
+        (put("base", value={}), "missing or of the wrong type"),
+        (put("fitted", value=1), "missing or of the wrong type"),
+        (put("fitted", value=False), "columns are not those"),
+        (put("base", "parent", value=[0, 0, 0]), "in a circle"),
+        (put("base", "parent", 0, value=10**30), "not there"),
+        (put("base", "parent", value=[-1, -1]), "every attribute"),
+        (put("base", "bins", 1, value=[0, 300]), "follow each other"),
+        (put("base", "bins", 1, value=[0, 2.5]), "first codes"),
+        (put("base", "bins", 1, value=None), "first codes"),
+        (put("base", "shape", 0, value=[1.0]), "missing"),
+        (put("base", "shape", 0, 0, value=-1e-9), "not above 0"),
+        (put("base", "shape", 0, 0, value=float("inf")), "not above 0"),
+        (put("base", "shape", 0, 0, value=10**400), "else than numbers"),
+        (put("base", "shape", 0, 0, value=[[1]]), "else than numbers"),
+        (put("base", "table", 0, value=[]), "missing"),
+        (put("base", "table", 0, value="x"), "else than numbers"),
+        (put("base", "variance", 0, value=float("nan")), "variances"),
+        (put("base", "variance", 0, value=-1), "variances"),
+    ],
+)
+def test_bases_of_strangers_are_refused_in_words(path: Path, change: Callable[[dict[str, Any]], None], message: str | None) -> None:
+    """Whatever does not hold together in a base is named; a view whose base is taken out is an even one."""
+    rewrite(path, change)
+    if message is None:
+        assert PView.open(path).blocks.base is None
+        return
+    with pytest.raises(ViewFileError, match=message):
+        PView.open(path)
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 2.0**60])
+def test_fitted_counts_that_cannot_be_are_refused(path: Path, value: float) -> None:
+    """Fitted counts are neither negative nor beyond any table's."""
+
+    def change(table: pa.Table) -> pa.Table:
+        fitted = np.append(value, table.column("fitted").to_numpy()[1:])
+        return table.set_column(table.column_names.index("fitted"), "fitted", pa.array(fitted))
+
+    rewrite(path, lambda content: None, change)
+    with pytest.raises(ViewFileError, match="a fitted count is negative, or beyond"):
+        PView.open(path)
+
+
+def test_a_base_of_too_many_bins_for_its_blocks_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would take more memory than there is, is refused before it is laid out."""
+    monkeypatch.setattr(storage, "_MAX_BLOCKS_TIMES_BINS", 10)
+    with pytest.raises(ViewFileError, match="more bins than fit in memory"):
+        PView.open(path)
