@@ -24,6 +24,7 @@ from pathlib import Path
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import HdpviewError
 from hdpview.pview import PView
+from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending
 
@@ -62,13 +63,15 @@ class Target:
 
 def targets(folder: Path) -> list[Target]:
     """What is fuzzed. Files are written to `folder`."""
-    view = _view()
+    view, with_base = _view(), _view_with_base()
     view.save(folder / "good.pview")
+    with_base.save(folder / "base.pview")
+    manifests = view.manifest.to_json(), with_base.manifest.to_json(with_base.blocks.bases, is_fitted=True)
     table = "age,income,sex,admitted,ill\n" + "".join(f"{i},{i * 1e3},Male,2021-0{1 + i % 9}-03,true\n" for i in range(9))
     return [
         Target("schema", (SCHEMA.to_toml().encode(), SCHEMA.to_toml().encode()[:300]), _schema_reader(folder), 0.25),
-        Target("manifest", (view.manifest.to_json().encode(),), Manifest.from_json, 0.4),
-        Target("view file", ((folder / "good.pview").read_bytes(),), _view_reader(folder), 0.1195),
+        Target("manifest", tuple(text.encode() for text in manifests), Manifest.with_bases_from_json, 0.4),
+        Target("view file", tuple((folder / f"{name}.pview").read_bytes() for name in ("good", "base")), _view_reader(folder), 0.1195),
         Target("condition", tuple(map(_condition, _QUESTIONS[:3])), _condition_reader(view), 0.13),
         Target("question", tuple(text.encode() for text in _QUESTIONS), _question_reader(view), 0.1),
         Target("table", (table.encode(),), _table_reader(folder), 0.0005),  # opens a database for each: a hundred times as slow
@@ -233,6 +236,20 @@ def _view() -> PView:
 
     spending = (Spending("noise on counts", Fraction(1), 1),)
     return PView(Manifest(SCHEMA, "hdpview", Fraction(1), spending, 1.0, {"bias_ratio": 1.6}, {"epsilon_cut": 0.1}, "0"), blocks)
+
+
+@cache
+def _view_with_base() -> PView:
+    """The same, with a base in which each attribute depends on the one before, and fitted counts."""
+    import numpy as np
+
+    blocks, sizes = _view().blocks, SCHEMA.sizes
+    bins = tuple((np.arange(size) >= size // 2).astype(np.int32) for size in sizes)
+    shape = tuple(1.0 / np.bincount(of_code)[of_code] for of_code in bins)
+    table = tuple(np.array([[0.75, 0.25]] if a == 0 else [[0.5, 0.5], [0.125, 0.875]]) for a in range(len(sizes)))
+    base = Base(bins, shape, tuple(range(-1, len(sizes) - 1)), table, np.ones(len(sizes)))
+    fitted = np.arange(len(blocks), dtype=np.float64) * 36.5
+    return PView(_view().manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=fitted))
 
 
 def _memory_mb() -> float:
