@@ -1,4 +1,4 @@
-"""How fast: builds against the paper's method written plainly, answers, files, start-up, and a large table."""
+"""How fast: builds against the paper's method written plainly, answers, files and start-up."""
 
 from __future__ import annotations
 
@@ -148,60 +148,3 @@ def _median_ms(work: Callable[[], Any], repeats: int) -> float:
         work()
         times.append(time.perf_counter() - started)
     return round(statistics.median(times) * 1e3, 1)
-
-
-def large_table_row(n_rows: int, n_attributes: int = 10, size: int = 100, memory_limit: str | None = None) -> Row:
-    """Build a view of a Parquet file of random rows, in a process of its own, and report its time and peak memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "large.parquet")
-        _write_random_table(path, n_rows, n_attributes, size)
-        command = [sys.executable, "-c", _LARGE_BUILD, str(path), str(n_attributes), str(size), memory_limit or ""]
-        started = time.perf_counter()
-        printed = _run(command)
-        seconds = time.perf_counter() - started
-    baseline, peak, blocks, cells = map(int, printed.split())
-    encoded = cells * (n_attributes + 8)
-    return {
-        "rows": n_rows,
-        "occupied_cells": cells,
-        "blocks": blocks,
-        "wall_s": round(seconds, 1),
-        "peak_mb": round(peak / 1e6),
-        "before_reading_mb": round(baseline / 1e6),
-        "encoded_cells_mb": round(encoded / 1e6),
-        "peak_over_encoded": round((peak - baseline) / encoded, 2),
-    }
-
-
-_LARGE_BUILD = """
-import resource, sys
-import hdpview as hv
-from hdpview.demo import hospital_schema, hospital_table
-path, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
-hv.build(hospital_table(1000), hospital_schema(), 1.0)  # load and compile everything first
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-schema = hv.Schema(hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range(n_attributes))
-from hdpview.door import read_counts
-import hdpview.door as door
-def counted(*args, **options):
-    global n_cells
-    counts = read_counts(*args, **options)
-    n_cells = len(counts.exact_counts)
-    return counts
-door.read_counts = counted
-view = hv.build(path, schema, 1.0, memory_limit=limit)
-print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, len(view.blocks), n_cells)
-"""
-
-
-def _write_random_table(path: Path, n_rows: int, n_attributes: int, size: int, rows_per_group: int = 500_000) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng = np.random.default_rng(0)
-    schema = pa.schema([(f"a{i}", pa.int16()) for i in range(n_attributes)])
-    with pq.ParquetWriter(path, schema) as writer:
-        for first in range(0, n_rows, rows_per_group):
-            n = min(rows_per_group, n_rows - first)
-            columns = [np.minimum(rng.exponential(size / 4, n), size - 1).astype(np.int16) for _ in range(n_attributes)]
-            writer.write_table(pa.table(columns, schema=schema))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
 
+_MOST_COLUMNS = 12
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as Parquet files.")]
 
 
@@ -20,30 +21,83 @@ def speed(
     naive_seconds: Annotated[
         float, typer.Option(help="CPU seconds the plain implementation may take per dataset; 0 leaves it out.")
     ] = 60.0,
-    large_rows: Annotated[int, typer.Option(help="Also build a Parquet file of this many random rows.")] = 0,
+    trees: Annotated[bool, typer.Option("--trees", help="Instead: against LightGBM growing one tree with as many leaves.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Instead: time per stage of a build.")] = False,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Instead: time over rows, attributes and depth; a picture with -o.")] = False,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Instead: what a cluster would exchange, simulated and on paper.")] = False,
+    large_rows: Annotated[int, typer.Option(help="Instead: build a Parquet file of this many random rows.")] = 0,
     memory_limit: Annotated[str | None, typer.Option(help="For the large file: memory of the embedded database.")] = None,
+    rows: Annotated[int, typer.Option(min=10_000, help="Rows of the random table of --trees, --profile and --cluster.")] = 2_000_000,
+    folder: Annotated[Path | None, typer.Option("-o", help="Folder for the picture of --scaling.")] = None,
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
-    """Time builds against the paper's method written plainly, then answers, start-up and, if asked, a large file.
+    """Time builds against the paper's method written plainly, then answers and start-up; or one of the longer measurements.
 
     Example: hdpview bench speed --datasets small-adult,numerical-adult,adult --data-dir data
     """
+    found: dict[str, list[dict[str, Any]]] = {}
+    if trees:
+        from hdpview.bench.trees import tree_rows
+
+        found["trees"] = list(tree_rows(rows, naive_limit_s=naive_seconds))
+    if profile:
+        from hdpview.bench.stages import stage_rows
+
+        found["stages"] = stage_rows(rows)
+    if scaling:
+        found["scaling"] = _scaling(folder)
+    if cluster:
+        found |= _cluster(rows)
+    if large_rows:
+        from hdpview.bench.large import large_table_row
+
+        found["large"] = [large_table_row(large_rows, memory_limit=memory_limit)]
+    if not found:
+        found = _builds_and_answers([name.strip() for name in datasets.split(",") if name.strip()], data_dir, trials, naive_seconds)
+    if format == output.JsonOrTable.json:
+        output.print_json(found)
+        return
+    for measured in found.values():
+        if len(measured) == 1 or len(measured[0]) > _MOST_COLUMNS:  # too wide for a screen: one line per figure
+            measured = [{"what": name, **{f"{i}": row[name] for i, row in enumerate(measured, 1)}} for name in measured[0]]
+        output.print_table(list(measured[0]), measured)
+        typer.echo()
+
+
+def _builds_and_answers(names: list[str], data_dir: Path | None, trials: int, naive_seconds: float) -> dict[str, list[dict[str, Any]]]:
     from hdpview.bench import speed as measure
 
-    names = [name.strip() for name in datasets.split(",") if name.strip()]
     builds = []
     for row in measure.build_rows(names, data_dir, trials, naive_seconds):
         builds.append(row)
         typer.echo(f"measured {row['dataset']}", err=True)
-    answers = list(measure.answer_rows(names[-1], data_dir))
-    large = [measure.large_table_row(large_rows, memory_limit=memory_limit)] if large_rows else []
-    if format == output.JsonOrTable.json:
-        output.print_json({"builds": builds, "answers": answers, "large": large})
-        return
-    for rows in (builds, answers, large):
-        if rows:
-            output.print_table(list(rows[0]), rows)
-            typer.echo()
+    return {"builds": builds, "answers": list(measure.answer_rows(names[-1], data_dir))}
+
+
+def _scaling(folder: Path | None) -> list[dict[str, Any]]:
+    from hdpview.bench.scaling import draw_scaling, scaling_rows
+
+    measured = list(scaling_rows())
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        draw_scaling(measured, folder / "scaling.svg")
+        typer.echo(f"wrote {folder / 'scaling.svg'}", err=True)
+    return measured
+
+
+def _cluster(n_rows: int) -> dict[str, list[dict[str, Any]]]:
+    """A simulated exchange on a table in memory, and the same arithmetic for larger ones from constants measured here."""
+    import dataclasses
+
+    from hdpview.bench.exchange import Cluster, cluster_row, measured_constants, simulate
+    from hdpview.bench.stages import read_ns_per_row
+    from hdpview.bench.trees import random_counts
+
+    levels, _ = simulate(random_counts(n_rows // 10, 10), n_partitions=32, rows_per_machine=n_rows // 10 // 64)
+    constants = measured_constants(n_rows, read_ns_per_row(n_rows))
+    clusters = [cluster_row(n, Cluster(machines), constants) for n, machines in ((1e10, 10), (1e10, 100), (1e12, 1000))]
+    rounded = {name: round(value, 2) for name, value in dataclasses.asdict(constants).items()}
+    return {"exchange": [dataclasses.asdict(level) for level in levels], "constants": [rounded], "clusters": clusters}
 
 
 def coverage(

@@ -125,8 +125,8 @@ def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-d
     left_sum, largest = 0, 1
     for v in range(width - 1):
         left_sum += work.sums[start + v]
-        left = np.int64(left_sum / (n_cells / width * (v + 1))) + 1
-        right = np.int64((total - left_sum) / (n_cells / width * (width - v - 1))) + 1
+        left = int(left_sum / (n_cells / width * (v + 1))) + 1
+        right = int((total - left_sum) / (n_cells / width * (width - v - 1))) + 1
         work.at_least_left[start + v], work.at_least_right[start + v] = left, right
         largest = max(largest, left, right)
     return largest
