@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,11 +12,11 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Datetime, Ordered
 from hdpview.errors import QueryError
 from hdpview.query import conditions
-from hdpview.query.boxes import Box, intersect, subtract
+from hdpview.query.boxes import Box, intersect
 from hdpview.query.conditions import Condition
 from hdpview.query.predicates import attribute_number
 from hdpview.query.sql.axes import AxisReader, any_of, attributes_in, code_conditions, code_keys, has_single_values
-from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
+from hdpview.query.sql.scalar import UNKNOWN, constant, evaluate, shown
 from hdpview.query.sums import Part, Values, bin_values
 
 Kind = Literal["count", "sum", "mean", "quantile"]
@@ -125,10 +125,10 @@ class AggregateReader:
     def _parts(self, node: exp.Expr) -> list[Part]:
         """Disjoint boxes that hold all records for which an expression has a value, and these values."""
         node = node.unnest()
-        if isinstance(node, exp.Case):
-            return self._case(branches(node), node.args.get("default"))
-        if isinstance(node, exp.If):
-            return self._case([(node.this, node.args["true"])], node.args.get("false"))
+        cases = self.axes.cases(node)
+        if cases is not None:
+            parts = [(inside, part) for inside, result in cases for part in self._parts(result)]
+            return [Part(box, part.values) for inside, part in parts for box in intersect(inside, [part.box])]
         numbers = attributes_in(node, self.schema)
         if not numbers:
             value = constant(node)
@@ -139,16 +139,6 @@ class AggregateReader:
         axis = self.axes.axis(node)
         pairs = [(key, box) for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes]
         return [Part(box, Values.constant(_number(key, node))) for key, box in pairs]
-
-    def _case(self, cases: Iterable[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> list[Part]:
-        remaining: list[Box] = [{}]
-        parts: list[Part] = []
-        for condition, result in [*cases, (exp.true(), default or exp.null())]:
-            holds = self.axes.boxes(condition)
-            inside = intersect(remaining, holds)
-            parts += [Part(box, part.values) for part in self._parts(result) for box in intersect(inside, [part.box])]
-            remaining = subtract(remaining, holds, self.schema)
-        return parts
 
     def _vector(self, node: exp.Expr, a: int, attribute: Attribute) -> list[Part]:
         """Values per code of an expression of one attribute."""

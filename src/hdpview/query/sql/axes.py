@@ -107,10 +107,12 @@ class AxisReader:
         node = node.unnest()
         if isinstance(node, exp.Column):
             return self._column(attribute_number(node.name, self.schema))
-        if isinstance(node, exp.Case):
-            return self._case(branches(node), node.args.get("default"))
-        if isinstance(node, exp.If):
-            return self._case([(node.this, node.args["true"])], node.args.get("false"))
+        cases = self.cases(node)
+        if cases is not None:
+            axes = [(inside, self.axis(result)) for inside, result in cases]
+            return _merged(
+                (key, intersect(inside, boxes)) for inside, axis in axes for key, boxes in zip(axis.keys, axis.boxes, strict=True)
+            )
         numbers = attributes_in(node, self.schema)
         if not numbers:
             return Axis((constant(node),), ([{}],))
@@ -120,6 +122,22 @@ class AxisReader:
         if math.prod(len(values) for _, values in parts) > (MAX_KEYS if len(parts) == 1 else _MAX_CELLS):
             raise QueryError(f"{shown(node)} takes too many different values. Group by single attributes, or by wider bins.")
         return self._computed(node, parts)
+
+    def cases(self, node: exp.Expr) -> list[tuple[list[Box], exp.Expr]] | None:
+        """Of a CASE or an IF: where each result holds, and the result; those that never do are left out. None of anything else."""
+        if isinstance(node, exp.Case):
+            found, default = list(branches(node)), node.args.get("default")
+        elif isinstance(node, exp.If):
+            found, default = [(node.this, node.args["true"])], node.args.get("false")
+        else:
+            return None
+        remaining: list[Box] = [{}]
+        cases = []
+        for condition, result in [*found, (exp.true(), default or exp.null())]:
+            holds = self.boxes(condition)
+            cases.append((intersect(remaining, holds), result))
+            remaining = subtract(remaining, holds, self.schema)
+        return [(inside, result) for inside, result in cases if inside]
 
     def boxes(self, node: exp.Expr, negated: bool = False) -> list[Box]:
         """Where a condition holds, or where its negation does; conditions on computed values included."""
@@ -150,18 +168,6 @@ class AxisReader:
         unknown = subtract(subtract([{}], true, self.schema), false, self.schema)
         kept = [(key, boxes) for key, boxes in ((False, false), (True, true), (None, unknown)) if boxes]
         return Axis(tuple(key for key, _ in kept), tuple(boxes for _, boxes in kept))
-
-    def _case(self, cases: Iterable[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> Axis:
-        remaining: list[Box] = [{}]
-        found: list[tuple[Any, Sequence[Box]]] = []
-        for condition, result in [*cases, (exp.true(), default or exp.null())]:
-            holds = self.boxes(condition)
-            inside = intersect(remaining, holds)
-            if inside:
-                axis = self.axis(result)
-                found += [(key, intersect(inside, boxes)) for key, boxes in zip(axis.keys, axis.boxes, strict=True)]
-            remaining = subtract(remaining, holds, self.schema)
-        return _merged(found)
 
     def _values(self, node: exp.Expr, a: int, alone: bool) -> list[tuple[Any, Condition]]:
         """Values of attribute `a` fine enough for the expression to be constant on each, with their conditions."""
