@@ -38,12 +38,12 @@ _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22
 class Privbayes:
     """A Bayesian network with noisy tables.
 
-    network_share: share of the budget for choosing the network (the paper's β). usefulness: how many times the noise
-    the average count of a table must be (the paper's θ).
+    network_share: share of the budget for choosing the network (the paper's β, there 0.3). usefulness: how many times the noise
+    the average count of a table must be (the paper's θ, there 4). On the paper's tables these values gave smaller errors than those.
     """
 
-    network_share: float = 0.3
-    usefulness: float = 4.0
+    network_share: float = 0.15
+    usefulness: float = 8.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.network_share, (int, float)) or not 0 < self.network_share < 1:

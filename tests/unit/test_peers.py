@@ -1,0 +1,85 @@
+"""Peers: their budget, their time limit, what comes back, and what is said where they are missing."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from hdpview.bench import peers
+from hdpview.bench.peer_process import zcdp_budget
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Integer, Schema
+from hdpview.errors import MethodError
+
+
+def some_counts() -> SparseCounts:
+    schema = Schema([Integer(name="a", min=0, max=4), Integer(name="b", min=0, max=3)])
+    cells = np.array([[0, 0], [1, 3], [4, 2]], dtype=np.uint8)
+    return SparseCounts(schema, cells, np.array([300, 200, 500], dtype=np.int64))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (0.1, 1e-6), (5.0, 1e-12)])
+def test_the_budget_in_rho_is_the_largest_allowed(epsilon: float, delta: float) -> None:
+    """The conversion's bound, minimised by SciPy over all orders, meets δ at this ρ and misses it at one 1 % larger."""
+
+    def least_delta(rho: float) -> float:
+        def log_delta(log_order: float) -> float:
+            alpha = 1 + math.exp(log_order)
+            return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+
+        return math.exp(optimize.minimize_scalar(log_delta, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}).fun)
+
+    rho = zcdp_budget(epsilon, delta)
+    assert least_delta(rho) == pytest.approx(delta, rel=1e-4)
+    assert least_delta(1.01 * rho) > delta
+
+
+def stand_in(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in the place of the peers' own, under this interpreter."""
+    program = tmp_path / "stand_in.py"
+    program.write_text("import sys\nimport numpy as np\n" + body)
+    monkeypatch.setattr(peers, "_PROGRAM", program)
+    monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
+
+
+def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer sees every record once, with the budget, and what it returns answers questions with its weight."""
+    body = (
+        "given = np.load(sys.argv[1])\nassert given['codes'].shape == (1000, 2) and str(given['name']) == 'mst'\n"
+        "assert given['sizes'].tolist() == [5, 4] and given['epsilon'] == 2.0 and given['delta'] == 1e-9\n"
+        "np.savez(sys.argv[2], codes=given['codes'].T[:, ::2], weight=2.0)\n"
+    )
+    stand_in(tmp_path, body, monkeypatch)
+    release = peers.peer_release("mst", some_counts(), 2.0)
+    assert release.marginal([1]).tolist() == [300, 0, 500, 200]
+
+
+def test_time_limits_failures_and_absence_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ends in one sentence that names the peer and its δ, without a word of what the process printed."""
+    stand_in(tmp_path, "import time\ntime.sleep(60)\n", monkeypatch)
+    with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds"):
+        peers.peer_release("aim", some_counts(), 1.0, seconds=0.5)
+    stand_in(tmp_path, "raise SystemExit('300 records')\n", monkeypatch)
+    with pytest.raises(MethodError, match="failed with exit code 1") as caught:
+        peers.peer_release("aim", some_counts(), 1.0)
+    assert "300" not in str(caught.value)
+    monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    with pytest.raises(MethodError, match=r"hdpview\[peers\]"):
+        peers.peer_release("aim", some_counts(), 1.0)
+    with pytest.raises(MethodError, match="Did you mean 'mst'"):
+        peers.peer_release("mts", some_counts(), 1.0)
+
+
+@pytest.mark.skipif(peers.interpreter() is None, reason="the extra `peers` is not installed")
+def test_mst_itself_finds_what_is_there() -> None:
+    """With a large budget OpenDP's MST gives back a small table, to 5 % of its records."""
+    release = peers.peer_release("mst", some_counts(), 50.0, 1e-6)
+    expected = np.zeros((5, 4))
+    expected[0, 0], expected[1, 3], expected[4, 2] = 300, 200, 500
+    np.testing.assert_allclose(release.marginal([0, 1]), expected, atol=50)
