@@ -1,4 +1,4 @@
-"""Fixtures that more than one suite needs: a real PostgreSQL server of our own, and the codes of a table row by row."""
+"""Fixtures that more than one suite needs: a PostgreSQL server and a Spark session of our own, and the codes of a table row by row."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache
 
 from hdpview.counts.ingest import read_counts  # noqa: E402
 from hdpview.domain import Attribute, Integer, Schema  # noqa: E402
+from sparks import spark  # noqa: E402, F401 a fixture
 
 _START_SECONDS = 30
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hdpview as hv
-from sparks import Cluster, cluster_in, environment
+from hdpview.bench.standalone import Standalone, standalone_cluster
 
 pytestmark = pytest.mark.xdist_group("spark cluster")
 
@@ -26,10 +26,10 @@ from pathlib import Path
 import hdpview as hv
 from hdpview.engine import spark
 spark._MOST_CELLS_PER_TASK = 5000
-master, table, schema, view, waits = sys.argv[1:]
+master, table, schema, view = sys.argv[1:]
 growing, go = Path(view + ".growing"), Path(view + ".go")
 def progress(fraction, text):
-    if waits == "yes" and text == "Growing blocks" and not growing.exists():
+    if text == "Growing blocks" and not growing.exists():
         growing.touch()
         while not go.exists():
             time.sleep(0.05)
@@ -39,8 +39,8 @@ _SECONDS = 300
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster_in(tmp_path_factory.mktemp("cluster")) as started:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 
@@ -59,10 +59,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def building(cluster: Cluster, table: Path, view: Path, waits: str) -> Iterator[subprocess.Popen[bytes]]:
+def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A build on the cluster in a process of its own, which has to end well."""
-    command = [sys.executable, "-c", BUILD, cluster.master, str(table / "parts"), str(table / "schema.toml"), str(view), waits]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as build:
+    command = [sys.executable, "-c", BUILD, cluster.address, str(table / "parts"), str(table / "schema.toml"), str(view)]
+    with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as build:
         try:
             yield build
             _, said = build.communicate(timeout=_SECONDS)
@@ -78,17 +78,19 @@ def assert_as_here(view: Path, table: Path) -> None:
     assert len(here) > 100
 
 
-def test_a_cluster_builds_the_same_view(cluster: Cluster, table: Path, tmp_path: Path) -> None:
-    """Files read, counted and grown by two workers give the view of one machine."""
-    with building(cluster, table, tmp_path / "a.pview", "no"):
-        pass
+def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_path: Path) -> None:
+    """From the command line: files read, counted and grown by two workers give the view of one machine."""
+    words = ["build", str(table / "parts"), "--schema", str(table / "schema.toml"), "--epsilon", "1", "-o", str(tmp_path / "a.pview")]
+    command = [sys.executable, "-m", "hdpview", *words, "--engine", cluster.address, "--test-key", "cluster"]
+    ended = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=_SECONDS)
+    assert ended.returncode == 0, ended.stderr[-3000:]
     assert_as_here(tmp_path / "a.pview", table)
 
 
-def test_a_worker_lost_half_way_changes_nothing(cluster: Cluster, table: Path, tmp_path: Path) -> None:
+def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
     """A worker is killed with its executor when cells have been counted and blocks are being grown: the view is the same."""
     view = tmp_path / "b.pview"
-    with building(cluster, table, view, "yes") as build:
+    with building(cluster, table, view) as build:
         deadline = time.monotonic() + _SECONDS
         while not Path(f"{view}.growing").exists():
             assert build.poll() is None, build.communicate()[1].decode(errors="replace")[-3000:]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import bench, curate, demo, evaluate, explore, guard, serve
+from hdpview.cli import bench, cluster, curate, demo, evaluate, explore, guard, serve
 from hdpview.errors import HdpviewError
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ bench_app.command("paper")(evaluate.paper)
 bench_app.command("speed")(bench.speed)
 bench_app.command("coverage")(bench.coverage)
 bench_app.command("serve")(bench.serve)
+bench_app.command("spark")(cluster.spark)
 
 
 @app.callback()

@@ -104,7 +104,7 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
 
     with private_directory() as directory:
         before = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON")}
-        os.environ["JAVA_HOME"] = _java_home(directory)
+        os.environ["JAVA_HOME"] = java_home(directory)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark starts whichever python3 comes first
         builder = SparkSession.builder.appName("hdpview")
         for key, value in _settings_of_new(directory, master, threads, memory).items():
@@ -155,7 +155,7 @@ def _started(builder: Any) -> Session:
     raise MethodError(f"Spark did not start ({kind}). {advice}")
 
 
-def _java_home(directory: Path) -> str:
+def java_home(directory: Path) -> str:
     """JAVA_HOME: as set, else of the `java` on the path, else of the Java that comes as a Python package."""
     if os.environ.get("JAVA_HOME"):
         return os.environ["JAVA_HOME"]
@@ -172,7 +172,7 @@ def _java_home(directory: Path) -> str:
 def java_home_without_vectors(directory: Path, java: Path) -> Path:
     """A folder that serves as JAVA_HOME for a small Java runtime, which refuses to start when asked for a module it lacks."""
     launcher = directory / "java-home" / "bin" / "java"
-    launcher.parent.mkdir(parents=True)
+    launcher.parent.mkdir(parents=True, exist_ok=True)
     dropped = f'for word; do shift; [ "$word" = "{_ABSENT_MODULE}" ] || set -- "$@" "$word"; done'
     launcher.write_text(f"#!/bin/sh\n{dropped}\nexec '{java}' \"$@\"\n")
     launcher.chmod(0o700)

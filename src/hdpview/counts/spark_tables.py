@@ -56,6 +56,7 @@ def open_on_spark(session: Session, source: Any, wanted: Sequence[str] | None = 
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
+            assert ibis.pyspark is not None  # asked for by this name, Ibis's own backend brings the options that ours reads
             backend = SparkBackend().connect(child)
             yield OpenSource(backend.table(view), backend)
     finally:

@@ -1,5 +1,0 @@
-"""Spark, for all tests in this folder."""
-
-from sparks import spark
-
-__all__ = ["spark"]

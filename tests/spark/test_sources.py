@@ -1,0 +1,124 @@
+"""What can be built on Spark, what is left of it afterwards, and what is said when it cannot be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import hdpview as hv
+from hdpview.counts.distributed import distributed_counts
+from hdpview.engine.spark import SparkEngine
+from hdpview.partition.parameters import PartitionParameters, PartitionSettings
+from hdpview.privacy.account import Account
+from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.randomness import Randomness
+from sparks import ONE_WORKER
+
+pytestmark = ONE_WORKER
+
+WARDS = tuple(f"ward {number}" for number in range(80))  # too many for a CASE: Spark joins them
+SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=99), hv.Category(name="ward", values=WARDS)])
+
+
+def people(n: int = 400) -> pa.Table:
+    rng = np.random.default_rng(11)
+    return pa.table({"age": rng.integers(0, 100, n), "ward": [WARDS[i] for i in rng.integers(0, 80, n)]})
+
+
+def csv_of(folder: Path) -> str:
+    pacsv.write_csv(people(), folder / "people.csv")
+    return str(folder / "people.csv")
+
+
+def parquet_of(folder: Path) -> Path:
+    for part in range(2):
+        pq.write_table(people().slice(part * 150, 150 if part == 0 else None), folder / f"{part}.parquet")
+    return folder
+
+
+def named(spark: Any) -> str:
+    spark.createDataFrame(people()).createOrReplaceTempView("people_of_spark")
+    return "people_of_spark"
+
+
+SOURCES: dict[str, Callable[[Any, Path], Any]] = {
+    "name of a table": lambda spark, folder: named(spark),
+    "CSV file": lambda spark, folder: csv_of(folder),
+    "folder of Parquet files": lambda spark, folder: parquet_of(folder),
+    "Arrow table": lambda spark, folder: people(),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path) -> None:
+    """Tables by name, files and frames give the view of the local engine, and nothing of them stays behind in the session."""
+    source = SOURCES[kind](spark, tmp_path)
+    settings = {key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
+    here = hv.build(people(), SCHEMA, 1.0, test_key=b"k").blocks
+    reported: list[str] = []
+    there = hv.build(source, SCHEMA, 1.0, test_key=b"k", engine="spark", progress=lambda _, text: reported.append(text)).blocks
+    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ("lower", "upper", "depth", "noisy_counts"))
+    assert {"Counting occupied cells", "Growing blocks"} <= set(reported)
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+    assert not [table for table in spark.catalog.listTables("global_temp") if table.name.startswith("hdpview")]
+    assert {key: spark.conf.get(key, None) for key in settings} == settings
+    assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
+
+
+def test_an_ibis_table_on_spark(spark: Any) -> None:
+    """An Ibis table that lives on Spark is counted there."""
+    table = ibis.pyspark.connect(spark.newSession()).sql("SELECT * FROM VALUES (1, 'ward 2'), (1, 'ward 2') AS t(age, ward)")
+    with distributed_counts(table, SCHEMA) as counts:
+        assert (counts.exact_n_cells, counts.exact_total) == (1, 2)
+
+
+REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
+    "no such table": (lambda spark, _: "nowhere.people", {}, "neither a table nor a file"),
+    "no such file": (lambda spark, folder: folder / "none.parquet", {}, "There is no file"),
+    "another type": (lambda spark, _: spark.createDataFrame([(b"x", "a")], "age BINARY, ward STRING"), {}, "cannot be read as integer"),
+    "no such column": (lambda spark, _: spark.createDataFrame([(1, "a")], "aged INT, ward STRING"), {}, "Did you mean 'aged'"),
+    "a table elsewhere": (lambda spark, _: ibis.memtable(people()), {}, "not on Spark"),
+    "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the Spark session"),
+    "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"}, "A Spark session is at work"),
+    "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> None:
+    """What cannot be built is refused in words, before anything is spent."""
+    source, options, words = REFUSED[what]
+    with pytest.raises(hv.HdpviewError, match=words):
+        hv.build(source(spark, tmp_path), SCHEMA, 1.0, **{"engine": "spark", "table": "t", "ledger": tmp_path / "l.sqlite", **options})
+    assert Account(tmp_path / "l.sqlite").spent("t") == 0
+
+
+def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
+    """When Spark gives up on a row, the message has its kind and the step, and nothing of the row."""
+    frame = spark.sql("SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM range(5)")
+    with pytest.raises(hv.DataError) as refusal:
+        hv.build(frame, SCHEMA, 1.0, engine="spark")
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__context__ is None
+    assert "counting occupied cells" in str(refusal.value)
+
+
+def test_a_table_that_changes_is_refused(spark: Any) -> None:
+    """Where the rows that come together are not those that were counted, no view is made."""
+    parameters = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), SCHEMA.n_cells)
+    key = Randomness.from_test_key(b"k").root_key("partition")
+    with distributed_counts(people(), SCHEMA) as counts:
+        changed = dataclasses.replace(counts, exact_total=counts.exact_total + 1)
+        with pytest.raises(hv.DataError, match="changed while it was being read"):
+            SparkEngine().grow(changed, parameters, key)
+        with pytest.raises(hv.MethodError, match="engine='local'"):
+            counts.exact_codes  # noqa: B018 asking is what is refused
