@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer
     from hdpview.query.plots import Plots
     from hdpview.query.verbs import Statistic
+    from hdpview.view.base import Base
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,7 @@ class PView(ViewData):
 
     def privacy_card(self) -> PrivacyCard:
         """One page to judge the view by: what is protected, what it cost, what was assumed. Has .text, .html and .save(path)."""
-        return privacy_card(self.manifest, len(self.blocks))
+        return privacy_card(self.manifest, len(self.blocks), self._released_bases())
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""
@@ -186,6 +187,7 @@ class PView(ViewData):
             "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit),
             "meaningful_from": self.smallest_meaningful_counts()._asdict(),
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
+            **({"base": [base.story(self.schema.names) for base in bases]} if (bases := self._released_bases()) else {}),
             "n_blocks": len(self.blocks),
             "estimated_records": self.count(None, counts="raw").estimate,
             "n_attributes": len(self.schema),
@@ -193,6 +195,9 @@ class PView(ViewData):
             "attributes": self.schema.to_dict()["attributes"],
             "library_version": manifest.library_version,
         }
+
+    def _released_bases(self) -> list[Base]:
+        return [base for base in self.blocks.base_of_parts if base is not None]
 
     def smallest_meaningful_counts(self, confidence: float = 0.95) -> Meaning:
         """How large a count must be before it means something: of a single block, and of a range of two attributes."""

@@ -15,6 +15,7 @@ import pytest
 from cells import based_view, noisy_view
 from hdpview.domain import Boolean, Integer, Schema
 from hdpview.errors import ViewFileError
+from hdpview.explore import answers
 from hdpview.pview import PView, merge
 from hdpview.view import storage
 from hdpview.view.storage import MANIFEST_KEY
@@ -51,6 +52,40 @@ def test_a_view_with_a_base_is_the_same_after_its_file(tmp_path: Path, kind: str
         assert (before.typical == after.typical).all()
         assert (before.estimate == after.estimate).all()
     assert opened.sample(50, seed=1, as_="pyarrow") == saved.sample(50, seed=1, as_="pyarrow")
+
+
+def test_all_that_shows_a_view_shows_one_with_a_base(tmp_path: Path) -> None:
+    """Facts, card, notebook page, pictures, comparison, quantile and the explorer's answers tell what counts tell."""
+    view = based_view(SCHEMA, 4)
+    assert "base" not in noisy_view(SCHEMA, 4).info()
+    assert "records spread by a base measure" in view.privacy_card().text
+    assert "records spread by a base measure" not in noisy_view(SCHEMA, 4).privacy_card().text
+    assert "<svg" in view._repr_html_()
+    assert view.info()["base"][0].startswith("the histograms of 3 attributes")
+    by_flag = view.histogram("flag", "age < 3", as_="pyarrow")
+    shown = answers.histogram_answer(view, "age < 3", {}, 0.95)["histograms"]
+    assert shown["flag"]["estimate"] == pytest.approx(by_flag.column("count").to_pylist(), abs=1e-3)
+    pairs = answers.pair_answer(view, "age < 3", "flag", "age", 0.95)
+    assert np.sum(pairs["estimate"], axis=1) == pytest.approx(by_flag.column("count").to_numpy(), abs=0.05)
+    assert answers.blocks_answer(view, "flag", "age", 100)["blocks"]
+    first, second = view.count("flag"), view.count("NOT flag")
+    assert view.compare("flag", "NOT flag").difference == pytest.approx(first.estimate - second.estimate)
+    counts = view.histogram("wide", "flag", as_="pyarrow").column("count").to_numpy()
+    median = float(view.quantile("wide", 0.5, "flag").estimate or 0)
+    reached = np.cumsum(counts) / counts.sum()
+    assert reached[int(median) - 1] <= 0.51
+    assert reached[min(int(median) + 1, 299)] >= 0.49
+    heat = view.plot.partition("wide", "flag").to_dict()
+    assert heat["layer"][0]["data"]["values"]
+
+
+def test_shades_follow_the_base_where_there_are_two_attributes() -> None:
+    """A view of two attributes is drawn cell by cell if its blocks are not even inside: shades add up to what counts tell."""
+    schema = Schema([Integer(name="x", min=0, max=5), Integer(name="y", min=0, max=4)])
+    view = based_view(schema, 3)
+    values = view.plot.partition("x", "y").to_dict()["layer"][0]["data"]["values"]
+    found = sum(row["density"] * (row["x2"] - row["x1"]) * (row["y2"] - row["y1"]) for row in values if row["x1"] < 2)
+    assert found == pytest.approx(view.count("x < 2").estimate)
 
 
 def test_older_files_stay_as_they_were(tmp_path: Path) -> None:

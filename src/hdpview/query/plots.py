@@ -136,9 +136,9 @@ def _grid(view: ViewData, across: Attribute, up: Attribute, where: Where = None)
 
 
 def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
-    """Rectangles of equal density: the blocks themselves where there are only two attributes, else the cells of a grid."""
+    """Rectangles of equal density: the blocks themselves where they are even and of only two attributes, else the cells of a grid."""
     blocks, schema = view.blocks, view.schema
-    if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS and not view.manifest.is_merged:
+    if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS and not view.manifest.is_merged and not blocks.bases:
         volume = (blocks.upper - blocks.lower).astype(np.float64).prod(axis=1)
         columns = (blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b], blocks.consistent_counts / volume)
     else:

@@ -189,6 +189,12 @@ class Base:
         whole = np.zeros((1, len(self.parent)), np.int32), np.array([self.sizes], np.int32)
         return [spread[0] for spread in self.masses(*whole)[1]]
 
+    def story(self, names: Sequence[str]) -> str:
+        """In words: what is known of attributes of these names, and which depend on which."""
+        links = [f"{names[a]} on {names[parent]}" for a, parent in enumerate(self.parent) if parent >= 0]
+        known = f"the histograms of {len(self.parent):,} attributes"
+        return known if not links else f"{known}, and how some depend on others: {', '.join(links)}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a manifest, in full precision; bins by their first codes."""
         return {

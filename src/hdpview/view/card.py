@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from hdpview.view.audited import AUDITED
+from hdpview.view.base import Base
 from hdpview.view.manifest import Manifest
 from hdpview.view.risk import largest_belief, risk_sentence
 
@@ -63,7 +65,7 @@ class PrivacyCard:
 _NOT_PRIVATE = "This view is NOT PRIVATE"
 
 
-def privacy_card(manifest: Manifest, n_blocks: int) -> PrivacyCard:
+def privacy_card(manifest: Manifest, n_blocks: int, bases: Sequence[Base] = ()) -> PrivacyCard:
     """The card of a view."""
     warning = [] if manifest.is_private else [(_NOT_PRIVATE, tuple(manifest.not_private_because))]
     return PrivacyCard(
@@ -75,7 +77,7 @@ def privacy_card(manifest: Manifest, n_blocks: int) -> PrivacyCard:
             ("What that means", tuple(_meaning(manifest))),
             ("What is assumed to be public", tuple(_public(manifest))),
             ("What the budget was spent on", tuple(_spending(manifest))),
-            ("How it was made", tuple(_made(manifest))),
+            ("How it was made", tuple(_made(manifest, bases))),
             ("How the promise was checked", tuple(_checked(manifest))),
         ),
     )
@@ -138,12 +140,15 @@ def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
     return [*rows, ("in all", f"{float(manifest.epsilon):.4g}"), *_learnt(manifest)]
 
 
-def _made(manifest: Manifest) -> list[str | tuple[str, str]]:
+def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, str]]:
+    stories = dict.fromkeys(base.story(manifest.schema.names) for base in bases)
+    inside: list[str | tuple[str, str]] = [("inside blocks", f"records spread by a base measure: {story}") for story in stories]
     settings = ", ".join(f"{name} {value:g}" for name, value in manifest.settings.items())
     return [
         ("method", manifest.method),
         ("settings", settings or "none"),
         ("noise on counts", f"discrete Laplace of scale {manifest.noise_scale:g}, from OpenDP's exact sampler"),
+        *inside,
         ("library", f"hdpview {manifest.library_version}"),
     ]
 
