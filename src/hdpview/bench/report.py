@@ -74,7 +74,7 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
     trials = {row["trials"] for row in rows if row["kind"] == "measured"} or {0}
     told = "–".join(map(str, sorted({min(trials), max(trials)})))
     verdict = {True: "holds", False: "does **not** hold", None: "not measured"}
-    held = [sum(claim.holds is verdict for claim in claims) for verdict in (True, False)]
+    held = [sum(claim.holds is wanted for claim in claims) for wanted in (True, False)]
     return [
         Heading("Benchmarks: the paper's evaluation, measured again", 1),
         Paragraph(
@@ -175,7 +175,11 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     datasets, methods = figures.in_order([row["dataset"] for row in rows]), list(dict.fromkeys(row["method"] for row in rows))
     parts: list[Part] = [
         Heading("Relative errors"),
-        Figure("relative-errors", figures.relative_errors(rows), "RMSE relative to HDPView by dataset and workload; beyond 10⁴ cut off."),
+        Figure(
+            "relative-errors",
+            figures.relative_errors(rows),
+            f"RMSE relative to HDPView by dataset and workload; what is beyond {figures.MOST_TIMES:g} is drawn there.",
+        ),
         Paragraph("Mean over workloads, relative to HDPView:"),
         Table(
             ["method", *map(_dataset, datasets)],
