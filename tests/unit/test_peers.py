@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize
 
 from hdpview.bench import peers
-from hdpview.bench.peer_process import zcdp_budget
+from hdpview.bench.peer_process import _despite_rounding, zcdp_budget
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
@@ -74,6 +74,29 @@ def test_time_limits_failures_and_absence_are_told_in_words(tmp_path: Path, monk
         peers.peer_release("aim", some_counts(), 1.0)
     with pytest.raises(MethodError, match="Did you mean 'mst'"):
         peers.peer_release("mts", some_counts(), 1.0)
+
+
+def test_a_budget_refused_for_its_last_digit_is_tried_a_hair_smaller() -> None:
+    """Only that refusal is answered so, with less each time, never more; any other error is passed on at once."""
+    tried: list[float] = []
+
+    def refuses_twice(rho: float) -> str:
+        tried.append(rho)
+        if len(tried) < 3:
+            raise RuntimeError("FailedFunction(insufficient budget for query: 0.2 > 0.1)")
+        return "released"
+
+    assert _despite_rounding(refuses_twice, 0.5) == "released"
+    assert tried[0] == 0.5
+    assert 0.4999 < tried[2] < tried[1] < 0.5
+
+    def fails(rho: float) -> str:
+        tried.append(rho)
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        _despite_rounding(fails, 0.5)
+    assert len(tried) == 4
 
 
 @pytest.mark.skipif(peers.interpreter() is None, reason="the extra `peers` is not installed")
