@@ -23,6 +23,7 @@ from hdpview.bench.contenders import MethodContender, contender
 from hdpview.bench.workers import Limits
 from hdpview.domain import Schema
 from hdpview.errors import DataError, MethodError, QueryError
+from hdpview.privacy.randomness import Randomness
 
 LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
 
@@ -181,6 +182,25 @@ def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
     assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
     known |= {cell.key: cell for cell in slow}
     assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [("identity", trial) for trial in range(4)]
+
+
+def test_peers_take_part_where_they_are_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without their software the row says how to get it; with it, what they release is measured like any other."""
+    monkeypatch.setattr("hdpview.bench.contenders.interpreter", lambda: None)
+    task = Task("phoneme", "mst", "1.0", 0, ("range-1d",))
+    (found,) = measure(data_dir, None, task)
+    assert (found.kind, found.rmse) == ("infeasible", None)
+    assert "hdpview[peers]" in (found.reason or "")
+    monkeypatch.setattr("hdpview.bench.contenders.interpreter", lambda: sys.executable)
+
+    def stand_in(name: str, counts: Any, epsilon: float) -> Any:
+        assert (name, epsilon) == ("mst", 1.0)
+        return contender("hdpview").release(counts, Fraction(1), Randomness.from_test_key(b"peer"))
+
+    monkeypatch.setattr("hdpview.bench.contenders.peer_release", stand_in)
+    (found,) = measure(data_dir, None, task)
+    assert found.kind == "measured"
+    assert (found.rmse or 0) > 0
 
 
 def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison, by the name it has on the command line: `hdpview`, `hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`.
+"""Who takes part in a comparison, by the name it has on the command line: `hdpview`, `hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
 
 The runner sees one face for all of them, and so has no case for any.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
+from hdpview.bench.peers import PEERS, interpreter, peer_release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
@@ -17,6 +18,8 @@ from hdpview.errors import MethodError
 from hdpview.methods import METHODS, method_named
 from hdpview.methods.base import KnownError, Method, Release, release_with
 from hdpview.privacy.randomness import Randomness
+
+_NOT_INSTALLED = "It is not installed: pip install 'hdpview[peers]', or name a Python in HDPVIEW_PEERS_PYTHON."
 
 
 class Contender(Protocol):
@@ -70,14 +73,36 @@ class MethodContender:
         return released
 
 
+@dataclass(frozen=True)
+class PeerContender:
+    """A foreign implementation with noise of its own, which needs δ > 0. It takes minutes, so it takes part only where it is named."""
+
+    name: str
+    needs_workload = False
+
+    def for_workload(self, workload: str) -> PeerContender:  # noqa: ARG002 - it is not built for one
+        return self
+
+    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:  # noqa: ARG002 - it finds out by trying
+        return None if interpreter() is not None else _NOT_INSTALLED
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:  # noqa: ARG002 - not known
+        return None
+
+    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:  # noqa: ARG002 - it has its own
+        return peer_release(self.name, counts, float(epsilon))
+
+
 def all_names() -> tuple[str, ...]:
-    """Every method there is."""
+    """Every method of this library."""
     return tuple(METHODS)
 
 
 def contender(text: str) -> Contender:
     """The one of this name, with the settings written after it. Raises MethodError for what there is not."""
     name, _, written = text.partition(":")
+    if text in PEERS:
+        return PeerContender(text)
     found = MethodContender(name, dict(_setting(part, text) for part in written.split(";") if part))
     method_named(name, found.settings)
     return found

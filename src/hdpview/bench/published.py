@@ -21,6 +21,8 @@ METHOD_NAMES = {
     "privbayes": "PrivBayes",
     "dawa": "DAWA",
     "hdpview": "HDPView",
+    "mst": "MST (δ = 10⁻⁹)",  # beyond the paper, as the next one
+    "aim": "AIM (δ = 10⁻⁹)",
 }
 DENSE = ("identity",)  # methods whose blocks are the cells
 

@@ -26,7 +26,8 @@ def accuracy(
         str, typer.Option(help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns.")
     ] = "hospital",
     methods: Annotated[
-        str | None, typer.Option(help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; all methods by default.")
+        str | None,
+        typer.Option(help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; also mst, aim. All methods by default."),
     ] = None,
     workloads: Annotated[str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",
