@@ -30,7 +30,7 @@ fuzz: $(VENV)/.installed
 kill: $(VENV)/.installed
 	$(BIN)/python -m hdpview.audit.kill --rounds 500 --seed 2026
 
-# Writes docs/benchmarks.md and its pictures from a folder of datasets: about half an hour on two cores. A stopped run goes on where it was.
+# Writes docs/benchmarks.md and its pictures from a folder of datasets. A stopped run goes on where it was.
 DATA ?= data
 benchmarks: $(VENV)/.installed
 	$(BIN)/hdpview bench paper --data-dir $(DATA) --cells .cache/benchmarks -o docs

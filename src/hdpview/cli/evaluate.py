@@ -83,7 +83,7 @@ def paper(
     methods: Annotated[str | None, typer.Option(help="Names, comma-separated; all methods by default.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")] = 10,
     data_dir: DataDir = None,
-    quick: Annotated[bool, typer.Option(help="Fewer trials, workloads and steps: ten minutes instead of an hour.")] = False,
+    quick: Annotated[bool, typer.Option(help="At most two trials, five workloads and fewer steps.")] = False,
     seconds: Seconds = 300.0,
     row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
