@@ -7,7 +7,7 @@ any number of threads and any order of work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.tables import exact_histograms, exact_pair_tables
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
-from hdpview.partition.parameters import PartitionParameters
+from hdpview.partition.parameters import Growth
 
 Progress = Callable[[float | None, str], None]
 
@@ -31,9 +32,15 @@ class LocalEngine:
 
     threads: int | None = None
 
-    def grow(
-        self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
-    ) -> ExactBlocks:
+    def histograms(self, counts: SparseCounts) -> list[NDArray[np.int64]]:
+        """Exact counts per code of each attribute."""
+        return exact_histograms(counts)
+
+    def pair_tables(self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], NDArray[np.int64]]:
+        """Exact counts per pair of bins, for all pairs of attributes."""
+        return exact_pair_tables(counts, bin_of_code)
+
+    def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:
         """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means nothing."""
         codes, row_counts = counts.exact_codes, counts.exact_counts
         whole = root(counts.schema.sizes, row_counts, key)

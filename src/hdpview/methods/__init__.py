@@ -6,6 +6,7 @@ from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.base import Method
+from hdpview.methods.calibrated import Calibrated
 from hdpview.methods.dawa import Dawa
 from hdpview.methods.hdmm import Hdmm
 from hdpview.methods.hdpview import Hdpview
@@ -17,6 +18,7 @@ from hdpview.methods.ripost import Ripost
 
 METHODS: dict[str, type[Any]] = {
     "hdpview": Hdpview,
+    "calibrated": Calibrated,
     "identity": Identity,
     "histograms": Histograms,
     "dawa": Dawa,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.partition.grow import ExactBlocks
-from hdpview.partition.parameters import PartitionParameters
+from hdpview.partition.parameters import Growth
 from hdpview.privacy.ledger import Charge, Ledger
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.cover import group_estimates
@@ -26,11 +26,19 @@ Floats = NDArray[np.float64]
 
 
 class Engine(Protocol):
-    """Where partitions are grown. Engines differ in speed and reach, never in what they build."""
+    """Where exact statistics are computed and partitions grown. Engines differ in speed and reach, never in what they build."""
 
-    def grow(
-        self, counts: SparseCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None
-    ) -> ExactBlocks: ...
+    def histograms(self, counts: SparseCounts) -> list[NDArray[np.int64]]:
+        """Exact counts per code of each attribute, shapes (size,)."""
+        ...
+
+    def pair_tables(self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], NDArray[np.int64]]:
+        """Exact counts per pair of bins, for all pairs of attributes a < b: shapes (bins of a, bins of b)."""
+        ...
+
+    def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None) -> ExactBlocks:
+        """The leaves, in depth-first order."""
+        ...
 
 
 class Release(Protocol):

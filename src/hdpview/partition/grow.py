@@ -17,8 +17,9 @@ from hdpview.counts.sparse import Codes
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
 from hdpview.partition.deviations import new_work
+from hdpview.partition.guide import cut_by_guide, new_guide_work
 from hdpview.partition.kernels import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
-from hdpview.partition.parameters import PartitionParameters
+from hdpview.partition.parameters import Growth
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
 ROOT_DEPTH = 1
@@ -72,21 +73,14 @@ def root(sizes: tuple[int, ...], exact_counts: NDArray[np.int64], key: NDArray[n
 
 
 def grow(
-    exact_codes: Codes, exact_counts: NDArray[np.int64], start: ExactBlocks, parameters: PartitionParameters, max_steps: int = 2**62
+    exact_codes: Codes, exact_counts: NDArray[np.int64], start: ExactBlocks, parameters: Growth, max_steps: int = 2**62
 ) -> tuple[ExactBlocks, ExactBlocks]:
     """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first order.
 
     Rows of the block are reordered in place. With the default every block is grown to the end.
     """
-    numbers = (
-        float(parameters.epsilon_cut),
-        parameters.n_private_cut_levels,
-        parameters.converge_noise_scale,
-        parameters.converge_bias_per_level,
-        parameters.converge_threshold,
-        parameters.converge_floor,
-    )
-    leaves, pending = _grow(exact_codes, exact_counts, _packed(start), offsets_of(start.upper[0]), numbers, max_steps)
+    arrays = exact_codes, exact_counts, _packed(start), offsets_of(start.upper[0])
+    leaves, pending = _grow(*arrays, parameters.numbers, parameters.guide, max_steps)
     return _unpacked(leaves), _unpacked(pending)[::-1]
 
 
@@ -120,18 +114,18 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 
 @compiled
-def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no-untyped-def]
+def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ignore[no-untyped-def]
     """The loop: take the open block that is first in depth-first order, and cut it in two or make it a leaf."""
     n_attributes, n_open, n_leaves = start.bounds.shape[2], 1, 0
     open_blocks, leaves = _with_room(start, 64), _with_room(start, 64)
     lower, upper, key = np.empty(n_attributes, np.int32), np.empty(n_attributes, np.int32), np.empty(KEY_WORDS, np.uint32)
     work = new_work(offsets[-1] + start.bounds[0, 1, -1], start.facts[0, 2] - start.facts[0, 1])
-    stream, scratch = new_stream(), new_scratch()
+    stream, scratch, room = new_stream(), new_scratch(), new_guide_work(guide)
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
         depth, first, last, total = _take(open_blocks, n_open, lower, upper, key)  # copied: their place is taken by the halves
-        a, cut = _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work)
+        a, cut = _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work)
         if a < 0:
             if n_leaves == len(leaves.facts):
                 leaves = _with_room(leaves, 2 * n_leaves)
@@ -152,9 +146,12 @@ def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no
 
 
 @unmanaged
-def _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work):  # type: ignore[no-untyped-def]
+def _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work):  # type: ignore[no-untyped-def]
     """What becomes of a block: attribute and cut point, or −1 for a leaf."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
+    if len(guide.parent) > 0:
+        rows = codes, counts, first, last, offsets
+        return cut_by_guide(*rows, lower, upper, depth, total, epsilon_cut, n_private_levels, guide, room, key, stream, work)
     n_cells = volume(lower, upper)
     if n_cells == 1.0:
         return -1, -1  # a public fact: there is nothing to cut

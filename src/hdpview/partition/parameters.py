@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hdpview.errors import MethodError
+from hdpview.partition.guide import NO_GUIDE, Guide
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,22 @@ class PartitionParameters:
         )
 
     @property
+    def numbers(self) -> tuple[float, int, float, float, float, float]:
+        """What the loop needs, in its order."""
+        return (
+            float(self.epsilon_cut),
+            self.n_private_cut_levels,
+            self.converge_noise_scale,
+            self.converge_bias_per_level,
+            self.converge_threshold,
+            self.converge_floor,
+        )
+
+    @property
+    def guide(self) -> Guide:
+        return NO_GUIDE
+
+    @property
     def converge_floor(self) -> float:
         """The least biased deviation a block can have: θ + 2 − δ. [P4]"""
         return self.converge_threshold + 2 - self.converge_bias_per_level
@@ -82,3 +99,19 @@ class PartitionParameters:
         """Probability that a block at the floor converges. At one half or below, empty blocks split without end."""
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class GuidedParameters:
+    """The same for cuts guided by a base measure: no block converges, the base tells when to stop."""
+
+    epsilon_cut: Fraction
+    n_private_cut_levels: int
+    guide: Guide
+
+    @property
+    def numbers(self) -> tuple[float, int, float, float, float, float]:
+        return float(self.epsilon_cut), self.n_private_cut_levels, 0.0, 0.0, 0.0, 0.0
+
+
+Growth = PartitionParameters | GuidedParameters

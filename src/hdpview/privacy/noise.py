@@ -25,6 +25,11 @@ def laplace_scale(epsilon: Fraction) -> float:
     return scale if Fraction(scale) * epsilon >= 1 else math.nextafter(scale, math.inf)
 
 
+def laplace_variance(epsilon: Fraction) -> float:
+    """Of discrete Laplace noise with P(z) ∝ exp(−|z|·ε)."""
+    return 0.5 / math.sinh(float(epsilon) / 2) ** 2
+
+
 def noisy_counts(
     exact_counts: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, leaf_keys: NDArray[np.uint32]
 ) -> NDArray[np.int64]:

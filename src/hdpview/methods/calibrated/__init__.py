@@ -1,0 +1,163 @@
+"""The calibrated p-view: blocks over a released base measure, cut where records depart from it.
+
+Histograms of all attributes and coarse tables of some pairs are released first; together they are the base, which tells how records lie
+inside a block. Blocks are cut where the table departs from the base, their counts are released, and fitted to all that was released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.methods.base import BlockRelease, Engine, Progress
+from hdpview.methods.calibrated.fit import Measured, fitted_counts
+from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
+from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
+from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
+from hdpview.partition.guide import Guide
+from hdpview.partition.parameters import GuidedParameters
+from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.noise import laplace_scale, laplace_variance, noisy_counts, noisy_vector
+from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.view.base import Base
+from hdpview.view.blocks import Blocks
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibrated(CalibratedSettings):
+    """The method with its settings; see `plan.py` for what follows from them."""
+
+    @property
+    def name(self) -> str:
+        return "calibrated"
+
+    @property
+    def makes_views(self) -> bool:
+        return True
+
+    def settings(self) -> Mapping[str, float]:
+        return dataclasses.asdict(self)
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base expects few records."""
+        return None
+
+    def release(
+        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+    ) -> BlockRelease:
+        plan = Plan(self, ledger.epsilon, len(counts.schema.sizes))
+        measured = _Measurement(counts, plan, ledger, randomness, engine)
+        base, fit_to = measured.base()
+        total, epsilon_counts = measured.noisy_total, plan.epsilon_counts(measured.with_pairs)
+        n_levels = plan.n_cut_levels(total, epsilon_counts)
+        epsilon_cut = ledger.charge("choose cuts", plan.epsilon_cut(n_levels), times=n_levels)  # [P9]
+        ledger.charge("noise on counts", epsilon_counts)  # [P6]
+        guide = guide_of(base, plan.least_records(epsilon_counts) / total, self.n_quantiles)
+        leaves = engine.grow(counts, GuidedParameters(epsilon_cut, n_levels, guide), randomness.root_key("partition"), progress)
+        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys)
+        blocks = Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, base=base)
+        fitted = fitted_counts(blocks, laplace_variance(epsilon_counts), guide, fit_to)
+        return BlockRelease(
+            blocks=dataclasses.replace(blocks, fitted=fitted),
+            noise_scale=laplace_scale(epsilon_counts),
+            parameters={
+                "epsilon_counts": float(epsilon_counts),
+                "epsilon_histogram": float(plan.epsilon_histogram),
+                "epsilon_pair": float(plan.epsilon_pair) if measured.with_pairs else 0.0,
+                "epsilon_cut": float(epsilon_cut),
+                "n_private_cut_levels": n_levels,
+                "n_pairs": plan.n_pairs if measured.with_pairs else 0,
+                "least_records": plan.least_records(epsilon_counts),
+            },
+        )
+
+
+class _Measurement:
+    """What is released before the blocks: histograms, and tables of pairs where there are records enough for them."""
+
+    def __init__(self, counts: SparseCounts, plan: Plan, ledger: Ledger, randomness: Randomness, engine: Engine) -> None:
+        self.counts, self.plan, self.ledger, self.randomness, self.engine = counts, plan, ledger, randomness, engine
+        epsilon = ledger.charge("histograms of attributes", plan.epsilon_histogram, times=plan.n_attributes)  # [P8]
+        exact = engine.histograms(counts)
+        noisy = noisy_vector(np.concatenate(exact), epsilon, randomness, "histograms").astype(np.float64)
+        self.noisy_histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
+        self.variance = laplace_variance(epsilon)
+        self.noisy_total = _total(self.noisy_histograms)
+        self.with_pairs = plan.takes_pairs(self.noisy_total)
+
+    def base(self) -> tuple[Base, Measured]:
+        """The base measure, and what counts of blocks are to be fitted to."""
+        total, n = self.noisy_total, self.plan.n_attributes
+        shares = [smoothed_shares(noisy, total, self.variance) for noisy in self.noisy_histograms]
+        bins = [quantile_bins(share, self.plan.settings.n_bins) for share in shares]
+        of_bins = [_per_bin(bin_of_code, share) for bin_of_code, share in zip(bins, shares, strict=True)]
+        shape = [share / of_bin[bin_of_code] for share, of_bin, bin_of_code in zip(shares, of_bins, bins, strict=True)]
+        parent, table = [-1] * n, [of_bin[None] for of_bin in of_bins]
+        tables: dict[int, tuple[Floats, Floats]] = {}
+        if self.with_pairs:
+            parent, tables = self._tables(bins, of_bins)
+            for child, (noisy, variance) in tables.items():
+                joint = smoothed_table(noisy, of_bins[parent[child]], of_bins[child], total, float(variance[0]))
+                table[child] = joint / joint.sum(axis=1, keepdims=True)
+        histograms = [
+            (_per_bin(bin_of_code, noisy), self.variance * _per_bin(bin_of_code, np.ones(len(noisy))))
+            for bin_of_code, noisy in zip(bins, self.noisy_histograms, strict=True)
+        ]
+        base = Base(tuple(bins), tuple(shape), tuple(parent), tuple(table), np.full(n, self.variance))
+        return base, Measured(histograms, tables)
+
+    def _tables(self, bins: list[NDArray[np.int32]], of_bins: list[Floats]) -> tuple[list[int], dict[int, tuple[Floats, Floats]]]:
+        """The tree of attributes, and a noisy table over the bins of each attribute and its parent."""
+        plan = self.plan
+        epsilon_choice = self.ledger.charge("choose pairs of attributes", plan.epsilon_choice, times=plan.n_pairs)  # [P10]
+        epsilon: Fraction = self.ledger.charge("tables of pairs", plan.epsilon_pair, times=plan.n_pairs)  # [P8]
+        exact = self.engine.pair_tables(self.counts, bins)
+        scores = exact_dependence(exact, of_bins, self.noisy_total)
+        edges = choose_tree(scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs")))
+        parent = parents(edges, plan.n_attributes)
+        tables = {}
+        for a, b in edges:
+            noisy = noisy_vector(exact[a, b], epsilon, self.randomness, f"table of {a} and {b}").astype(np.float64)
+            child = b if parent[b] == a else a
+            tables[child] = (noisy if child == b else noisy.T, np.full(1, laplace_variance(epsilon)))
+        return parent, tables
+
+
+def _per_bin(bin_of_code: NDArray[np.int32], values: Floats) -> Floats:
+    """Sums over the codes of each bin."""
+    return np.bincount(bin_of_code, values).astype(np.float64)
+
+
+def _total(noisy_histograms: list[Floats]) -> float:
+    """The number of records: every histogram tells it, those with few codes with less noise."""
+    weights = np.array([1.0 / len(noisy) for noisy in noisy_histograms])
+    totals = np.array([noisy.sum() for noisy in noisy_histograms])
+    return max(1.0, float((weights * totals).sum() / weights.sum()))
+
+
+def guide_of(base: Base, least_share: float, n_quantiles: int) -> Guide:
+    """A base as the arrays that growing needs."""
+    n, n_bins = len(base.parent), np.array(base.n_bins, np.int64)
+    table = np.zeros((n, n_bins.max(), n_bins.max()))
+    for a, of_a in enumerate(base.table):
+        table[a, : of_a.shape[0], : of_a.shape[1]] = of_a
+    return Guide(
+        parent=np.array(base.parent, np.int64),
+        order=np.array(base.upward[::-1], np.int64),
+        n_bins=n_bins,
+        table=table,
+        offsets=np.concatenate([[0], np.cumsum(base.sizes)[:-1]]).astype(np.int64),
+        bin_of_code=np.concatenate(base.bin_of_code).astype(np.int64),
+        shape=np.concatenate(base.shape),
+        least_share=least_share,
+        n_quantiles=n_quantiles,
+    )

@@ -1,0 +1,105 @@
+"""How the calibrated method divides its budget. Everything follows from public quantities: the budget, the domain, and released counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hdpview.errors import MethodError
+
+_LEAST_RECORDS_PER_NOISE = 30.0  # of the table over the noise of one cell of a pair's table; below, pairs cost more than they tell
+_LEVELS_PER_HALVING = 1.9  # cuts are uneven: a path needs more of them than halvings would
+_MOST_LEVELS = 24
+
+
+@dataclass(frozen=True)
+class CalibratedSettings:
+    """What the curator may choose. Shares are of the whole budget; what they leave is for the counts of blocks.
+
+    histogram_share: for one histogram per attribute.
+    choice_share, pair_share: for choosing pairs of attributes, and for their tables.
+    cut_share: for choosing cuts.
+    n_bins: bins of an attribute in tables of pairs.
+    n_quantiles: cuts considered lie next to these quantiles of a block.
+    least_records: a block is cut while it should hold this many times the noise on its count.
+    """
+
+    histogram_share: float = 0.4
+    choice_share: float = 0.05
+    pair_share: float = 0.15
+    cut_share: float = 0.1
+    n_bins: int = 10
+    n_quantiles: int = 4
+    least_records: float = 3.0
+
+    def __post_init__(self) -> None:
+        shares = {name: getattr(self, name) for name in ("histogram_share", "choice_share", "pair_share", "cut_share")}
+        for name, value in shares.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+                raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
+        if sum(Fraction(str(share)) for share in shares.values()) >= 1:
+            raise MethodError("The shares of the budget must leave something for the counts of blocks: their sum has to stay below 1.")
+        for name, most in (("n_bins", 64), ("n_quantiles", 64)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= most:
+                raise MethodError(f"{name} must be a whole number from 2 to {most}, not {value!r}.")
+        if isinstance(self.least_records, bool) or not isinstance(self.least_records, (int, float)) or not 0 < self.least_records <= 1e6:
+            raise MethodError(f"least_records must be a positive number, not {self.least_records!r}.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The division of one budget over a domain of `n_attributes`."""
+
+    settings: CalibratedSettings
+    epsilon: Fraction
+    n_attributes: int
+
+    def _share(self, name: str) -> Fraction:
+        share: Fraction = Fraction(str(getattr(self.settings, name))) * self.epsilon
+        return share
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that make all attributes hang together."""
+        return self.n_attributes - 1
+
+    @property
+    def epsilon_histogram(self) -> Fraction:
+        """Of each attribute's histogram."""
+        return self._share("histogram_share") / self.n_attributes
+
+    @property
+    def epsilon_choice(self) -> Fraction:
+        """Of the choice of each pair."""
+        return self._share("choice_share") / self.n_pairs
+
+    @property
+    def epsilon_pair(self) -> Fraction:
+        """Of each pair's table."""
+        return self._share("pair_share") / self.n_pairs
+
+    def takes_pairs(self, noisy_total: float) -> bool:
+        """Whether there are records enough for tables of pairs to stand out from their noise."""
+        if self.n_pairs < 1:
+            return False
+        return noisy_total * float(self.epsilon_pair) / math.sqrt(2) >= _LEAST_RECORDS_PER_NOISE
+
+    def epsilon_counts(self, with_pairs: bool) -> Fraction:
+        """Of the counts of blocks: what the rest leaves."""
+        used = self._share("histogram_share") + self._share("cut_share")
+        return self.epsilon - used - (self._share("choice_share") + self._share("pair_share") if with_pairs else 0)
+
+    def least_records(self, epsilon_counts: Fraction) -> float:
+        """The number of records, by the base, below which a block is not cut."""
+        return self.settings.least_records / float(epsilon_counts)
+
+    def n_cut_levels(self, noisy_total: float, epsilon_counts: Fraction) -> int:
+        """How many cuts there may be on a path."""
+        halvings = math.log2(max(2.0, noisy_total / self.least_records(epsilon_counts)))
+        return min(_MOST_LEVELS, max(1, round(_LEVELS_PER_HALVING * halvings)))
+
+    def epsilon_cut(self, n_levels: int) -> Fraction:
+        """Of one cut."""
+        return self._share("cut_share") / n_levels
