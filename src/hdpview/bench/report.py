@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from hdpview.bench import cells as store
-from hdpview.bench import document, experiments, figures, published
+from hdpview.bench import document, experiments, figures
 from hdpview.bench.accuracy import DEFAULT_LIMITS, Plan, Progress, run, summary
 from hdpview.bench.cells import Cell
-from hdpview.bench.claims import Claim, averages, blocks_of, chosen, judge, number, relative
+from hdpview.bench.claims import Claim, chosen, judge, number, relative
 from hdpview.bench.datasets import DATASETS
 from hdpview.bench.document import Figure, Heading, Items, Paragraph, Part, Table
-from hdpview.bench.experiments import BYTES_PER_CELL, EPSILON, Scope
+from hdpview.bench.experiments import EPSILON, Scope
 from hdpview.bench.originals import ORIGINALS
+from hdpview.bench.report_tables import dataset_name, method_name, paper_tables
 from hdpview.bench.workers import Limits
 from hdpview.machine import available_cores
 
@@ -59,7 +60,7 @@ def report_parts(scope: Scope, known: dict[store.Key, Cell]) -> list[Part]:
     claims = judge(rows, cuts, growth, at_map)
     return [
         *_opening(scope, rows, claims),
-        *_tables(scope, rows),
+        *paper_tables(scope, rows),
         *_comparison(rows),
         *_blocks(scope, rows, at_map),
         *_cuts_and_growth(cuts, growth),
@@ -91,85 +92,6 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
     ]
 
 
-def _tables(scope: Scope, rows: Sequence[Row]) -> list[Part]:
-    """The paper's four tables, each with our figures beside its own."""
-    data_dir, found = scope.main.data_dir, averages(rows)
-    names = list(dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *found]))
-    properties = ["workload independence", "analytical reliability", "noise resistance in many attributes", "space efficiency"]
-    sizes = _relative_sizes(scope, rows)
-    facts = {name: experiments.table_facts(name, data_dir) for name in scope.main.datasets}
-    return [
-        Heading("The paper's tables"),
-        Paragraph("Table 1, what each method offers, as the paper states it:"),
-        Table(
-            ["", *(published.METHOD_NAMES[m] for m in published.PROPERTIES)],
-            [(name, *(published.PROPERTIES[m][i] for m in published.PROPERTIES)) for i, name in enumerate(properties)],
-        ),
-        Paragraph("Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers of blocks:"),
-        Table(
-            ["method", "relative RMSE, paper", "relative RMSE, here", "cells it could do", "relative size, paper", "relative size, here"],
-            [
-                (
-                    _name(method),
-                    number(published.AVERAGE_RELATIVE_RMSE.get(method)),
-                    number(found.get(method)),
-                    f"{len(relative(rows, method=method))} of {len(chosen(rows, method='hdpview'))}",
-                    number(published.AVERAGE_RELATIVE_SIZE.get(method)),
-                    number(sizes.get(method)),
-                )
-                for method in names
-            ],
-        ),
-        Paragraph("Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its own binning; ours do:"),
-        Table(
-            ["dataset", "records", "columns (categories)", "cells, paper", "cells, here", "variance, paper", "variance, here"],
-            [_dataset_row(name, facts[name]) for name in figures.in_order(list(facts))],
-        ),
-        Paragraph("Table 4, sizes: a noisy count of four bytes for every cell, and the view as a file:"),
-        Table(
-            ["dataset", "all cells, paper", "view, paper", "all cells, here", "view, here"],
-            [
-                (
-                    _dataset(name),
-                    *published.SIZES.get(name, ("–", "–")),
-                    _bytes(facts[name]["cells"] * BYTES_PER_CELL),
-                    _bytes(experiments.file_bytes(name, data_dir)),
-                )
-                for name in figures.in_order(list(facts))
-            ],
-        ),
-    ]
-
-
-def _relative_sizes(scope: Scope, rows: Sequence[Row]) -> dict[str, float]:
-    """Mean over datasets of blocks relative to HDPView's; a method that releases all cells has as many blocks as there are."""
-    found = {}
-    for method in scope.main.methods:
-        ratios = []
-        for dataset in scope.main.datasets:
-            ours, theirs = blocks_of(rows, dataset, "hdpview"), blocks_of(rows, dataset, method)
-            if method in published.DENSE:
-                theirs = float(experiments.table_facts(dataset, scope.main.data_dir)["cells"])
-            if ours and theirs:
-                ratios.append(theirs / ours)
-        if ratios:
-            found[method] = sum(ratios) / len(ratios)
-    return found
-
-
-def _dataset_row(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    paper = published.DATASETS.get(name)
-    return (
-        _dataset(name),
-        f"{facts['records']:,}",
-        f"{facts['columns']} ({facts['categories']})",
-        number(paper[3]) if paper else "–",
-        number(float(facts["cells"])),
-        f"{paper[4]:.4f}" if paper else "–",
-        f"{facts['variance']:.4f}",
-    )
-
-
 def _comparison(rows: Sequence[Row]) -> list[Part]:
     """Relative errors as a picture, then every RMSE."""
     datasets, methods = figures.in_order([row["dataset"] for row in rows]), list(dict.fromkeys(row["method"] for row in rows))
@@ -182,8 +104,8 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         ),
         Paragraph("Mean over workloads, relative to HDPView:"),
         Table(
-            ["method", *map(_dataset, datasets)],
-            [(_name(m), *(number(_mean(relative(rows, method=m, dataset=name))) for name in datasets)) for m in methods],
+            ["method", *map(dataset_name, datasets)],
+            [(method_name(m), *(number(_mean(relative(rows, method=m, dataset=name))) for name in datasets)) for m in methods],
         ),
         Heading("All errors"),
         Paragraph(
@@ -192,9 +114,13 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     ]
     for name in datasets:
         of_dataset = chosen(rows, dataset=name)
-        parts += [Heading(_dataset(name), 3), Table(["workload", *map(_name, methods)], _error_rows(of_dataset, methods))]
-    times = [[_name(m), *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets)] for m in methods]
-    return [*parts, Paragraph("Seconds per release (median over trials, one thread):"), Table(["method", *map(_dataset, datasets)], times)]
+        parts += [Heading(dataset_name(name), 3), Table(["workload", *map(method_name, methods)], _error_rows(of_dataset, methods))]
+    times = [[method_name(m), *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets)] for m in methods]
+    return [
+        *parts,
+        Paragraph("Seconds per release (median over trials, one thread):"),
+        Table(["method", *map(dataset_name, datasets)], times),
+    ]
 
 
 def _error_rows(rows: Sequence[Row], methods: Sequence[str]) -> list[list[str]]:
@@ -220,19 +146,21 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
     kinds = {"HDPView": "hdpview", "PrivTree": "privtree"}
     deviations = {name: experiments.deviations(method, grown, data_dir) for name, method in kinds.items()}
     boxes = [experiments.one_release(method, scope.map.datasets[0], data_dir)[1].boxes() for method in kinds.values()]
-    told = ", ".join(f"{_name(row['method'])} {number(row['rmse'])} ({number(row['blocks'])} blocks)" for row in at_map if row["rmse"])
+    told = ", ".join(
+        f"{method_name(row['method'])} {number(row['rmse'])} ({number(row['blocks'])} blocks)" for row in at_map if row["rmse"]
+    )
     return [
         Heading("Blocks"),
         Figure("blocks", figures.numbers_of_blocks(chosen(rows, workload=rows[0]["workload"])), "Number of blocks by dataset."),
         Figure(
             "deviations",
             figures.deviation_histogram(deviations),
-            f"Blocks by absolute deviation on {_dataset(grown)}, one release each; blocks without records are at 0.",
+            f"Blocks by absolute deviation on {dataset_name(grown)}, one release each; blocks without records are at 0.",
         ),
         Figure(
             "map",
             figures.partitions(boxes),
-            f"Blocks of {_dataset(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
+            f"Blocks of {dataset_name(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
         ),
         Paragraph(f"RMSE of 3,000 random 2-D ranges there: {told}."),
     ]
@@ -267,14 +195,14 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
         swept = [row for row in found if ":" in row["method"]]
         for row in swept:
             setting, value = row["method"].split(":")[1].split("=")
-            panel = f"{_SETTINGS[setting]} on {_dataset(row['dataset'])}"
+            panel = f"{_SETTINGS[setting]} on {dataset_name(row['dataset'])}"
             rows.append({**row, "method": "HDPView", "value": float(value), "panel": panel})
         if swept:
             least = min(swept, key=lambda row: row["rmse"])
             setting, value = least["method"].split(":")[1].split("=")
             default = next((row["rmse"] for row in found if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
-            best.append(f"{_SETTINGS[setting]} on {_dataset(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})")
+            best.append(f"{_SETTINGS[setting]} on {dataset_name(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})")
     if not rows:
         return []
     chart = figures.lines(rows, "value", "value", "panel")
@@ -292,9 +220,9 @@ def _left_out(rows: Sequence[Row]) -> list[Part]:
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row["reason"]:
-            places = reasons.setdefault(f"{_name(row['method'])}: {row['reason']}", [])
-            if _dataset(row["dataset"]) not in places:
-                places.append(_dataset(row["dataset"]))
+            places = reasons.setdefault(f"{method_name(row['method'])}: {row['reason']}", [])
+            if dataset_name(row["dataset"]) not in places:
+                places.append(dataset_name(row["dataset"]))
     if not reasons:
         return []
     return [Heading("What could not be done, and why"), Items([f"{reason} ({', '.join(places)})" for reason, places in reasons.items()])]
@@ -307,13 +235,15 @@ def _data(scope: Scope) -> list[Part]:
     for name in figures.in_order([*scope.main.datasets, *scope.map.datasets]):
         dataset = DATASETS.get(name.partition("@")[0])
         if dataset is None:
-            told.append(f"{_dataset(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library")
+            told.append(
+                f"{dataset_name(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library"
+            )
             continue
         original = ORIGINALS[dataset.file]
         n_records = experiments.table_facts(name, scope.main.data_dir)["records"]
         checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
         told.append(
-            f"{_dataset(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
+            f"{dataset_name(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
         )
     return [
         Heading("The data"),
@@ -331,20 +261,3 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
     return next((row[key] for row in rows if row[key] is not None), None)
-
-
-def _name(method: str) -> str:
-    return published.METHOD_NAMES.get(method, method)
-
-
-def _dataset(name: str) -> str:
-    whole, at, n = name.partition("@")
-    return published.DATASET_NAMES.get(whole, whole) + (f", first {n} columns" if at else "")
-
-
-def _bytes(n: float) -> str:
-    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB")
-    power = 0
-    while n >= 1024 and power < len(units) - 1:
-        n, power = n / 1024, power + 1
-    return f"{n:.3g} {units[power]}" if n < 1000 else f"{n:,.0f} {units[power]}"
