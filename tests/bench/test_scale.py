@@ -10,9 +10,11 @@ import pytest
 
 from hdpview.bench.exchange import Cluster, Constants, cluster_row, message_bytes, plan, simulate
 from hdpview.bench.large import bytes_in
+from hdpview.bench.scaling import draw_scaling
 from hdpview.bench.stages import stage_rows, tree_of
-from hdpview.bench.trees import random_counts
+from hdpview.bench.trees import epsilon_for, random_counts, tree_rows
 from hdpview.engine.local import LocalEngine
+from hdpview.errors import MethodError
 from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
@@ -101,3 +103,32 @@ def test_spilled_bytes_are_what_the_disk_holds(tmp_path: Path) -> None:
     files = sum(path.stat().st_blocks * 512 for path in (tmp_path / "x", tmp_path / "a" / "y"))
     assert bytes_in(tmp_path) == files + (tmp_path / "a").stat().st_blocks * 512
     assert files >= 2 * 8192
+
+
+def test_a_missing_peer_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without LightGBM the comparison says what to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MethodError, match=r"pip install 'hdpview\[peers\]'"):
+        next(tree_rows(1000))
+
+
+def test_a_budget_is_found_for_a_number_of_leaves() -> None:
+    """The budget found makes about as many blocks as wanted: a fresh growth at it is within a third."""
+    counts = random_counts(20_000, 6)
+    epsilon, found = epsilon_for(counts, 500)
+    assert 0 < epsilon < Fraction("2.7")
+    parameters = PartitionParameters.choose(Hdpview(), epsilon, counts.schema.n_cells)
+    again = len(LocalEngine(1).grow(counts, parameters, Randomness.from_test_key(b"again").root_key("partition")))
+    assert 2 / 3 < found / 500 < 3 / 2
+    assert 2 / 3 < again / 500 < 3 / 2
+
+
+def test_the_picture_of_scaling_is_a_whole_svg(tmp_path: Path) -> None:
+    """Every measurement is a point in it."""
+    rows = [{"changing": "rows", "cell_attribute_levels": 10.0**k, "cpu_s": 2e-9 * 10**k} for k in range(6, 9)]
+    draw_scaling(rows, tmp_path / "scaling.svg")
+    drawn = (tmp_path / "scaling.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<svg")
+    assert drawn.rstrip().endswith("</svg>")
+    assert drawn.count('aria-roledescription="point"') == 3
+    assert "2.00 ns" in drawn
