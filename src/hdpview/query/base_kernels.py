@@ -43,13 +43,14 @@ def shaped_prefix(term_attribute, term_at, sizes, shape_at, shape, grain, prefix
 
 
 @nb.njit(cache=True, nogil=True)
-def pass_up(a, at, prefix, flat, needed, message, state, value):  # type: ignore[no-untyped-def]
+def pass_up(a, at, prefix, flat, needed, message, state, room):  # type: ignore[no-untyped-def]
     """What attribute `a` and those below it make of each bin of its parent, class by class, into message and state.
 
     at: where the attribute's running sums begin in `prefix`, −1 where the question does not speak of it. state: whether the question
-    misses, cuts or covers a class in these attributes. value: room for `CHUNK` numbers: classes are taken some at a time, bin by bin, so
-    that every loop runs over contiguous memory that is still at hand.
+    misses, cuts or covers a class in these attributes. room: for two rows of `CHUNK` numbers: classes are taken some at a time, bin by
+    bin, so that every loop runs over contiguous memory that is still at hand.
     """
+    value, below = room
     first, n_bins, n_rows = flat.class_at[a], flat.bin_at[a + 1] - flat.bin_at[a] - 1, 1
     if flat.parent[a] >= 0:
         n_rows = flat.bin_at[flat.parent[a] + 1] - flat.bin_at[flat.parent[a]] - 1
@@ -68,11 +69,11 @@ def pass_up(a, at, prefix, flat, needed, message, state, value):  # type: ignore
                 value[i] = inside[i]
             if at >= 0:
                 inverse = flat.inverse[flat.wide_at[a] + c * n_classes + begin :]
-                low, high = flat.lower[first + begin :], flat.upper[first + begin :]
-                start, end = starts[c], starts[c + 1]
+                low, high, end = flat.lower[first + begin :], flat.upper[first + begin :], starts[c + 1]
                 for i in range(n):
-                    up_to, below = prefix[at + min(max(end, low[i]), high[i])], prefix[at + min(max(start, low[i]), high[i])]
-                    value[i] *= (up_to - below) * inverse[i]
+                    before = below[i] if c else prefix[at + low[i]]
+                    below[i] = prefix[at + min(max(end, low[i]), high[i])]
+                    value[i] *= (below[i] - before) * inverse[i]
             for j in range(flat.child_at[a], flat.child_at[a + 1]):
                 child = flat.child[j]
                 if needed[child]:
@@ -88,8 +89,10 @@ def pass_up(a, at, prefix, flat, needed, message, state, value):  # type: ignore
             scale = flat.inverse_message[flat.message_at[a] + p * n_classes + begin :]
             out = message[flat.message_at[a] + p * n_classes + begin :]
             for i in range(n):
+                out[i] *= scale[i]
+            for i in range(n if flat.parent[a] < 0 else 0):
                 here = state[first + begin + i]
-                out[i] = min(max(out[i] * scale[i], _LEAST), _MOST) if here == CUT else (0.0 if here == MISSED else 1.0)
+                out[i] = min(max(out[i], _LEAST), _MOST) if here == CUT else (0.0 if here == MISSED else 1.0)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -152,7 +155,7 @@ def summarise(first, last, questions, flat, consistent, noisy, full_weight, out,
     place, needed = np.empty(n_attributes, np.int64), np.empty(n_attributes, np.bool_)
     message, state = np.empty(flat.message_at[-1]), np.empty(flat.class_at[-1], np.int8)
     box_weight, weight, full = np.empty(n_blocks), np.empty(n_blocks), np.empty(n_blocks, np.bool_)
-    room = np.empty(CHUNK)
+    room = (np.empty(CHUNK), np.empty(CHUNK))
     for q in range(first, last):
         base_weights(q, questions, flat, place, needed, message, state, room, box_weight, weight, full)
         if len(out):
@@ -175,7 +178,7 @@ def add_joint(place, prefix, flat, joint, touched, full):  # type: ignore[no-unt
         while place[i] >= 0 and a >= 0 and not needed[a]:
             needed[a] = True
             a = flat.parent[a]
-    message, state, room = np.empty(flat.message_at[-1]), np.empty(flat.class_at[-1], np.int8), np.empty(CHUNK)
+    message, state, room = np.empty(flat.message_at[-1]), np.empty(flat.class_at[-1], np.int8), (np.empty(CHUNK), np.empty(CHUNK))
     for a in flat.upward:
         if needed[a]:
             pass_up(a, place[a], prefix, flat, needed, message, state, room)
@@ -204,7 +207,7 @@ def pass_down(a, b, weight, at, prefix, flat, needed, message, here, given, join
     for p in range(n_rows):
         at_message = flat.message_at[a] + p * n_classes + k
         given[p] = (weight if parent < 0 else here[flat.bin_at[parent] - parent + p]) * flat.inverse_message[at_message]
-        if needed[a] and given[p] > 0.0:
+        if needed[a] and message[at_message] > 0.0:
             given[p] /= message[at_message]
     table, low, high = flat.table[flat.table_at[a] :], flat.lower[flat.class_at[a] + k], flat.upper[flat.class_at[a] + k]
     for c in range(n_bins):

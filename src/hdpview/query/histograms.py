@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute
+from hdpview.machine import available_cores
 from hdpview.query import base_noise
 from hdpview.query.answers import Where, with_intervals
 from hdpview.query.boxes import Box, intersect, pack
@@ -65,13 +67,15 @@ def _summaries(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> 
     shares = shares_of_levels(view.blocks, view.schema)
     spoken_of = {a for box in boxes for a in box}
     in_numba = len(numbers) > FEW_ATTRIBUTES
-    over_base = _OverBases(view, boxes) if in_numba and view.blocks.bases else None
-    weights, full = _block_weights(shares, boxes) if in_numba and over_base is None else ([], np.zeros(0, dtype=bool))
+    has_base = bool(view.blocks.bases)
+    at_once = {a for a in numbers if in_numba and (a not in spoken_of or (has_base and len(boxes) == 1))}
+    over_bases = _OverBases(view, boxes).summaries(at_once) if has_base and at_once else {}
+    weights, full = _block_weights(shares, boxes) if in_numba and not has_base else ([], np.zeros(0, dtype=bool))
     for a in numbers:
-        if over_base is not None and (a not in spoken_of or len(boxes) == 1):
-            yield over_base.summary(a)
+        if a in over_bases:
+            yield over_bases[a]
             continue
-        if over_base is None and in_numba and a not in spoken_of:
+        if a in at_once:
             yield _in_numba(view, a, weights, full)
             continue
         painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
@@ -92,8 +96,15 @@ class _OverBases:
     """Histograms under one filter where bases say how records spread: how each block spreads over all bins is found once for all."""
 
     def __init__(self, view: ViewData, boxes: Sequence[Box]) -> None:
-        self.view, self.boxes = view, boxes
-        self.levels = [[self._joint(within) for within in level.within] for level in view.blocks.levels]
+        self.view, self.boxes, self.levels = view, boxes, view.blocks.levels
+        self.joints: dict[Within, tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]] = {}
+
+    def summaries(self, numbers: Iterable[int]) -> dict[int, Summary]:
+        """Histograms of attributes that no box speaks of, or of any where there is one box."""
+        withins, attributes = [within for level in self.levels for within in level.within], list(numbers)
+        with ThreadPoolExecutor(available_cores()) as pool:
+            self.joints = dict(zip(withins, pool.map(self._joint, withins), strict=True))
+            return dict(zip(attributes, pool.map(self._summary, attributes), strict=True))
 
     def _joint(self, within: Within) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         """What the filter asks for of each block in each bin of all attributes; which blocks it touches, and which a box covers."""
@@ -108,8 +119,7 @@ class _OverBases:
             base_kernels.add_joint(place, np.concatenate([np.zeros(0), *prefixes]), within.flat, joint, touched, full)
         return joint, touched, full
 
-    def summary(self, a: int) -> Summary:
-        """The histogram of an attribute that no box speaks of, or of any where there is one box."""
+    def _summary(self, a: int) -> Summary:
         schema, size = self.view.schema, self.view.schema.sizes[a]
         share = code_shares(schema, a, self.boxes[0].get(a)) if len(self.boxes) == 1 else np.ones(size)
         finest, *coarser = (self._columns(i, a, share) for i in range(len(self.levels)))
@@ -123,9 +133,10 @@ class _OverBases:
         """Columns of a summary, shape (10, size), from the blocks of one level, part by part."""
         from hdpview.query import base_kernels
 
-        level, found = self.view.blocks.levels[i], np.zeros((10, len(share)))
+        level, found = self.levels[i], np.zeros((10, len(share)))
         noisy = self.view.blocks.noisy_counts.astype(np.float64) if i == 0 else level.counts
-        for within, (joint, touched, full) in zip(level.within, self.levels[i], strict=True):
+        for within in level.within:
+            joint, touched, full = self.joints[within]
             base, out, here = within.base, np.zeros_like(found), slice(within.first, within.last)
             first = sum(base.n_bins[:a])
             bins = joint[:, first : first + base.n_bins[a]], touched, full, *within.ranges[a], base.bin_starts[a], base.running[a]

@@ -146,7 +146,7 @@ class Within:
             child_at=_starts([len(base.children[a]) for a in range(len(nodes))]),
             child=np.array(children, np.int64),
             child_class_at=_starts([len(row) for row in classes]),
-            child_class=np.concatenate([np.zeros(0, np.int32), *classes]),
+            child_class=np.concatenate([np.zeros(0, np.int32), *classes]).astype(np.uint32),
             class_at=_starts([len(node.lower) for node in nodes]),
             lower=np.concatenate([node.lower for node in nodes]),
             upper=np.concatenate([node.upper for node in nodes]),
@@ -156,7 +156,7 @@ class Within:
             inside=np.concatenate([node.inside.T.reshape(-1) for node in nodes]),
             message_at=_starts([node.inverse_message.size for node in nodes]),
             inverse_message=np.concatenate([node.inverse_message.T.reshape(-1) for node in nodes]),
-            class_of_block=np.stack([node.class_of_block for node in nodes]),
+            class_of_block=np.stack([node.class_of_block for node in nodes]).astype(np.uint32),
         )
 
 
