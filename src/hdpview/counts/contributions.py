@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import ibis
 
-from hdpview.counts.values import Column, exact_int, whole_number
+from hdpview.counts.values import Column, exact_float, exact_int, whole_number
 from hdpview.errors import DataError, unknown_name
 
 MOST_ROWS = 1_000_000
@@ -81,9 +81,11 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
         ranked = keyed.mutate(place=ibis.row_number().over(by_lot))
         return ranked.filter(ranked["place"] < exact_int(limits.max_rows)).mutate(n=exact_int(1))
     until = ibis.cumulative_window(group_by="unit", order_by=["lot", *same, "copy"])
-    running = keyed.mutate(until=keyed["n"].sum().over(until))
-    room = exact_int(limits.max_rows) - (running["until"].cast("int64") - running["n"])
-    taken = running.mutate(n=ibis.cases((room <= 0, exact_int(0)), (room < running["n"], room), else_=running["n"]))
+    # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums only grow.
+    running = keyed.mutate(until=keyed["n"].cast("float64").sum().over(until))
+    room = exact_float(limits.max_rows) - (running["until"] - running["n"].cast("float64"))
+    some = (room < running["n"].cast("float64"), room.cast("int64"))
+    taken = running.mutate(n=ibis.cases((room <= exact_float(0), exact_int(0)), some, else_=running["n"]))
     return taken.filter(taken["n"] > 0)
 
 

@@ -25,6 +25,11 @@ DataFrame = Any
 
 _INSTALL = "Install it with: pip install 'hdpview[spark]'"
 _ABSENT_MODULE = "--add-modules=jdk.incubator.vector"  # Spark asks for it, works without it, and small Java runtimes leave it out
+_SILENCE = """rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
@@ -112,7 +117,7 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
         session = None
         try:
             session = _started(builder)
-            session.sparkContext.setLogLevel("ERROR")
+            session.sparkContext.setLogLevel("OFF")  # what Spark logs of a task that failed may quote rows
             yield session
         finally:
             if session is not None:
@@ -123,10 +128,12 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
 
 
 def _settings_of_new(directory: Path, master: str | None, threads: int | None, memory: str | None) -> dict[str, str]:
+    (directory / "log4j2.properties").write_text(_SILENCE)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={directory}/log4j2.properties",
     }
     if master is not None:
         if threads is not None or memory is not None:
