@@ -172,3 +172,11 @@ def test_a_base_of_too_many_bins_for_its_blocks_is_refused(path: Path, monkeypat
     monkeypatch.setattr(storage, "_MAX_BLOCKS_TIMES_BINS", 10)
     with pytest.raises(ViewFileError, match="more bins than fit in memory"):
         PView.open(path)
+
+
+def test_a_base_too_large_for_a_file_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be opened again is refused when it is saved, and nothing is left behind."""
+    monkeypatch.setattr(storage, "MAX_MANIFEST_BYTES", 1_000)
+    with pytest.raises(ViewFileError, match="wider bins in the schema"):
+        based_view(SCHEMA, 1).save(tmp_path / "v.pview")
+    assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ from hdpview.errors import ViewFileError
 from hdpview.view.base import Base
 from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_parts
 from hdpview.view.data import ViewData
-from hdpview.view.manifest import Manifest
+from hdpview.view.manifest import MAX_MANIFEST_BYTES, Manifest
 
 MANIFEST_KEY = b"hdpview"
 _MAX_FOOTER_BYTES = 64_000_000
@@ -93,8 +93,14 @@ def _table(view: ViewData) -> pa.Table:
     columns += [] if blocks.fitted is None else [blocks.fitted]
     arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types.values(), strict=True)]
     fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    manifest = view.manifest.to_json(blocks.base_of_parts, blocks.fitted is not None)
-    return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: manifest.encode()}))
+    manifest = view.manifest.to_json(blocks.base_of_parts, blocks.fitted is not None).encode()
+    if len(manifest) > MAX_MANIFEST_BYTES:
+        size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
+        raise ViewFileError(
+            f"The facts about this view and its base measure take {size} MB, and a file holds {limit} MB of them. "
+            "Give attributes with very many values wider bins in the schema, or merge fewer views."
+        )
+    return pa.table(arrays, schema=pa.schema(fields, metadata={MANIFEST_KEY: manifest}))
 
 
 def _encodings(view: ViewData) -> dict[str, str]:
