@@ -79,6 +79,8 @@ def build(
     chosen = method_named(method, settings) if isinstance(method, str) else method
     if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
+    if engine != "local" and not getattr(chosen, "leaves_cells_to_the_engine", False):
+        raise MethodError(f"The method {chosen.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'.")
     limits = Contributions(privacy_unit, max_rows, count)
     reason = chosen.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
     if reason is not None:

@@ -89,6 +89,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
     "a table elsewhere": (lambda spark, _: ibis.memtable(people()), {}, "not on Spark"),
     "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the Spark session"),
     "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"}, "A Spark session is at work"),
+    "a method that needs cells": (lambda spark, _: people(), {"method": "identity"}, "looks at cells itself"),
     "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
 }  # fmt: skip
 

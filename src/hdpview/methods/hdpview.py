@@ -31,6 +31,11 @@ class Hdpview(PartitionSettings):
     def makes_views(self) -> bool:
         return True
 
+    @property
+    def leaves_cells_to_the_engine(self) -> bool:
+        """It looks at no cell itself, so cells may be spread over machines."""
+        return True
+
     def settings(self) -> Mapping[str, float]:
         return dataclasses.asdict(self)
 
