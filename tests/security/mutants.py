@@ -62,8 +62,8 @@ def with_parameters(method: Hdpview, epsilon: Fraction, change: Callable[[Partit
 
     def build(counts: SparseCounts) -> Blocks:
         chosen = PartitionParameters.choose(method, epsilon, counts.schema.n_cells)
-        names = [*(field.name for field in dataclasses.fields(chosen)), "converge_floor"]
-        parameters: Any = SimpleNamespace(**{**{name: getattr(chosen, name) for name in names}, **change(chosen)})
+        changed = dataclasses.replace(chosen, **change(chosen))
+        parameters: Any = SimpleNamespace(numbers=(*changed.numbers[:-1], chosen.converge_floor), guide=chosen.guide)
         randomness = Randomness.from_test_key(b"%d" % next(numbers))
         codes, rows = counts.exact_codes.copy(), counts.exact_counts.copy()
         leaves, _ = grow(codes, rows, root(counts.schema.sizes, rows, randomness.root_key("partition")), parameters)

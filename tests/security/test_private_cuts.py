@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,9 +33,8 @@ def best_cut(lower: int, upper: int) -> int:
 def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_charged: int) -> None:
     """With a budget so large that a private cut is the best one for certain, the cuts at depth κ + 1 are not: they are blind."""
     chosen = PartitionParameters.choose(Hdpview(), Fraction(1), CELLS.size)
-    fields: dict[str, Any] = {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)}
-    changed = {"epsilon_cut": 1e9, "n_private_cut_levels": n_charged, "converge_threshold": -1e12}  # never stops above a single cell
-    parameters: Any = SimpleNamespace(**{**fields, **changed, "converge_floor": 0.0})
+    changed: dict[str, Any] = {"epsilon_cut": Fraction(10**9), "n_private_cut_levels": n_charged}
+    parameters = dataclasses.replace(chosen, **changed, converge_threshold=-1e12)  # never stops above a single cell
     is_best: dict[int, list[bool]] = {}
     for number in range(60):
         counts = sparse(CELLS)
