@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hdpview
+from cells import based_view
 from hdpview.domain import Integer, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
@@ -137,8 +138,11 @@ def test_no_array_of_blocks_can_be_written(name: str) -> None:
 
 def test_no_cached_array_of_blocks_can_be_written() -> None:
     """The arrays that questions are answered from are read-only too: writing there would change every later answer."""
-    arrays = [getattr(level, field.name) for level in small_view().blocks.levels for field in dataclasses.fields(level)]
-    assert len(arrays) >= 3
+    levels = [*small_view().blocks.levels, *based_view(small_view().schema, 1).blocks.levels]
+    nodes = [node for level in levels for within in level.within for node in within.nodes]
+    arrays = [value for each in (*levels, *nodes) for value in vars(each).values() if isinstance(value, np.ndarray)]
+    assert nodes
+    assert len(arrays) >= 4 * len(levels) + 8 * len(nodes)
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0

@@ -43,6 +43,10 @@ class Node:
     inside: Floats
     inverse_message: Floats
 
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            array.setflags(write=False)
+
 
 @dataclass(frozen=True, eq=False)
 class Within:
