@@ -17,7 +17,7 @@ from hdpview.partition.kernels import compiled
 from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
-_ROUNDS = 60
+_ROUNDS = 30
 _LEAST = 1e-7  # smaller parts of a block are left out
 
 

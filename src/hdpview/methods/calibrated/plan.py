@@ -31,7 +31,7 @@ class CalibratedSettings:
     cut_share: float = 0.1
     n_bins: int = 10
     n_quantiles: int = 4
-    least_records: float = 3.0
+    least_records: float = 10.0
 
     def __post_init__(self) -> None:
         shares = {name: getattr(self, name) for name in ("histogram_share", "choice_share", "pair_share", "cut_share")}
