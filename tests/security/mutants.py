@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.door import release
 from hdpview.engine.local import LocalEngine
-from hdpview.methods import Hdpview, Method
+from hdpview.methods import Hdpview, Method, calibrated
 from hdpview.partition.grow import grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.ledger import Ledger
@@ -31,6 +32,8 @@ from hdpview.view.blocks import Blocks
 MOSTLY_COUNTS = Hdpview(partition_share=0.01)  # nearly all of the budget on noise
 MOSTLY_CUTS = Hdpview(partition_share=0.995, converge_share=0.005, cut_levels_factor=0.001, bias_ratio=1.0001)  # on a single cut
 MOSTLY_CONVERGE = Hdpview(partition_share=0.95, converge_share=0.98, bias_ratio=1000.0)
+MOSTLY_LEAVES = calibrated.Calibrated(histogram_share=0.01, choice_share=0.005, pair_share=0.005, cut_share=0.01)
+MOSTLY_HISTOGRAMS = calibrated.Calibrated(histogram_share=0.97, choice_share=0.005, pair_share=0.005, cut_share=0.01)
 
 
 def honest(method: Method, epsilon: Fraction, limits: Contributions = EACH_ROW) -> Build:
@@ -44,6 +47,20 @@ def half_the_noise(epsilon: Fraction) -> Build:
     def build(counts: SparseCounts) -> Blocks:
         double = MOSTLY_COUNTS.release(counts, Ledger(2 * epsilon), Randomness.fresh(), LocalEngine(1)).blocks
         return Blocks(double.lower, double.upper, double.noisy_counts, double.depth)
+
+    return build
+
+
+def calibrated_with(method: Method, epsilon: Fraction, noise: str, factor: int) -> Build:
+    """The calibrated method where one kind of noise, `noisy_vector` or `noisy_counts`, is drawn for `factor` times its budget."""
+    right = getattr(calibrated, noise)
+
+    def wrong(exact: Any, of_noise: Fraction, *rest: Any) -> Any:
+        return right(exact, factor * of_noise, *rest)
+
+    def build(counts: SparseCounts) -> Blocks:
+        with patch.object(calibrated, noise, wrong):
+            return release(counts, epsilon, method, Randomness.fresh(), 1).blocks
 
     return build
 
@@ -101,12 +118,18 @@ def _path_to_a_crowd() -> Neighbours:
     return pair("a path", cells, (1,) * 10)
 
 
-ONE, NOBODY = Fraction(1), np.zeros(4, np.int64)
+ONE, NOBODY, HALF = Fraction(1), np.zeros(4, np.int64), np.array([6, 6])
 PLANTED = {
     "half the noise": Planted(ONE, honest(MOSTLY_COUNTS, ONE), half_the_noise(ONE), pair("one", NOBODY, (1,)), 1_000),
     "one key for all builds": Planted(ONE, honest(Hdpview(), ONE), one_key_for_all(Hdpview(), ONE), pair("one", NOBODY, (1,)), 400),
     "three rows of a person, noise for one": Planted(
         ONE, honest(MOSTLY_COUNTS, ONE, Contributions("person", 3)), honest(MOSTLY_COUNTS, ONE), pair("three", NOBODY, (1,), 3), 1_000
+    ),
+    "calibrated, half the noise on counts": Planted(
+        ONE, honest(MOSTLY_LEAVES, ONE), calibrated_with(MOSTLY_LEAVES, ONE, "noisy_counts", 2), pair("one", NOBODY, (1,)), 800
+    ),
+    "calibrated, hardly any noise on histograms": Planted(
+        ONE, honest(MOSTLY_HISTOGRAMS, ONE), calibrated_with(MOSTLY_HISTOGRAMS, ONE, "noisy_vector", 4), pair("one", HALF, (1,)), 400
     ),
     "no bias with depth": Planted(
         Fraction(2),
