@@ -165,7 +165,8 @@ def test_painted_groups_are_groups_one_by_one(sizes: tuple[int, ...], seed: int,
     for painted, one_by_one in pairs:
         for field in dataclasses.fields(Summary):
             wanted = getattr(one_by_one, field.name)
-            assert getattr(painted, field.name) == pytest.approx(wanted, rel=1e-5, abs=1e-6 * max(1.0, np.abs(wanted).max())), field.name
+            rounding = 1e-4 if "fourths" in field.name else 1e-6  # running sums of fourth powers leave more of it
+            assert getattr(painted, field.name) == pytest.approx(wanted, rel=1e-5, abs=rounding * max(1.0, np.abs(wanted).max())), field.name
 
 
 @settings(max_examples=15, deadline=None)
@@ -277,7 +278,7 @@ def test_many_attributes_stay_within_doubles() -> None:
 @FEW
 @given(domains, seeds)
 def test_noise_of_the_base_is_what_its_formula_says(sizes: tuple[int, ...], seed: int) -> None:
-    """Σ_a variance_a · min(codes, others) · (share that all other conditions let through)², for one box; it widens typical intervals."""
+    """0.2 · Σ_a variance_a · min(codes, others) · (share that all other conditions let through)^⅔, for one box; it widens typical intervals."""
     rng, view = np.random.default_rng(seed), based_view(schema_of(sizes), seed)
     base = view.blocks.bases[0]
     ends = [np.sort(rng.integers(0, size, 2)) for size in sizes]
@@ -287,9 +288,9 @@ def test_noise_of_the_base_is_what_its_formula_says(sizes: tuple[int, ...], seed
     for a, (low, high) in enumerate(ends):
         codes = high + 1 - low
         rest = math.prod(passed[b] for b in range(len(sizes)) if b != a)
-        wanted += float(np.asarray(base.variance)[a]) * min(codes, sizes[a] - codes) * rest**2
+        wanted += float(np.asarray(base.variance)[a]) * min(codes, sizes[a] - codes) * rest ** (2 / 3) / 5
     assert summarise(view.blocks, pack([boxes_of(condition, view.schema)], view.schema)).base_variance == pytest.approx([wanted])
-    quiet = PView(view.manifest, dataclasses.replace(view.blocks, base=dataclasses.replace(base, variance=None)))
+    quiet = PView(view.manifest, dataclasses.replace(view.blocks, base=dataclasses.replace(base, variance=np.asarray(base.variance) / 1e6)))
     assert view.count(condition).typical.upper >= quiet.count(condition).typical.upper - 1e-9
     assert view.compare(condition, None).difference_interval.upper >= quiet.compare(condition, None).difference_interval.upper - 1e-9
 
@@ -297,7 +298,7 @@ def test_noise_of_the_base_is_what_its_formula_says(sizes: tuple[int, ...], seed
 def test_asking_for_all_codes_costs_no_base_noise() -> None:
     """The total is known from counts alone."""
     assert base_noise(5.0, 7, 7, 0.3) == 0
-    assert base_noise(5.0, 6, 7, 0.5) == pytest.approx(1.25)
+    assert base_noise(5.0, 6, 7, 0.125) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,23 @@ Floats = NDArray[np.float64]
 Functions = Mapping[int, Floats]  # attribute → a number per code, shape (size,)
 
 
-def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float) -> Floats:
-    """Squared error of a question from the noise in the histogram of one of its attributes.
+_LEFT = 0.2  # of the variance of noise in a histogram: smoothing, and counts of blocks, take most of it away
+_TOGETHER = 1 / 3  # the power of a share that others let through: rare values go together more often than if they were independent
+
+
+def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float, scale: float = 1.0) -> Floats:
+    """Squared error of a question from the noise in the histogram of one of its attributes. A model, chosen by measured coverage.
 
     variance: of one code's count there. n_codes: how many of the attribute's `size` codes are asked for; as the total is known better than
     its parts, asking for nearly all of them is as good as asking for the few that are left. rest: share of records that satisfies the
-    question in all other attributes, taken as if they were independent.
+    question in all other attributes, taken as if they were independent. scale: of the values that are summed up, where they are of others.
     """
-    return np.asarray(variance * np.minimum(n_codes, size - n_codes) * rest**2, dtype=np.float64)
+    return np.asarray(_LEFT * variance * np.minimum(n_codes, size - n_codes) * together(rest) ** 2 * scale**2, dtype=np.float64)
+
+
+def together(share: Floats | float) -> Floats:
+    """The share of records that conditions may let through together, from the product of what each lets through."""
+    return np.asarray(share, dtype=np.float64) ** _TOGETHER
 
 
 def noisy_bases(bases: Sequence[Base]) -> list[Base]:
@@ -72,11 +81,20 @@ def of_functions(bases: Sequence[Base], boxes: Sequence[Functions], with_values:
     found = 0.0
     for base in noisy_bases(bases):
         for functions, valued in zip(boxes, with_values, strict=True):
-            passed = {a: float(function @ base.marginal(a)) for a, function in functions.items()}
             for a, function in functions.items():
-                rest = math.prod(share for b, share in passed.items() if b != a)
-                found += float(base_noise(np.asarray(base.variance)[a], *_codes(function, a == valued), rest))
+                rest, scale = _passed(base, {b: other for b, other in functions.items() if b != a}, valued)
+                found += float(base_noise(np.asarray(base.variance)[a], *_codes(function, a == valued), rest, scale))
     return found
+
+
+def _passed(base: Base, functions: Functions, valued: int | None) -> tuple[float, float]:
+    """The share of records that functions let through together, and the size of the values among them."""
+    share, scale = 1.0, 1.0
+    for a, function in functions.items():
+        through = float((function != 0 if a == valued else function) @ base.marginal(a))
+        share *= through
+        scale *= abs(float(function @ base.marginal(a))) / through if a == valued and through > 0 else 1.0
+    return share, scale
 
 
 def _codes(function: Floats, is_valued: bool) -> tuple[float, float]:
@@ -95,14 +113,21 @@ def of_groups(
     for base in noisy_bases(bases):
         for functions, valued in zip(boxes, with_values, strict=True):
             of_axes = [functions.get(a, np.ones(size)) for a, size in zip(attributes, shape, strict=True)]
-            squares = [(function * base.marginal(a)) ** 2 for a, function in zip(attributes, of_axes, strict=True)]
+            squares = [_squared(base.marginal(a), function, a == valued) for a, function in zip(attributes, of_axes, strict=True)]
             others = {a: function for a, function in functions.items() if a not in attributes}
-            passed = math.prod(float(function @ base.marginal(a)) for a, function in others.items())
+            rest, scale = _passed(base, others, valued)
             found += of_functions([base], [others], [valued]) * _outer(squares)
             for i, (a, function) in enumerate(zip(attributes, of_axes, strict=True)):
-                own = base_noise(np.asarray(base.variance)[a], function**2, len(function), passed)
+                own = base_noise(np.asarray(base.variance)[a], function**2, len(function), rest, scale)
                 found += _outer([*squares[:i], own, *squares[i + 1 :]])
     return found
+
+
+def _squared(marginal: Floats, function: Floats, is_valued: bool) -> Floats:
+    """What each code of a grouping attribute lets through, squared, shape (size,)."""
+    if is_valued:
+        return together(marginal) ** 2 * function**2
+    return together(function * marginal) ** 2
 
 
 def _outer(axes: Sequence[Floats]) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hdpview.query import base_noise
 from hdpview.query.answers import Answer, Interval, Where, count_many
 from hdpview.query.boxes import Questions, pack
-from hdpview.query.intervals import error_left, typical_tail
+from hdpview.query.intervals import error_left, typical_tail, variance_of_parts
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import boxes_of
 from hdpview.query.summary import block_weights, spread_weights
@@ -79,11 +79,14 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
 def _variance(view: ViewData, questions: Questions, signs: tuple[int, int]) -> float:
     """Expected squared error of a signed sum of the two counts: noise, uneven blocks, making counts consistent, and noise in a base."""
     estimates, spreads = np.array([_estimate_and_spread(level, questions, signs) for level in view.blocks.levels]).T
-    weights = _signed_weights(view.blocks.levels[0], questions, signs)
-    noise = NoiseLaw(view.manifest.noise_scale).variance * float((weights**2).sum())
-    made_consistent = float(weights @ view.blocks.noisy_counts) - estimates[0]
-    of_base = float(np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions))
-    return noise + float(error_left(estimates[:, None], spreads[:, None])[0]) ** 2 + float(made_consistent) ** 2 + of_base
+    finest = view.blocks.levels[0]
+    weights = _signed_weights(finest, questions, signs)
+    noise = NoiseLaw(view.manifest.noise_scale).variance * (weights**2).sum(keepdims=True)
+    moved = float(weights @ view.blocks.noisy_counts) - estimates[:1]
+    apart = sum(abs(sign) * block_weights(finest, questions, q) ** 2 for q, sign in enumerate(signs)) @ finest.counts
+    differing = float(weights**2 @ finest.counts / apart) if apart > 0 else 1.0  # what both ask for alike cancels out
+    of_base = np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions) * differing
+    return float(variance_of_parts(noise, error_left(estimates[:, None], spreads[:, None]), moved, np.full(1, of_base))[0])
 
 
 def _signed_weights(level: Level, questions: Questions, signs: tuple[int, int]) -> Floats:

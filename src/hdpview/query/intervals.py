@@ -23,6 +23,7 @@ Kind = Literal["typical", "guaranteed", "noise"]
 
 _ROUNDING = 1e-9  # spreads that differ by less, relative to the largest, are equal but for rounding
 _UNKNOWN_MULTIPLE = 1.0  # where there is nothing to learn from, as in a view of one block
+_FITTED_NOISE = 0.5  # of the variance of noise in blocks' counts, left in an answer after the fit
 _TAIL_SCALE = 0.83  # of a Student distribution with 5 degrees of freedom: 2.13 at 95 %, with room for surprises beyond
 
 
@@ -47,9 +48,18 @@ def typical_interval(of: Summary, law: NoiseLaw, confidence: float, counts: Read
 
 
 def typical_variance(of: Summary, law: NoiseLaw) -> Floats:
-    """Squared error to expect: of noise, of uneven blocks, of making counts consistent, and of noise in a base. Shape (n,)."""
-    noise = law.variance * of.squares
-    return noise + aggregation_error(of) ** 2 + (of.raw - of.consistent) ** 2 + of.base_variance
+    """Squared error to expect of each answer, shape (n,)."""
+    return variance_of_parts(law.variance * of.squares, aggregation_error(of), of.raw - of.consistent, of.base_variance)
+
+
+def variance_of_parts(noise: Floats, uneven: Floats, moved: Floats, base_variance: Floats) -> Floats:
+    """Squared error to expect from noise (a variance), uneven blocks, counts moved off the noisy ones, and noise in a base (a variance).
+
+    Counts that are fitted to more than themselves, which all are that have a base, keep about half of their noise. Elsewhere they are moved
+    only to be consistent, and how far that moved the answer counts as error.
+    """
+    over_base = _FITTED_NOISE * noise + uneven**2 + base_variance
+    return np.where(base_variance > 0, over_base, noise + uneven**2 + moved**2)
 
 
 def aggregation_error(of: Summary) -> Floats:
