@@ -38,32 +38,54 @@ TABLES = {
     "three rows": lambda rng: (rng.integers(0, 12, (3, 3)), 12),
     "no row": lambda rng: (np.empty((0, 3), np.int64), 12),
 }
+CASES = [*(("hdpview", name) for name in TABLES), *(("calibrated", name) for name in ("skewed", "one attribute", "no row"))]
+
+
+def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
+    """Codes, the table and its schema."""
+    codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
+    table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
+    return codes, table, hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
 
 
 def assert_same(one: hv.PView, other: hv.PView) -> None:
-    """Bounds, depths and counts of all blocks are equal, bit for bit and in the same order."""
-    for name in ("lower", "upper", "depth", "noisy_counts"):
-        mine, theirs = getattr(one.blocks, name), getattr(other.blocks, name)
-        assert mine.dtype == theirs.dtype, name
-        assert np.array_equal(mine, theirs), name
+    """Bounds, depths and counts of all blocks are equal, bit for bit and in the same order; so are fitted counts and the base, if any."""
+    mine, theirs = arrays_of(one), arrays_of(other)
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert mine[name].dtype == theirs[name].dtype, name
+        assert np.array_equal(mine[name], theirs[name]), name
     assert one.manifest.spending == other.manifest.spending
+    assert one.manifest.parameters == other.manifest.parameters
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_one_key_gives_one_view(name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
+    """All that a view holds beside its manifest."""
+    blocks = view.blocks
+    arrays = {name: getattr(blocks, name) for name in ("lower", "upper", "depth", "noisy_counts")}
+    if blocks.fitted is not None:
+        arrays["fitted"] = blocks.fitted
+    if blocks.base is not None:
+        arrays |= {name: np.array(getattr(blocks.base, name)) for name in ("parent", "variance")}
+        for name in ("bin_of_code", "shape", "table"):
+            arrays |= {f"{name} {a}": array for a, array in enumerate(getattr(blocks.base, name))}
+    return arrays
+
+
+@pytest.mark.parametrize(("method", "name"), CASES)
+def test_one_key_gives_one_view(method: str, name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of few cells agree."""
-    codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
-    table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
-    schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
-    here = hv.build(table, schema, 1.0, test_key=b"one", threads=1)
-    assert_same(here, hv.build(table, schema, 1.0, test_key=b"one", threads=2, memory_limit="60MB"))
+    codes, table, schema = table_of(name)
+    build = {"epsilon": 1.0, "test_key": b"one", "method": method}
+    here = hv.build(table, schema, threads=1, **build)
+    assert_same(here, hv.build(table, schema, threads=2, memory_limit="60MB", **build))
 
     n_asked = dense_blocks_per_level(monkeypatch)
     monkeypatch.setattr(spark_engine, "_MOST_CELLS_PER_TASK", max(1, len(np.unique(codes, axis=0)) // 4))
-    frame = spark.createDataFrame(table).repartition(3)
-    assert_same(here, hv.build(frame, schema, 1.0, test_key=b"one", engine="spark"))
+    assert_same(here, hv.build(spark.createDataFrame(table).repartition(3), schema, engine="spark", **build))
     assert (len(n_asked) > 0) == (name not in ("all rows identical", "no row")), "the top of the tree was not grown on the cluster"
-    assert name not in ("dense", "fifty attributes") or any(n_asked) == (name == "dense"), "the general form is for dense blocks"
+    if method == "calibrated" or name in ("dense", "fifty attributes"):
+        assert any(n_asked) == ((method, name) == ("hdpview", "dense")), "the general form is for the paper's method and dense blocks"
 
 
 def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -80,14 +102,14 @@ def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.parametrize("method", ["hdpview", "calibrated"])
 @pytest.mark.parametrize("n_partitions", [1, 7])
-def test_partitions_do_not_matter(n_partitions: int, spark: Any) -> None:
-    """With the default size of tasks, too, the view is the same for one partition and for many, and fresh keys differ."""
-    codes, size = skewed(np.random.default_rng(RNG_SEED))
-    table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
-    schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
-    here = hv.build(table, schema, "0.5", test_key=b"two")
-    assert_same(here, hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, "0.5", test_key=b"two", engine="spark"))
+def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) -> None:
+    """With the default size of tasks, too, the view is the same for one partition and for many."""
+    _, table, schema = table_of("skewed")
+    build = {"epsilon": "0.5", "test_key": b"two", "method": method}
+    here = hv.build(table, schema, **build)
+    assert_same(here, hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, engine="spark", **build))
 
 
 def test_persons_and_aggregated_tables_agree(spark: Any) -> None:

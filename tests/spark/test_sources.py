@@ -114,12 +114,14 @@ def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
 
 
 def test_a_table_that_changes_is_refused(spark: Any) -> None:
-    """Where the rows that come together are not those that were counted, no view is made."""
+    """Where the rows that are added up or come together are not those that were counted, no view is made."""
     parameters = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), SCHEMA.n_cells)
     key = Randomness.from_test_key(b"k").root_key("partition")
     with distributed_counts(people(), SCHEMA) as counts:
         changed = dataclasses.replace(counts, exact_total=counts.exact_total + 1)
         with pytest.raises(hv.DataError, match="changed while it was being read"):
             SparkEngine().grow(changed, parameters, key)
+        with pytest.raises(hv.DataError, match="changed while it was being read"):
+            SparkEngine().histograms(changed)
         with pytest.raises(hv.MethodError, match="engine='local'"):
             counts.exact_codes  # noqa: B018 asking is what is refused

@@ -1,43 +1,100 @@
-"""Exact tables of counts: one per attribute, one per pair of attributes over bins. Exact, so never outside the private side."""
+"""Exact tables of counts: one per attribute, one per pair of attributes over bins. Exact, so never outside the private side.
+
+What is to be counted is told apart from the cells, which may be here or spread over machines: tables of parts of the cells add up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Protocol
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.sparse import Codes, SparseCounts
 
 Ints = NDArray[np.int64]
 
 
-def exact_histograms(counts: SparseCounts) -> list[Ints]:
+class Tables(Protocol):
+    """What is to be counted."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of each table."""
+        ...
+
+    def add(self, exact_codes: Codes, exact_counts: Ints, exact_sums: Ints) -> None:
+        """Add cells to the tables, which stand in `exact_sums` one after another, row-major."""
+        ...
+
+
+@dataclass(frozen=True)
+class HistogramTables:
     """Records per code of each attribute, shapes (size,)."""
-    sizes = np.array(counts.schema.sizes)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    found = np.zeros(int(sizes.sum()), np.int64)
-    _add_histograms(counts.exact_codes, counts.exact_counts, starts, found)
-    return np.split(found, starts[1:])
+
+    sizes: tuple[int, ...]
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [(size,) for size in self.sizes]
+
+    def add(self, exact_codes: Codes, exact_counts: Ints, exact_sums: Ints) -> None:
+        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+        _add_histograms(exact_codes, exact_counts, starts, exact_sums)
 
 
-def exact_pair_tables(counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Ints]:
-    """Records per pair of bins, for all pairs of attributes a < b: shapes (bins of a, bins of b).
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """Records per pair of bins, for all `pairs` of attributes a < b: shapes (bins of a, bins of b).
 
     bin_of_code: per attribute, shape (size,), numbered from 0 without gaps.
     """
-    n_bins = np.array([int(bins.max()) + 1 for bins in bin_of_code])
-    pairs = np.array(list(combinations(range(len(n_bins)), 2)), np.int64).reshape(-1, 2)
-    starts = np.concatenate([[0], np.cumsum(n_bins[pairs[:, 0]] * n_bins[pairs[:, 1]])]).astype(np.int64)
-    lookup = np.zeros((len(n_bins), max(map(len, bin_of_code))), np.int64)
-    for a, bins in enumerate(bin_of_code):
-        lookup[a, : len(bins)] = bins
-    found = np.zeros(int(starts[-1]), np.int64)
-    _add_pairs(counts.exact_codes, counts.exact_counts, lookup, n_bins, found)
-    tables = np.split(found, starts[1:-1])
-    return {(int(a), int(b)): table.reshape(n_bins[a], n_bins[b]) for (a, b), table in zip(pairs, tables, strict=False)}
+
+    bin_of_code: Sequence[NDArray[np.int32]]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(len(self.bin_of_code)), 2))
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        n_bins = self._n_bins
+        return [(int(n_bins[a]), int(n_bins[b])) for a, b in self.pairs]
+
+    @property
+    def _n_bins(self) -> Ints:
+        return np.array([int(bins.max()) + 1 for bins in self.bin_of_code], np.int64)
+
+    def add(self, exact_codes: Codes, exact_counts: Ints, exact_sums: Ints) -> None:
+        lookup = np.zeros((len(self.bin_of_code), max(map(len, self.bin_of_code))), np.int64)
+        for a, bins in enumerate(self.bin_of_code):
+            lookup[a, : len(bins)] = bins
+        _add_pairs(exact_codes, exact_counts, lookup, self._n_bins, exact_sums)
+
+
+def exact_tables(tables: Tables, parts: Iterable[tuple[Codes, Ints]]) -> list[Ints]:
+    """The tables of all cells: codes and counts of one part after another."""
+    n_numbers = [int(np.prod(shape)) for shape in tables.shapes]
+    exact_sums = np.zeros(sum(n_numbers), np.int64)
+    for exact_codes, exact_counts in parts:
+        tables.add(exact_codes, exact_counts, exact_sums)
+    ends = np.cumsum(n_numbers)
+    return [exact_sums[end - n : end].reshape(shape) for end, n, shape in zip(ends, n_numbers, tables.shapes, strict=True)]
+
+
+def exact_histograms(counts: SparseCounts) -> list[Ints]:
+    """Records per code of each attribute, shapes (size,)."""
+    return exact_tables(HistogramTables(counts.schema.sizes), [(counts.exact_codes, counts.exact_counts)])
+
+
+def exact_pair_tables(counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Ints]:
+    """Records per pair of bins, for all pairs of attributes a < b; see `PairTables`."""
+    tables = PairTables(bin_of_code)
+    return dict(zip(tables.pairs, exact_tables(tables, [(counts.exact_codes, counts.exact_counts)]), strict=True))
 
 
 @nb.njit(cache=True, nogil=True)

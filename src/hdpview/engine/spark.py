@@ -10,6 +10,7 @@ with tasks lost and run again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
@@ -20,11 +21,12 @@ from hdpview.counts.chunks import grouped, mapped
 from hdpview.counts.distributed import DistributedCounts
 from hdpview.counts.spark_jobs import Progress, run_job
 from hdpview.counts.sparse import Codes, code_type
+from hdpview.counts.tables import HistogramTables, PairTables, Tables
 from hdpview.engine import spark_tasks as tasks
 from hdpview.errors import DataError
-from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
+from hdpview.partition.decide import ExactAbove, ExactStatistics, decisions_by, least_above_mean
 from hdpview.partition.grow import ExactBlocks, offsets_of, root
-from hdpview.partition.parameters import PartitionParameters
+from hdpview.partition.parameters import Growth
 from hdpview.partition.top import Top
 
 Integers = NDArray[np.int64]
@@ -33,6 +35,7 @@ _MOST_CELLS_PER_TASK = 4_000_000  # about 20 bytes each as codes and count, and 
 _LEAST_CELLS_PER_TASK = 500_000  # below this a pass over all cells for one level more costs more than it spreads
 _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
+_CHANGED = "The table changed while it was being read. Build from a copy that does not change."
 
 
 class Decisions(Protocol):
@@ -55,11 +58,18 @@ class SparkEngine:
 
     cells_per_task: int | None = None
 
-    def grow(
-        self, counts: DistributedCounts, parameters: PartitionParameters, key: NDArray[np.uint32], progress: Progress | None = None
-    ) -> ExactBlocks:
+    def histograms(self, counts: DistributedCounts) -> list[Integers]:
+        """Exact counts per code of each attribute."""
+        return _tables(counts, HistogramTables(counts.schema.sizes))
+
+    def pair_tables(self, counts: DistributedCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Integers]:
+        """Exact counts per pair of bins, for all pairs of attributes."""
+        tables = PairTables(bin_of_code)
+        return dict(zip(tables.pairs, _tables(counts, tables), strict=True))
+
+    def grow(self, counts: DistributedCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:
         """All leaves, in depth-first order."""
-        return self.grow_by(PaperDecisions(parameters, counts.schema.sizes), counts, key, progress)
+        return self.grow_by(decisions_by(parameters, counts.schema.sizes), counts, key, progress)
 
     def grow_by(
         self, decisions: Decisions, counts: DistributedCounts, key: NDArray[np.uint32], progress: Progress | None = None
@@ -120,7 +130,8 @@ class _Growth:
         sizes = self.counts.schema.sizes
         least = np.array([least_above_mean(self.top.blocks[node]) for node in nodes], np.int64)
         n_values = sum(sizes)
-        numbers = self._summed(nodes, tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least), 2 + 2 * n_values)
+        task = tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least)
+        numbers = _summed(self.counts, task, [2 + 2 * n_values] * len(nodes), self.progress, _STEP)
         return [ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :]) for own in numbers]
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
@@ -136,17 +147,8 @@ class _Growth:
         bounds = [np.concatenate([getattr(self.top.blocks[node], name) for node in dense]) for name in ("lower", "upper")]
         least_left, least_right = (np.stack([least[side] for least in asked.values()]) for side in (0, 1))
         task = tasks.AboveCuts(self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right)
-        numbers = self._summed(dense, task, 3 * sum(sizes))
+        numbers = _summed(self.counts, task, [3 * sum(sizes)] * len(dense), self.progress, _STEP)
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
-
-    def _summed(self, nodes: list[int], task: tasks.Statistics | tasks.AboveCuts, n_numbers: int) -> Integers:
-        """Numbers of each node, shape (n_nodes, n_numbers): those of the partitions added up on the workers."""
-        frame = grouped(mapped(self.counts.exact_chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
-        found = run_job(self.counts.session, frame.collect, self.progress, _STEP)
-        numbers = np.zeros((len(nodes), n_numbers), np.int64)
-        for row in found:
-            numbers[row["slot"]] = np.frombuffer(row["numbers"], np.int64)
-        return numbers
 
     def _subtrees(self, nodes: list[int]) -> list[ExactBlocks]:
         """The leaves below each of these nodes."""
@@ -162,7 +164,7 @@ class _Growth:
         for slot, block in enumerate(blocks):
             row = by_slot.get(slot)
             if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
-                raise DataError("The table changed while it was being read. Build from a copy that does not change.")
+                raise DataError(_CHANGED)
         return [tasks.leaves_of(by_slot[slot].asDict(), len(schema)) for slot in range(len(blocks))]
 
     def _empty(self, node: int) -> ExactBlocks:
@@ -174,8 +176,30 @@ class _Growth:
     def _offsets(self) -> Integers:
         return offsets_of(np.array(self.counts.schema.sizes, np.int32))
 
-    def _chunks(self, nodes: list[int]) -> tasks.Chunks:
-        return tasks.Chunks(len(self.counts.schema), code_type(self.counts.schema), self.top.route(nodes))
+    def _chunks(self, nodes: list[int]) -> tasks.RoutedChunks:
+        return tasks.RoutedChunks(_chunks(self.counts), self.top.route(nodes))
+
+
+def _tables(counts: DistributedCounts, tables: Tables) -> list[Integers]:
+    """Tables of all cells, each of which counts every record once."""
+    shapes = tables.shapes
+    task = tasks.CountTables(_chunks(counts), tables)
+    numbers = _summed(counts, task, [int(np.prod(shape)) for shape in shapes], None, "Adding up tables of counts")
+    if any(int(own.sum()) != counts.exact_total for own in numbers):
+        raise DataError(_CHANGED)
+    return [own.reshape(shape) for own, shape in zip(numbers, shapes, strict=True)]
+
+
+def _summed(counts: DistributedCounts, task: tasks.Task, n_numbers: list[int], progress: Progress | None, step: str) -> list[Integers]:
+    """The numbers of each slot, as many as `n_numbers` says: those of the partitions added up on the workers."""
+    frame = grouped(mapped(counts.exact_chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
+    found = run_job(counts.session, frame.collect, progress, step)
+    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
+    return [by_slot.get(slot, np.zeros(n, np.int64)) for slot, n in enumerate(n_numbers)]
+
+
+def _chunks(counts: DistributedCounts) -> tasks.Chunks:
+    return tasks.Chunks(len(counts.schema), code_type(counts.schema))
 
 
 def _root(counts: DistributedCounts, key: NDArray[np.uint32]) -> ExactBlocks:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from hdpview.counts.chunks import chunk_arrays
 from hdpview.counts.sparse import Codes
+from hdpview.counts.tables import Tables, exact_tables
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
 
 Integers = NDArray[np.int64]
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Finish = Callable[[Codes, Integers, ExactBlocks], ExactBlocks]
 
 NUMBERS = pa.schema([("slot", pa.int32()), ("numbers", pa.binary())])
@@ -29,25 +31,47 @@ LEAVES = pa.schema([("slot", pa.int32()), ("n", pa.int64()), ("total", pa.int64(
 
 @dataclass(frozen=True)
 class Chunks:
-    """How to read chunks, and how rows find their blocks: common to all tasks."""
+    """How to read chunks: common to all tasks."""
 
     n_attributes: int
     dtype: Any
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, Integers]]:
+        """Codes and counts of the rows of each chunk."""
+        for batch in batches:
+            for codes, counts in zip(batch["codes"], batch["counts"], strict=True):
+                yield chunk_arrays(codes, counts, self.n_attributes, self.dtype)
+
+
+@dataclass(frozen=True)
+class RoutedChunks:
+    """How to read chunks, and how rows find their blocks."""
+
+    chunks: Chunks
     route: Route
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, Integers, NDArray[np.int32]]]:
         """Codes, counts and slots of the rows of each chunk."""
-        for batch in batches:
-            for codes, counts in zip(batch["codes"], batch["counts"], strict=True):
-                own_codes, own_counts = chunk_arrays(codes, counts, self.n_attributes, self.dtype)
-                yield own_codes, own_counts, slots_of(own_codes, self.route)
+        for codes, counts in self.chunks.read(batches):
+            yield codes, counts, slots_of(codes, self.route)
+
+
+@dataclass(frozen=True)
+class CountTables:
+    """Tables of a partition's rows, each with a slot of its own: so no task has to add up all of them."""
+
+    chunks: Chunks
+    tables: Tables
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _numbers(exact_tables(self.tables, self.chunks.read(batches)))
 
 
 @dataclass(frozen=True)
 class Statistics:
     """Per slot `add_statistics` of a partition's rows."""
 
-    chunks: Chunks
+    chunks: RoutedChunks
     offsets: Integers
     n_values: int
     least_above: Integers
@@ -56,14 +80,14 @@ class Statistics:
         out = np.zeros((len(self.least_above), 2 + 2 * self.n_values), np.int64)
         for codes, counts, slots in self.chunks.read(batches):
             add_statistics(codes, counts, slots, self.offsets, self.least_above, out)
-        yield _numbers(out)
+        yield _numbers(list(out))
 
 
 @dataclass(frozen=True)
 class AboveCuts:
     """Per slot `add_above` of a partition's rows."""
 
-    chunks: Chunks
+    chunks: RoutedChunks
     offsets: Integers
     lower: NDArray[np.int32]
     upper: NDArray[np.int32]
@@ -74,13 +98,13 @@ class AboveCuts:
         out = np.zeros((len(self.lower), 3 * self.least_left.shape[1]), np.int64)
         for codes, counts, slots in self.chunks.read(batches):
             add_above(codes, counts, slots, self.offsets, self.lower, self.upper, self.least_left, self.least_right, out)
-        yield _numbers(out)
+        yield _numbers(list(out))
 
 
-def _numbers(out: Integers) -> pa.RecordBatch:
+def _numbers(out: list[Integers]) -> pa.RecordBatch:
     """A row per slot that any row fell into."""
-    slots = np.flatnonzero(out.any(axis=1))
-    return pa.record_batch([slots.astype(np.int32), [out[slot].tobytes() for slot in slots]], schema=NUMBERS)
+    slots = [slot for slot, numbers in enumerate(out) if numbers.any()]
+    return pa.record_batch([pa.array(slots, pa.int32()), pa.array([out[slot].tobytes() for slot in slots], pa.binary())], schema=NUMBERS)
 
 
 def summed(rows: pa.Table) -> pa.Table:
@@ -93,7 +117,7 @@ def summed(rows: pa.Table) -> pa.Table:
 class RowsBySlot:
     """Chunks taken apart: what of them lies in each slot."""
 
-    chunks: Chunks
+    chunks: RoutedChunks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for codes, counts, slots in self.chunks.read(batches):

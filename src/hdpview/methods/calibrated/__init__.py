@@ -44,6 +44,11 @@ class Calibrated(CalibratedSettings):
     def makes_views(self) -> bool:
         return True
 
+    @property
+    def leaves_cells_to_the_engine(self) -> bool:
+        """It asks for tables and blocks and looks at no cell itself, so cells may be spread over machines."""
+        return True
+
     def settings(self) -> Mapping[str, float]:
         return dataclasses.asdict(self)
 
