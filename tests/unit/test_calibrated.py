@@ -70,7 +70,7 @@ def test_parts_of_a_budget_add_up_exactly(
         assert min(spent) > 0
         assert 1 <= n_levels <= 64
         assert plan.n_cut_levels(2 * noisy_total, counts) >= n_levels
-        assert plan.least_records(counts) > 0
+        assert plan.least_records(counts) >= 1
 
 
 @FEW
@@ -178,6 +178,14 @@ def test_a_key_decides_the_view_and_threads_do_not(monkeypatch: pytest.MonkeyPat
     first = view(1, b"one", 20_000)
     assert first == view(2, b"one", 20_000) == view(2, b"one", 50) == view(1, b"one", 50)
     assert first != view(1, b"other", 20_000)
+
+
+def test_large_budgets_make_no_blocks_without_end() -> None:
+    """Blocks of less than one record by the base are not cut: on each level no more are cut than there are records, up to noise."""
+    dense = np.zeros((40, 40, 40), np.int64)
+    dense[np.random.default_rng(2).random(dense.shape) < 0.002] = 1
+    found, spent = released(dense, "100000")
+    assert len(found.blocks) <= 1 + spent["choose cuts"].times * (dense.sum() + 1)
 
 
 def test_settings_are_told_and_make_the_same_method_again() -> None:

@@ -92,8 +92,8 @@ class Plan:
         return self.epsilon - used - (self._share("choice_share") + self._share("pair_share") if with_pairs else 0)
 
     def least_records(self, epsilon_counts: Fraction) -> float:
-        """The number of records, by the base, below which a block is not cut."""
-        return self.settings.least_records / float(epsilon_counts)
+        """The number of records, by the base, below which a block is not cut. At least one: else large budgets make blocks without end."""
+        return max(1.0, self.settings.least_records / float(epsilon_counts))
 
     def n_cut_levels(self, noisy_total: float, epsilon_counts: Fraction) -> int:
         """How many cuts there may be on a path."""
