@@ -27,7 +27,8 @@ def laplace_scale(epsilon: Fraction) -> float:
 
 def laplace_variance(epsilon: Fraction) -> float:
     """Of discrete Laplace noise with P(z) ∝ exp(−|z|·ε)."""
-    return 0.5 / math.sinh(float(epsilon) / 2) ** 2
+    q = math.exp(-float(epsilon))  # vanishes for large ε, where sinh(ε/2) would be too large for a double
+    return 2 * q / math.expm1(-float(epsilon)) ** 2
 
 
 def noisy_counts(

@@ -19,6 +19,7 @@ from hdpview.view.blocks import Blocks
 Floats = NDArray[np.float64]
 _ROUNDS = 30
 _LEAST = 1e-7  # smaller parts of a block are left out
+_LEAST_VARIANCE = 1e-6  # noise that is all but gone: weights have to stay within doubles
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,15 @@ def fitted_counts(blocks: Blocks, variance: float, guide: Guide, measured: Measu
     """Counts of the blocks, shape (n_blocks,). variance: of the noise on each block's count."""
     parts = [*measured.histograms, *measured.tables.values()]
     values = np.concatenate([noisy.reshape(-1) for noisy, _ in parts])
-    weights = np.concatenate([1.0 / np.broadcast_to(of_each, noisy.shape).reshape(-1) for noisy, of_each in parts])
+    variances = np.concatenate([np.broadcast_to(of_each, noisy.shape).reshape(-1) for noisy, of_each in parts])
+    weight, weights = 1.0 / max(variance, _LEAST_VARIANCE), 1.0 / np.maximum(variances, _LEAST_VARIANCE)
     starts = np.concatenate([[0], np.cumsum([noisy.size for noisy, _ in parts])])[:-1]
     n_attributes = len(guide.parent)
     table_start = np.full(n_attributes, -1, np.int64)
     for child, start in zip(measured.tables, starts[n_attributes:], strict=True):
         table_start[child] = start
     rows = _rows(blocks.lower, blocks.upper, guide, starts[:n_attributes].astype(np.int64), table_start)
-    fitted: Floats = _least_squares(blocks.noisy_counts.astype(np.float64), 1.0 / variance, *rows, values, weights, _ROUNDS)
+    fitted: Floats = _least_squares(blocks.noisy_counts.astype(np.float64), weight, *rows, values, weights, _ROUNDS)
     return fitted
 
 
