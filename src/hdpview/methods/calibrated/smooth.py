@@ -66,7 +66,12 @@ def smoothed_table(noisy: Floats, rows: Floats, columns: Floats, total: float, v
 
 
 def quantile_bins(shares: Floats, n_bins: int) -> NDArray[np.int32]:
-    """Runs of codes with about the same share of records, shape (size,), numbered from 0 without gaps."""
+    """Runs of codes with about the same share of records, shape (size,), numbered from 0 without gaps.
+
+    Few codes have a bin each: what is rare about them, such as a missing value, is often what a question is about.
+    """
+    if len(shares) <= n_bins:
+        return np.arange(len(shares), dtype=np.int32)
     middles = np.cumsum(shares) - shares / 2
-    wanted = np.minimum((middles * min(n_bins, len(shares))).astype(np.int64), n_bins - 1)
+    wanted = np.minimum((middles * n_bins).astype(np.int64), n_bins - 1)
     return np.unique(wanted, return_inverse=True)[1].reshape(-1).astype(np.int32)
