@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hdpview.door import build
     from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
     from hdpview.forecast import Estimate, estimate
-    from hdpview.methods import Hdpview
+    from hdpview.methods import Calibrated, Hdpview
     from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.answers import Answer, Answers, Interval
@@ -29,6 +29,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Answers": "query.answers",
     "Boolean": "domain",
     "BudgetError": "errors",
+    "Calibrated": "methods",
     "Category": "domain",
     "DataError": "errors",
     "Comparison": "query.compare",
@@ -57,6 +58,7 @@ __all__ = [
     "Answers",
     "Boolean",
     "BudgetError",
+    "Calibrated",
     "Category",
     "Comparison",
     "DataError",

@@ -15,7 +15,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
-from hdpview.methods import Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, method_named
 from hdpview.methods.base import BlockRelease, Engine, release_with
 from hdpview.privacy.account import Account, name_of
 from hdpview.privacy.ledger import exact_epsilon
@@ -34,7 +34,7 @@ def build(
     schema: Schema,
     epsilon: float | str | Fraction,
     *,
-    method: str | Method = "hdpview",
+    method: str | Method = DEFAULT_METHOD,
     engine: str = "local",
     threads: int | None = None,
     memory_limit: str | None = None,
@@ -55,7 +55,7 @@ def build(
         schema: which columns to use and what values they may take. Public knowledge, not read from the table.
         epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding or removing a
             record changes the probability of any outcome by a factor of at most e^epsilon.
-        method: name of a method, or a method object.
+        method: name of a method, or a method object: `calibrated`, the most accurate, or `hdpview`, exactly the paper's.
         engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on this machine, and an address
             such as `spark://host:7077` that cluster. The same test key gives the same view on all of them.
         threads: number of threads; by default all cores.
@@ -68,7 +68,7 @@ def build(
         table: the table's name in the ledger; by default the name of the file.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
-        **settings: settings of the method, such as `bias_ratio=1.8`.
+        **settings: settings of the method, such as `least_records=20`.
 
     Returns:
         The view. Nothing else of the table leaves this function.
@@ -148,7 +148,7 @@ def release(
 
 
 def _not_a_view(method: Method) -> str:
-    return f"The method {method.name} does not make blocks, so it is for comparison in benchmarks alone. Use the method hdpview."
+    return f"The method {method.name} does not make blocks, so it is for comparison in benchmarks alone. Use the method {DEFAULT_METHOD}."
 
 
 def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:

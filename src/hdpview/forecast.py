@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -22,11 +22,11 @@ from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.door import release
 from hdpview.errors import BudgetError, DataError, MethodError
-from hdpview.methods import Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, method_named
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.summary import summarise
-from hdpview.query.workloads import as_questions, draw
+from hdpview.query.workloads import WORKLOADS, as_questions, draw
 from hdpview.view.risk import risk_sentence
 
 KINDS = {  # what is asked → the workload that stands for it
@@ -38,11 +38,14 @@ KINDS = {  # what is asked → the workload that stands for it
 WANTED = "range of two attributes"  # the kind that a wanted error is about
 _HEAPED = (0.0, 0.3, 0.6, 0.9)  # share of records on each attribute's most frequent value, one invented table each
 _HEAPED_TOGETHER = 0.95  # in one more table, the share of records on the most frequent values of all attributes at once
-_N_CLASSES, _N_QUESTIONS, _MOST_ROWS = 6, 400, 50_000
+_N_CLASSES, _MOST_ROWS = 6, 50_000
+_N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
+_N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _BYTES_PER_BLOCK_AND_ATTRIBUTE, _BYTES_PER_CELL = 0.5, 3.0
 
 Progress = Callable[[float | None, str], None]
+Measured = dict[str, float]  # of one table: errors by kind, "blocks", "seconds"
 
 
 class Error(NamedTuple):
@@ -81,7 +84,7 @@ def estimate(
     epsilon: float | str | Fraction | None = None,
     *,
     error: float | None = None,
-    method: str | Method = "hdpview",
+    method: str | Method = DEFAULT_METHOD,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Estimate:
@@ -121,14 +124,7 @@ class _Trial:
         self.smaller = _invented_tables(schema, self.simulated_rows // 4, rng) if n_rows > self.simulated_rows else self.tables
 
     def run(self, epsilon: Fraction) -> Estimate:
-        reason = self.method.why_infeasible(self.schema, float(epsilon))
-        if reason is not None:
-            raise MethodError(reason)
-        measured = []
-        for i, table in enumerate(self.tables):
-            self.progress(i / len(self.tables), "building views of invented tables")
-            measured.append(_measure(table, epsilon, self.method))
-        small = measured if self.smaller is self.tables else [_measure(table, epsilon, self.method) for table in self.smaller]
+        measured, small = self._measured(epsilon, KINDS)
         factor = self.n_rows / self.simulated_rows
         errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in KINDS}
         n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
@@ -143,6 +139,19 @@ class _Trial:
             memory_bytes=round(self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL),
             risk=risk_sentence(epsilon),
         )
+
+    def _measured(self, epsilon: Fraction, kinds: Mapping[str, str]) -> tuple[list[Measured], list[Measured]]:
+        """What was found on each invented table, and on the smaller ones."""
+        reason = self.method.why_infeasible(self.schema, float(epsilon))
+        if reason is not None:
+            raise MethodError(reason)
+        measured = []
+        for i, table in enumerate(self.tables):
+            self.progress(i / len(self.tables), "building views of invented tables")
+            measured.append(_measure(table, epsilon, self.method, kinds))
+        if self.smaller is self.tables:
+            return measured, measured
+        return measured, [_measure(table, epsilon, self.method, kinds) for table in self.smaller]
 
     def search(self, error: float) -> Estimate:
         """The smallest budget whose expected error is at most `error`, to within 5 %."""
@@ -164,16 +173,23 @@ class _Trial:
         return largest
 
     def _expected(self, epsilon: float) -> float:
-        return self.run(Fraction(f"{epsilon:.4g}")).errors[WANTED].expected
+        measured, small = self._measured(Fraction(f"{epsilon:.4g}"), {WANTED: KINDS[WANTED]})
+        return _spread([_scaled(m, s, WANTED, self.n_rows / self.simulated_rows) for m, s in zip(measured, small, strict=True)]).expected
 
 
-def _measure(table: SparseCounts, epsilon: Fraction, method: Method) -> dict[str, float]:
-    """Errors by kind, blocks and seconds of one build."""
+def _measure(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str]) -> Measured:
+    """Errors by kind, blocks and seconds: root mean squares over a few builds."""
+    builds = [_measure_one(table, epsilon, method, kinds, i) for i in range(_N_BUILDS)]
+    return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
+
+
+def _measure_one(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], number: int) -> Measured:
     started = time.perf_counter()
-    view = release(table, epsilon, method, Randomness.from_test_key(b"estimate"))  # of invented data; budgets compare on equal terms
-    measured: dict[str, float] = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
-    rng = np.random.default_rng(1)
-    for kind, workload in KINDS.items():
+    key = Randomness.from_test_key(b"estimate %d" % number)  # the data are invented, and budgets compare on equal terms
+    view = release(table, epsilon, method, key)
+    measured: Measured = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
+    for kind, workload in kinds.items():
+        rng = np.random.default_rng([number, WORKLOADS.index(workload)])
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
         if boxes is not None:
             found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
@@ -181,7 +197,7 @@ def _measure(table: SparseCounts, epsilon: Fraction, method: Method) -> dict[str
     return measured
 
 
-def _scaled(measured: dict[str, float], smaller: dict[str, float], what: str, factor: float) -> float:
+def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:
     """A figure for a table `factor` times as large as the one measured, by the power law through two sizes."""
     if factor == 1 or what not in measured:
         return measured.get(what, 0.0)

@@ -36,7 +36,7 @@ def test_a_build_is_charged_and_named(account: Account) -> None:
     """A finished build leaves one charge with its budget, method and unit."""
     hv.build(TABLE, SCHEMA, "0.1", ledger=account.path, table="admissions")
     (charge,) = account.charges("admissions")
-    assert (charge.epsilon, charge.purpose, charge.state, charge.privacy_unit) == (Fraction(1, 10), "hdpview", FINISHED, "row")
+    assert (charge.epsilon, charge.purpose, charge.state, charge.privacy_unit) == (Fraction(1, 10), "calibrated", FINISHED, "row")
     assert account.spent("admissions") == Fraction(1, 10)
 
 

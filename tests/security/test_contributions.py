@@ -109,18 +109,29 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int
     assert found.exact_counts.sum() == expected
 
 
-def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "counts_share", "scales", "budgets"),
+    [
+        ("hdpview", 0.1, ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"), ("epsilon_counts",)),
+        ("calibrated", 0.5, ("least_records",), ("epsilon_counts", "epsilon_histogram")),
+    ],
+)
+def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(
+    method: str, counts_share: float, scales: tuple[str, ...], budgets: tuple[str, ...], tmp_path: Path
+) -> None:
     """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and opening."""
-    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=5)
+    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, method=method, privacy_unit="who", max_rows=5)
     view.save(tmp_path / "v.pview")
     manifest = hv.open(tmp_path / "v.pview").manifest
-    assert manifest.noise_scale == 5 / 0.1
+    assert manifest.noise_scale == 5 / counts_share
     assert sum(spent.epsilon * spent.times for spent in manifest.spending) == Fraction(1)
     assert (manifest.privacy_unit, manifest.max_rows) == ("who", 5)
     assert manifest.neighbours == "tables that differ by adding or removing all records of one who"
-    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1)
-    for name in ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"):
+    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1, method=method)
+    for name in scales:
         assert manifest.parameters[name] == pytest.approx(5 * once.manifest.parameters[name])
+    for name in budgets:
+        assert 5 * manifest.parameters[name] == pytest.approx(once.manifest.parameters[name])
 
 
 def test_old_files_without_a_bound_still_open(tmp_path: Path) -> None:

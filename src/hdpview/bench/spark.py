@@ -76,13 +76,13 @@ if engine != "local":
 with session:
     import pyarrow as pa
     few = pa.table({f"a{i}": [value % size for value in range(1000)] for i in range(n_attributes)})
-    hv.build(few, schema, 1.0, engine=engine, **options)
+    hv.build(few, schema, 1.0, method="hdpview", engine=engine, **options)
     ready = time.perf_counter()
     grown = []
     def progress(fraction, text):
         if text.lower().startswith("growing"):
             grown.append(time.perf_counter())
-    view = hv.build(table, schema, 1.0, engine=engine, test_key=b"bench", progress=progress, **options)
+    view = hv.build(table, schema, 1.0, method="hdpview", engine=engine, test_key=b"bench", progress=progress, **options)
     ended = time.perf_counter()
 digest = hashlib.blake2b(b"".join(getattr(view.blocks, name).tobytes() for name in ("lower", "upper", "depth", "noisy_counts")))
 print(json.dumps({"start_s": ready - started, "count_s": grown[0] - ready, "grow_s": ended - grown[0],

@@ -82,7 +82,7 @@ def build(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
-    method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
+    method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     engine: Annotated[str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")] = "local",
     privacy_unit: Annotated[
         str | None, typer.Option(help="Column that says whose row it is: protects the person, not the row.", show_default=False)
@@ -146,7 +146,7 @@ def estimate(
     rows: Annotated[int, typer.Option(min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False)],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)] = None,
     error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes.")] = None,
-    method: Annotated[str, typer.Option(help="How to build: hdpview (the paper's method).")] = "hdpview",
+    method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.

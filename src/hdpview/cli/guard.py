@@ -79,7 +79,7 @@ def limit(
 
 
 def audit(
-    method: Annotated[str, typer.Option(help="The method to audit.")] = "hdpview",
+    method: Annotated[str, typer.Option(help="The method to audit.")] = "calibrated",
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The budget it claims to keep.")] = "1.0",
     runs: Annotated[int, typer.Option(help="Builds of each table that the bound rests on.")] = 4_000,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person: the tables then differ by that many.")] = 1,
@@ -88,7 +88,7 @@ def audit(
 ) -> None:
     """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no data.
 
-    Example: hdpview audit --method hdpview --epsilon 1.0 --runs 4000
+    Example: hdpview audit --method calibrated --epsilon 1.0 --runs 4000
     """
     import dataclasses
 

@@ -16,9 +16,11 @@ from hdpview.methods.privbayes import Privbayes
 from hdpview.methods.privtree import Privtree
 from hdpview.methods.ripost import Ripost
 
+DEFAULT_METHOD = "calibrated"
+
 METHODS: dict[str, type[Any]] = {
-    "hdpview": Hdpview,
     "calibrated": Calibrated,
+    "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
     "dawa": Dawa,
@@ -42,4 +44,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["METHODS", "Hdpview", "Method", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Calibrated", "Hdpview", "Method", "method_named"]

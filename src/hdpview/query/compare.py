@@ -7,6 +7,7 @@ subtracted before anything is squared.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from hdpview.query import base_noise
 from hdpview.query.answers import Answer, Interval, Where, count_many
-from hdpview.query.boxes import Questions, pack
+from hdpview.query.boxes import MAX_BOXES, Box, Questions, intersect, pack
 from hdpview.query.intervals import error_left, typical_tail, variance_of_parts
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import boxes_of
@@ -56,8 +57,9 @@ class Comparison:
 def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
     """Compare the counts of two conditions."""
     one, other = count_many(view, [first, second], confidence)
-    questions = pack([boxes_of(first, view.schema), boxes_of(second, view.schema)], view.schema)
-    variances = [_variance(view, questions, signs) for signs in ((1, 0), (0, 1), (1, -1))]
+    boxes = boxes_of(first, view.schema), boxes_of(second, view.schema)
+    questions, apart = pack(boxes, view.schema), _share_apart(view, *boxes)
+    variances = [_variance(view, questions, signs, of_base) for signs, of_base in (((1, 0), 1.0), ((0, 1), 1.0), ((1, -1), apart))]
     difference = one.estimate - other.estimate
     reach = typical_tail(confidence) * math.sqrt(variances[2])
     covariance = (variances[0] + variances[1] - variances[2]) / 2
@@ -76,16 +78,28 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
     )
 
 
-def _variance(view: ViewData, questions: Questions, signs: tuple[int, int]) -> float:
-    """Expected squared error of a signed sum of the two counts: noise, uneven blocks, making counts consistent, and noise in a base."""
+def _share_apart(view: ViewData, first: Sequence[Box], second: Sequence[Box]) -> float:
+    """The share of what two questions ask for that only one of them asks for, from 0 to 1; 1 where that takes too many boxes to tell.
+
+    Equal weights of blocks would not tell: two halves of a bin have them, and share no record.
+    """
+    if not view.blocks.bases or len(first) * len(second) > MAX_BOXES:
+        return 1.0
+    questions, finest = pack([first, second, intersect(first, second)], view.schema), view.blocks.levels[0]
+    one, other, both = (float(block_weights(finest, questions, q) @ finest.counts) for q in range(3))
+    return min(1.0, max(0.0, 1 - 2 * both / (one + other))) if one + other > 0 else 1.0
+
+
+def _variance(view: ViewData, questions: Questions, signs: tuple[int, int], share_apart: float) -> float:
+    """Expected squared error of a signed sum of the two counts: noise, uneven blocks, making counts consistent, and noise in a base.
+
+    share_apart: of the base's noise, what does not cancel because both ask for the same.
+    """
     estimates, spreads = np.array([_estimate_and_spread(level, questions, signs) for level in view.blocks.levels]).T
-    finest = view.blocks.levels[0]
-    weights = _signed_weights(finest, questions, signs)
+    weights = _signed_weights(view.blocks.levels[0], questions, signs)
     noise = NoiseLaw(view.manifest.noise_scale).variance * (weights**2).sum(keepdims=True)
     moved = float(weights @ view.blocks.noisy_counts) - estimates[:1]
-    apart = sum(abs(sign) * block_weights(finest, questions, q) ** 2 for q, sign in enumerate(signs)) @ finest.counts
-    differing = float(weights**2 @ finest.counts / apart) if apart > 0 else 1.0  # what both ask for alike cancels out
-    of_base = np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions) * differing
+    of_base = np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions) * share_apart
     return float(variance_of_parts(noise, error_left(estimates[:, None], spreads[:, None]), moved, np.full(1, of_base))[0])
 
 
