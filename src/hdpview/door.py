@@ -16,10 +16,11 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.base import BlockRelease, Engine, release_with
+from hdpview.methods.base import BlockRelease, Engine, delta_of, release_with, with_delta
 from hdpview.privacy.account import Account, name_of
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.ledger import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.pview import PView
 from hdpview.query.frames import kind_of
 from hdpview.view.manifest import Manifest, Spending
@@ -34,6 +35,7 @@ def build(
     schema: Schema,
     epsilon: float | str | Fraction,
     *,
+    delta: float | str | Fraction | None = None,
     method: str | Method = DEFAULT_METHOD,
     engine: str = "local",
     threads: int | None = None,
@@ -47,7 +49,7 @@ def build(
     progress: Callable[[float | None, str], None] | None = None,
     **settings: Any,
 ) -> PView:
-    """Build a view of a table, spending `epsilon` once.
+    """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
 
     Args:
         source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an Ibis table;
@@ -55,6 +57,8 @@ def build(
         schema: which columns to use and what values they may take. Public knowledge, not read from the table.
         epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding or removing a
             record changes the probability of any outcome by a factor of at most e^epsilon.
+        delta: with the method `calibrated`, a small part of all probability, such as 1e-9 and far below one over the number of
+            records, that may lie outside the promise of epsilon. Views of tables with many attributes are more accurate for it.
         method: name of a method, or a method object: `calibrated`, the most accurate, or `hdpview`, exactly the paper's.
         engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on this machine, and an address
             such as `spark://host:7077` that cluster. The same test key gives the same view on all of them.
@@ -77,12 +81,14 @@ def build(
         raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
     budget = exact_epsilon(epsilon)
     chosen = method_named(method, settings) if isinstance(method, str) else method
+    chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
     if engine != "local" and not getattr(chosen, "leaves_cells_to_the_engine", False):
         raise MethodError(f"The method {chosen.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'.")
     limits = Contributions(privacy_unit, max_rows, count)
-    reason = chosen.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
+    for_one = for_one_record(chosen, budget, limits.max_rows)
+    reason = for_one.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
     if reason is not None:
         raise MethodError(reason)
     account = None if ledger is None else Account(ledger)
@@ -91,7 +97,7 @@ def build(
     salt = randomness.root_key("contributions").tobytes().hex()
     paid: AbstractContextManager[object] = nullcontext()
     if account is not None and name is not None:
-        paid = account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows)
+        paid = account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows, delta_of(chosen))
     options = {"memory_limit": memory_limit, "threads": threads, "progress": progress, "limits": limits, "salt": salt}
     with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
@@ -126,15 +132,16 @@ def release(
 
     Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method gets the k-th part.
     """
-    k = limits.max_rows
-    released, charges = release_with(method, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress)  # [P11]
+    k, delta, for_one = limits.max_rows, delta_of(method), for_one_record(method, epsilon, limits.max_rows)
+    released, charges = release_with(for_one, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress)  # [P11]
+    growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
     if not isinstance(released, BlockRelease):
         raise MethodError(_not_a_view(method))
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
-        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times) for charge in charges),
+        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth) for charge in charges),
         noise_scale=released.noise_scale,
         settings=method.settings(),
         parameters=released.parameters,
@@ -143,8 +150,14 @@ def release(
         not_private_because=_reasons(counts.schema, randomness),
         max_rows=k,
         count_column=limits.count,
+        delta=delta,
     )
     return PView(manifest, released.blocks)
+
+
+def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:
+    """The method with the δ for one record, where up to k of them are to be protected with `epsilon` and the method's own δ. [P14]"""
+    return with_delta(method, delta_of_one_record(delta_of(method), epsilon, k))
 
 
 def _not_a_view(method: Method) -> str:

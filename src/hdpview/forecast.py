@@ -23,6 +23,7 @@ from hdpview.domain import Schema
 from hdpview.door import release
 from hdpview.errors import BudgetError, DataError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods.base import delta_of
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.summary import summarise
@@ -68,9 +69,11 @@ class Estimate:
     build_seconds: float
     memory_bytes: int
     risk: str
+    delta: float = 0.0
 
     def __str__(self) -> str:
-        lines = [f"With epsilon {self.epsilon:.3g} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"]
+        also = f" and delta {self.delta:g}" if self.delta else ""
+        lines = [f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"]
         lines += [f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})" for kind, found in self.errors.items()]
         lines.append("The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside.")
         size = f"{self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB"
@@ -137,7 +140,8 @@ class _Trial:
             file_bytes=round(n_blocks * width * _BYTES_PER_BLOCK_AND_ATTRIBUTE) + 4_000,
             build_seconds=statistics.median(m["seconds"] for m in measured) * factor,
             memory_bytes=round(self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL),
-            risk=risk_sentence(epsilon),
+            risk=risk_sentence(epsilon, delta=delta_of(self.method)),
+            delta=float(delta_of(self.method)),
         )
 
     def _measured(self, epsilon: Fraction, kinds: Mapping[str, str]) -> tuple[list[Measured], list[Measured]]:

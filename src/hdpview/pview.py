@@ -176,6 +176,7 @@ class PView(ViewData):
             "private": manifest.is_private,
             "not_private_because": list(manifest.not_private_because),
             "epsilon": float(manifest.epsilon),
+            "delta": float(manifest.delta),
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
@@ -184,7 +185,7 @@ class PView(ViewData):
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
             "noise_scale": manifest.noise_scale,
-            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit),
+            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
             "meaningful_from": self.smallest_meaningful_counts()._asdict(),
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
             **({"base": [base.story(self.schema.names) for base in bases]} if (bases := self._released_bases()) else {}),
@@ -208,7 +209,7 @@ class PView(ViewData):
         private = "" if facts["private"] else " — NOT PRIVATE: " + "; ".join(facts["not_private_because"])
         return (
             f"PView of about {facts['estimated_records']:,.0f} records, {facts['n_attributes']} attributes, {facts['n_blocks']:,} blocks\n"
-            f"epsilon {facts['epsilon']:g} (adding or removing one {facts['privacy_unit']}), method {facts['method']}{private}\n"
+            f"{self.manifest.budget} (adding or removing one {facts['privacy_unit']}), method {facts['method']}{private}\n"
             f"attributes: {', '.join(self.schema.names)}"
         )
 
@@ -221,8 +222,8 @@ class PView(ViewData):
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
     """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
 
-    If nobody is in more than one of the tables, the merged view costs the largest ε of them. If somebody may be, say
-    `overlapping=True`: then the ε add up.
+    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest δ. If somebody may be, say
+    `overlapping=True`: then they add up.
     """
     from hdpview.view.merge import merged
 

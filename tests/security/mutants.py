@@ -23,6 +23,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.door import release
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview, Method, calibrated
+from hdpview.methods.calibrated import purse
 from hdpview.partition.grow import grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.ledger import Ledger
@@ -53,13 +54,14 @@ def half_the_noise(epsilon: Fraction) -> Build:
 
 def calibrated_with(method: Method, epsilon: Fraction, noise: str, factor: int) -> Build:
     """The calibrated method where one kind of noise, `noisy_vector` or `noisy_counts`, is drawn for `factor` times its budget."""
-    right = getattr(calibrated, noise)
+    home = purse if hasattr(purse, noise) else calibrated
+    right = getattr(home, noise)
 
     def wrong(exact: Any, of_noise: Fraction, *rest: Any) -> Any:
         return right(exact, factor * of_noise, *rest)
 
     def build(counts: SparseCounts) -> Blocks:
-        with patch.object(calibrated, noise, wrong):
+        with patch.object(home, noise, wrong):
             return release(counts, epsilon, method, Randomness.fresh(), 1).blocks
 
     return build

@@ -196,7 +196,7 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
     assert run(*build, "-e", "0.5", "--ledger", "other.sqlite", "--table", "x").returncode == 0
     assert run(*build, "-e", "0.5", "--no-ledger").returncode == 0
     shown = json.loads(run("ledger", "show", "--format", "json").stdout)
-    assert shown["tables"] == [{"table": "people", "spent": 0.75, "limit": 1.0, "left": 0.25}]
+    assert shown["tables"] == [{"table": "people", "spent": 0.75, "delta": 0.0, "limit": 1.0, "left": 0.25}]
     assert [(charge["epsilon"], charge["state"], charge["view"]) for charge in shown["charges"]] == [(0.75, "finished", "p.pview")]
     assert "people" in run("ledger", "show").stdout
     assert "no ledger" in run("ledger", "show", "--ledger", "nothing.sqlite").stderr

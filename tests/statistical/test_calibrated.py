@@ -20,6 +20,7 @@ from testers import (
 )
 
 import hdpview.methods.calibrated as calibrated
+import hdpview.methods.calibrated.purse as purse
 from cells import cell_masses, random_base
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
@@ -141,7 +142,7 @@ def test_noise_is_as_wide_as_was_charged(is_test: bool, monkeypatch: pytest.Monk
     noise, which no key repeats, each test raises a false alarm once in a million runs.
     """
     seen: dict[str, list[Ints]] = {"histograms": [], "table": [], "leaves": []}
-    vector, leaves = calibrated.noisy_vector, calibrated.noisy_counts
+    vector, leaves = purse.noisy_vector, calibrated.noisy_counts
 
     def watched_vector(exact: Ints, epsilon: Fraction, randomness: Randomness, purpose: str) -> Ints:
         noisy = vector(exact, epsilon, randomness, purpose)
@@ -153,7 +154,7 @@ def test_noise_is_as_wide_as_was_charged(is_test: bool, monkeypatch: pytest.Monk
         seen["leaves"].append(noisy - exact)
         return noisy
 
-    monkeypatch.setattr(calibrated, "noisy_vector", watched_vector)
+    monkeypatch.setattr(purse, "noisy_vector", watched_vector)
     monkeypatch.setattr(calibrated, "noisy_counts", watched_leaves)
     rng = np.random.default_rng(5)
     codes = np.unique(np.minimum(rng.exponential(30, (12_000, 3)), 249).astype(np.uint8), axis=0)

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
+from testers import frequencies_are_rejected, laplace_scale_is_rejected, laplace_shape_is_rejected
 
-from hdpview.privacy.noise import laplace_scale, noisy_counts, noisy_vector
+from hdpview.privacy.noise import gaussian_scale, gaussian_vector, laplace_scale, noisy_counts, noisy_vector
 from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # draws: 5 % of a scale are 12 standard errors
@@ -69,3 +69,33 @@ def test_long_vectors_and_different_purposes_share_no_noise() -> None:
     assert (one == noisy_vector(exact, Fraction(1, 50), test, "one")).all()
     for a, b in [(one, other), (one[: -(2**20)], one[2**20 :])]:
         assert abs(np.corrcoef(a, b)[0, 1]) * np.sqrt(len(a)) < 4.9  # z-test, false-alarm rate 1e-6
+
+
+def gaussian_is_rejected(sample: np.ndarray, variance: float) -> bool:
+    """A chi-square test against P(z) ∝ exp(−z²/2σ²), over 12 runs of values, or the few values there are."""
+    most = int(12 * variance**0.5) + 10
+    weights = np.exp(-(np.arange(-most, most + 1) ** 2) / (2 * variance))
+    at_most = weights.cumsum() / weights.sum()
+    likely = np.flatnonzero((at_most > 0.002) & (at_most < 0.998))
+    ends = np.unique(likely[np.linspace(0, len(likely) - 1, min(12, len(likely))).astype(int)])
+    observed = np.bincount(np.searchsorted(ends - most, sample, side="left"), minlength=len(ends) + 1)
+    return frequencies_are_rejected(observed, np.diff([0.0, *at_most[ends], 1.0]))
+
+
+@pytest.mark.parametrize("rho", [Fraction(1), Fraction(1, 5000), Fraction(1, 10**8)])
+@pytest.mark.parametrize("kind", ["fresh", "test key"])
+def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction) -> None:
+    """OpenDP's noise, and its stand-in under a test key, is discrete Gaussian of σ² = 1/2ρ: σ 5 % off is rejected, Laplace noise too."""
+    noise = gaussian_vector(EXACT, rho, Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), "x") - EXACT
+    variance = float(1 / (2 * rho))
+    assert noise.dtype == np.int64
+    assert not gaussian_is_rejected(noise, variance)
+    assert gaussian_is_rejected(noise, variance * 1.05**2)
+    assert gaussian_is_rejected(noise, variance / 1.05**2)
+    assert laplace_shape_is_rejected(noise, (variance / 2) ** 0.5)
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 3), Fraction(7, 10**9), Fraction(10**20 + 1, 10**20), Fraction(10**6)])
+def test_the_gaussian_scale_as_a_double_is_never_too_small(rho: Fraction) -> None:
+    """Rounding σ to a double may add noise but never take any away, and adds next to none."""
+    assert 1 <= 2 * rho * Fraction(gaussian_scale(rho)) ** 2 <= 1 + Fraction(1, 10**15)

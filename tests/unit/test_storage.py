@@ -256,7 +256,7 @@ HUGE = "9" * 999
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("format_version", value=4), r"format version 4; this hdpview reads 1 to 3\..*newer hdpview"),
+        (put("format_version", value=5), r"format version 5; this hdpview reads 1 to 4\..*newer hdpview"),
         (put("format_version", value=2), "a field is missing"),
         (put("format_version", value="1"), "damaged|format version"),
         (put("format_version", value=None), "format version None"),

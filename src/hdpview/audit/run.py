@@ -21,6 +21,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.door import release
 from hdpview.errors import BudgetError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods.base import delta_of
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import Blocks
@@ -91,6 +92,8 @@ def audit(
     budget = exact_epsilon(epsilon)
     chosen = method_named(method, settings) if isinstance(method, str) else method
 
+    if delta_of(chosen):
+        raise MethodError("An audit judges the promise of epsilon alone. Audit the method without a delta.")
     limits = Contributions(None if max_rows == 1 else "person", max_rows)
 
     def build(counts: SparseCounts) -> Blocks:

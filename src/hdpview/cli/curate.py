@@ -82,6 +82,9 @@ def build(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
+    delta: Annotated[
+        str | None, typer.Option(help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False)
+    ] = None,
     method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     engine: Annotated[str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")] = "local",
     privacy_unit: Annotated[
@@ -117,6 +120,7 @@ def build(
             data,
             Schema.load(schema),
             epsilon,
+            delta=delta,
             method=method,
             engine=engine,
             privacy_unit=privacy_unit,

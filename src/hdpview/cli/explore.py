@@ -40,7 +40,7 @@ def info(
         typer.secho("NOT PRIVATE: " + "; ".join(facts["not_private_because"]), fg="red", bold=True)
     spent = ", ".join(f"{purpose} {epsilon:g}" for purpose, epsilon in facts["spending"].items())
     typer.echo(f"about {facts['estimated_records']:,.0f} records in {facts['n_blocks']:,} blocks of {facts['n_cells']:.3g} cells")
-    typer.echo(f"privacy: epsilon {facts['epsilon']:g} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}")
+    typer.echo(f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}")
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
     typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
@@ -78,7 +78,8 @@ def query(
     result = run(opened, sql, confidence, interval=interval.value, dialect=dialect)
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
-        output.print_json({"columns": columns, "rows": rows, "confidence": confidence, "epsilon": float(opened.manifest.epsilon)})
+        budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
+        output.print_json({"columns": columns, "rows": rows, "confidence": confidence, **budget})
     elif format == output.Format.csv:
         output.print_csv(columns, rows)
     else:
@@ -146,4 +147,4 @@ def merge(
     merged = merge_views([PView.open(path) for path in views], overlapping=overlapping)
     merged.save(output_path)
     how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
-    typer.echo(f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; epsilon {float(merged.manifest.epsilon):g} ({how})")
+    typer.echo(f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; {merged.manifest.budget} ({how})")

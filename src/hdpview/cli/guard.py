@@ -33,6 +33,7 @@ def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.
         {
             "table": name,
             "spent": float(account.spent(name)),
+            "delta": float(account.spent_delta(name)),
             "limit": None if name not in limits else float(limits[name]),
             "left": None if name not in limits else float(limits[name] - account.spent(name)),
         }
@@ -55,7 +56,7 @@ def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.
         output.print_json({"tables": totals, "charges": rows})
         return
     shown = [{name: "none" if value is None else value for name, value in row.items()} for row in totals]
-    output.print_table(["table", "spent", "limit", "left"], shown)
+    output.print_table(["table", "spent", "delta", "limit", "left"], shown)
     if rows:
         typer.echo()
         output.print_table(list(rows[0]), rows)

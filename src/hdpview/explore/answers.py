@@ -30,7 +30,7 @@ MAX_ROWS = 20_000  # of one result
 def describe(name: str, view: PView) -> Json:
     """A view as it stands in the list of views."""
     facts = view.info()
-    return {"name": name, **{key: facts[key] for key in ("epsilon", "private", "n_blocks", "n_attributes", "estimated_records")}}
+    return {"name": name, **{key: facts[key] for key in ("epsilon", "delta", "private", "n_blocks", "n_attributes", "estimated_records")}}
 
 
 def describe_schema(name: str, view: PView) -> Json:
@@ -73,6 +73,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "cut_off": len(rows) > MAX_ROWS,
         "confidence": confidence,
         "epsilon": float(view.manifest.epsilon),
+        "delta": float(view.manifest.delta),
     }
 
 

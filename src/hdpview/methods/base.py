@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
+from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import Growth
-from hdpview.privacy.ledger import Charge, Ledger
+from hdpview.privacy.ledger import Charge, Ledger, exact_delta
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.cover import group_estimates
 from hdpview.query.summary import summarise
@@ -113,10 +115,27 @@ class KnownError(Protocol):
         ...
 
 
+def delta_of(method: Method) -> Fraction:
+    """The δ of a method's budget: 0 for all that know none."""
+    return exact_delta(getattr(method, "delta", 0))
+
+
+def with_delta(method: Method, delta: Fraction) -> Method:
+    """The method with this δ in its budget; refused where it has no use for one."""
+    if delta == delta_of(method):
+        return method
+    if not hasattr(method, "delta"):
+        raise MethodError(
+            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, or use method='calibrated'."
+        )
+    changed: Method = dataclasses.replace(method, delta=delta)  # type: ignore[type-var]
+    return changed
+
+
 def release_with(
     method: Method, counts: SparseCounts, epsilon: Fraction, randomness: Randomness, engine: Engine, progress: Progress | None = None
 ) -> tuple[Release, tuple[Charge, ...]]:
     """Run a method on a budget of its own; returns what it spent too."""
-    ledger = Ledger(epsilon)
+    ledger = Ledger(epsilon, delta=delta_of(method))
     released = method.release(counts, ledger, randomness, engine, progress)
     return released, ledger.close()

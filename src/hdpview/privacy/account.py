@@ -79,6 +79,10 @@ class Account:
     def spent(self, table: str) -> Fraction:
         return self._read(lambda con: _spent(con, table), Fraction(0))
 
+    def spent_delta(self, table: str) -> Fraction:
+        """The δ of all charges of a table: they add up as ε does."""
+        return sum((charge.delta for charge in self.charges(table)), Fraction(0))
+
     def check(self, table: str, epsilon: Fraction) -> str:
         """Refuse a budget that is not there, before any work is done for it. The charge checks again. Returns the table's name."""
         self._read(lambda con: _refuse_beyond_limit(con, _checked(table), epsilon), None)

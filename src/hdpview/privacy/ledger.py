@@ -9,16 +9,18 @@ from fractions import Fraction
 from hdpview.errors import BudgetError, quoted
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e6  # files of views refuse what lies far beyond
+_MOST_DELTA = Fraction(1, 1000)  # more would lay whole records open now and then
 _LONGEST_NUMBER, _LARGEST_EXPONENT = 50, 300  # characters; powers of ten
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Budget spent on one purpose: `times` uses of a mechanism of `epsilon` each on the records of any one path."""
+    """Budget spent on one purpose: `times` uses of a mechanism of `epsilon` each on the records of any one path, `delta` for all."""
 
     purpose: str
     epsilon: Fraction
     times: int = 1
+    delta: Fraction = Fraction(0)
 
     @property
     def total(self) -> Fraction:
@@ -27,23 +29,32 @@ class Charge:
 
 @dataclass
 class Ledger:
-    """A budget of `epsilon` and the charges against it. One charge too many raises before anything is drawn."""
+    """A budget of `epsilon` and `delta`, and the charges against it. One charge too many raises before anything is drawn."""
 
     epsilon: Fraction
     charges: list[Charge] = field(default_factory=list)
+    delta: Fraction = Fraction(0)
 
     @property
     def remaining(self) -> Fraction:
         return self.epsilon - sum((charge.total for charge in self.charges), Fraction(0))
 
-    def charge(self, purpose: str, epsilon: Fraction, times: int = 1) -> Fraction:
-        """Spend `times · epsilon` on a purpose and return `epsilon`, the budget of one use."""
-        charge = Charge(purpose, epsilon, times)
-        if epsilon < 0 or times < 0:
+    @property
+    def remaining_delta(self) -> Fraction:
+        return self.delta - sum((charge.delta for charge in self.charges), Fraction(0))
+
+    def charge(self, purpose: str, epsilon: Fraction, times: int = 1, delta: Fraction = Fraction(0)) -> Fraction:
+        """Spend `times · epsilon`, and `delta` once, on a purpose and return `epsilon`, the budget of one use."""
+        charge = Charge(purpose, epsilon, times, delta)
+        if epsilon < 0 or times < 0 or delta < 0:
             raise BudgetError(f"Cannot charge a negative budget for {purpose!r}.")
         if charge.total > self.remaining:
             raise BudgetError(
                 f"{purpose!r} needs a budget of {float(charge.total):g}; only {float(self.remaining):g} of {float(self.epsilon):g} is left."
+            )
+        if delta > self.remaining_delta:
+            raise BudgetError(
+                f"{purpose!r} needs a delta of {float(delta):g}; only {float(self.remaining_delta):g} of {float(self.delta):g} is left."
             )
         self.charges.append(charge)  # [P1]
         return epsilon
@@ -52,6 +63,8 @@ class Ledger:
         """The charges of a finished build. A remainder is an error: budget that is not spent is accuracy thrown away."""
         if self.remaining != 0:
             raise BudgetError(f"The build left {self.remaining} of its budget unspent; this is a mistake in the method.")
+        if self.remaining_delta != 0:
+            raise BudgetError(f"The build left {self.remaining_delta} of its delta unspent; this is a mistake in the method.")
         return tuple(self.charges)
 
 
@@ -66,6 +79,21 @@ def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
         raise BudgetError(
             f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}. "
             f"Smaller protects more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} possible."
+        )
+    return exact
+
+
+def exact_delta(delta: float | str | Fraction) -> Fraction:
+    """The δ a person wrote, as the exact fraction they meant; 0 for pure differential privacy."""
+    try:
+        exact = delta if isinstance(delta, Fraction) else _fraction(str(delta))
+        usable = not isinstance(delta, bool) and 0 <= exact <= _MOST_DELTA
+    except (ValueError, ZeroDivisionError, OverflowError):
+        usable = False
+    if not usable:
+        raise BudgetError(
+            f"delta must be 0, or a small number such as 1e-9, far below one over the number of records, not {quoted(delta)}. "
+            f"{float(_MOST_DELTA):g} is the most."
         )
     return exact
 

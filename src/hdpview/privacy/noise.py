@@ -1,12 +1,14 @@
 """Noise for released counts: whole numbers, so that no low bit of a fraction can tell what was added to what.
 
-The noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), drawn by OpenDP's exact sampler. Under a test key a keyed stand-in of
-the same distribution takes its place, so that engines and implementations can be compared bit for bit.
+The noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a little delta is spent, discrete Gaussian, P(z) ∝ exp(−z²/2σ²); both are drawn
+by OpenDP's exact samplers. Under a test key a keyed stand-in of the same distribution takes their place, so that engines and
+implementations can be compared bit for bit.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +19,8 @@ from hdpview.privacy.randomness import Randomness, draw_block, draw_many
 
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
 _ENTRIES_AT_ONCE = 2**20  # of a long vector: OpenDP takes lists
+_WIDEST_TABLE = 2**12  # of σ: beyond, a rounded normal variable is the discrete Gaussian for any test
+Integers = NDArray[np.int64]
 
 
 def laplace_scale(epsilon: Fraction) -> float:
@@ -60,15 +64,44 @@ def noisy_vector(exact: NDArray[np.int64], epsilon: Fraction, randomness: Random
         randomness: the build's; it decides whether this is a test, and then draws.
         purpose: names the vector; two vectors of one build under a test key need different ones.
     """
+    scale = laplace_scale(epsilon)
+    return _with_noise(exact, randomness, purpose, lambda part: opendp_laplace(part, scale), lambda u: _geometric_difference(u, epsilon))
+
+
+def gaussian_scale(rho: Fraction) -> float:
+    """The smallest double σ that is at least √(1/2ρ): rounding may only add noise."""
+    scale = math.sqrt(1 / (2 * rho))
+    while 2 * rho * Fraction(scale) ** 2 < 1:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def gaussian_vector(exact: NDArray[np.int64], rho: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
+    """Whole numbers with discrete Gaussian noise of σ² = 1/2ρ on each: ρ-zCDP where a record changes one entry by one. [P14]
+
+    Args are those of `noisy_vector`, with ρ for ε. The variance of the noise is at most σ².
+    """
+    scale = gaussian_scale(rho)
+    return _with_noise(exact, randomness, purpose, lambda part: opendp_gaussian(part, scale, rho), lambda u: _keyed_gaussian(u, scale))
+
+
+def _with_noise(
+    exact: Integers,
+    randomness: Randomness,
+    purpose: str,
+    noisy_of: Callable[[Integers], Integers],
+    keyed_noise: Callable[[NDArray[np.float64]], Integers],
+) -> Integers:
+    """A vector of any shape with noise, part by part. keyed_noise: under a test key, from pairs of uniform draws, shape (n, 2) to (n,)."""
     flat = np.ascontiguousarray(exact, dtype=np.int64).reshape(-1)
     noisy = np.empty_like(flat)
     key = randomness.root_key("noise on " + purpose)
     for start in range(0, len(flat), _ENTRIES_AT_ONCE):
         part = slice(start, start + _ENTRIES_AT_ONCE)
         if randomness.is_test:
-            noisy[part] = flat[part] + _geometric_difference(_uniform_pairs(key, start, len(flat[part])), epsilon)
+            noisy[part] = flat[part] + keyed_noise(_uniform_pairs(key, start, len(flat[part])))
         else:
-            noisy[part] = opendp_laplace(flat[part], laplace_scale(epsilon))
+            noisy[part] = noisy_of(flat[part])
     return noisy.reshape(np.shape(exact))
 
 
@@ -81,6 +114,20 @@ def opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     mechanism = dp.m.make_laplace(*space, scale=scale)
+    return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
+
+
+def opendp_gaussian(exact_counts: NDArray[np.int64], scale: float, rho: Fraction) -> NDArray[np.int64]:
+    """Counts with discrete Gaussian noise of this σ on each, from OpenDP's exact sampler, which has to certify ρ. [P14]"""
+    import opendp.prelude as dp
+
+    if not len(exact_counts):
+        return exact_counts.copy()
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    mechanism = dp.m.make_gaussian(*space, scale=scale)
+    if Fraction(mechanism.map(1)) > rho * (1 + Fraction(1, 10**9)):
+        raise BudgetError(f"OpenDP certifies rho {mechanism.map(1):g} for a mechanism of {float(rho):g}.")
     return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
 
 
@@ -125,3 +172,16 @@ def _geometric_difference(draws: NDArray[np.float64], epsilon: Fraction) -> NDAr
     """Discrete Laplace as the difference of two geometric variables, each by inversion of one uniform draw. Shape (n, 2) to (n,)."""
     geometric = np.floor(np.log1p(-draws) / -float(epsilon)).astype(np.int64)
     return geometric[:, 0] - geometric[:, 1]
+
+
+def _keyed_gaussian(draws: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
+    """Discrete Gaussian by inversion of one uniform draw; where it is very wide, a rounded normal variable. Shape (n, 2) to (n,)."""
+    if scale > _WIDEST_TABLE:
+        normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
+        wide: Integers = np.rint(scale * normal).astype(np.int64)
+        return wide
+    most = math.ceil(9 * scale) + 1
+    values = np.arange(-most, most + 1)
+    running = np.cumsum(np.exp(-(values**2) / (2 * scale**2)))
+    found: Integers = values[np.searchsorted(running, draws[:, 0] * running[-1], side="right").clip(max=2 * most)]
+    return found

@@ -96,7 +96,8 @@ def _protected(manifest: Manifest) -> list[str]:
     elif manifest.max_rows > 1:
         lines.append(f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table was aggregated before.")
     else:
-        lines.append("Someone with several records is protected less: with c records, as if epsilon were c times as large.")
+        also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
+        lines.append(f"Someone with several records is protected less: with c records, as if epsilon were c times as large{also}.")
     if manifest.count_column is not None:
         lines.append(f"Rows of the table stood for several records each; the column {manifest.count_column!r} said how many.")
     return lines
@@ -104,10 +105,15 @@ def _protected(manifest: Manifest) -> list[str]:
 
 def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
     odds = [(f"from {prior:.0%} sure", f"to {largest_belief(manifest.epsilon, prior):.1%} at most") for prior in (0.01, 0.1, 0.5)]
-    epsilon = f"{float(manifest.epsilon):g}"
+    epsilon, delta = f"{float(manifest.epsilon):g}", f"{float(manifest.delta):g}"
+    pure = f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than e^{epsilon} times as likely."
+    approximate = (
+        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes likelier than e^{epsilon} times "
+        f"what it was plus {delta}."
+    )
     return [
-        f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than e^{epsilon} times as likely.",
-        risk_sentence(manifest.epsilon, manifest.privacy_unit),
+        approximate if manifest.delta else pure,
+        risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
         *odds,
         "This holds for any number of questions asked of the view, and whatever else anyone knows. Other views of the same table add up.",
         "What is true of many can be learnt, and is meant to be: it would be so without any one of them.",
@@ -133,11 +139,14 @@ def _learnt(manifest: Manifest) -> list[str]:
 
 
 def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
-    def cost(epsilon: float, times: int) -> str:
-        return f"{epsilon * times:.4g}" + (f" ({times} times {epsilon:.4g})" if times > 1 else "")
+    def cost(epsilon: float, times: int, delta: float) -> str:
+        several = f" ({times} times {epsilon:.4g})" if times > 1 else ""
+        return f"{epsilon * times:.4g}{several}" + (f", and delta {delta:.4g}" if delta else "")
 
-    rows: list[str | tuple[str, str]] = [(spent.purpose, cost(float(spent.epsilon), spent.times)) for spent in manifest.spending]
-    return [*rows, ("in all", f"{float(manifest.epsilon):.4g}"), *_learnt(manifest)]
+    rows: list[str | tuple[str, str]] = [
+        (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta))) for spent in manifest.spending
+    ]
+    return [*rows, ("in all", cost(float(manifest.epsilon), 1, float(manifest.delta))), *_learnt(manifest)]
 
 
 def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, str]]:
@@ -148,6 +157,7 @@ def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, st
         ("method", manifest.method),
         ("settings", settings or "none"),
         ("noise on counts", f"discrete Laplace of scale {manifest.noise_scale:g}, from OpenDP's exact sampler"),
+        *([("noise on tables", "discrete Gaussian, from OpenDP's exact sampler, in views with a delta")] if manifest.delta else []),
         *inside,
         ("library", f"hdpview {manifest.library_version}"),
     ]
@@ -161,4 +171,5 @@ def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:
         f"An adversary who knew all but one record looked at views from {found.runs:,} builds of each of two tables, with it and without.",
         f"They showed epsilon {found.lower_bound:.2g} at least ({found.confidence:.1%} confidence), where {found.claimed:g} was claimed.",
         f"To repeat it: {found.command}",
+        *(["That audit was of builds without a delta."] if manifest.delta else []),
     ]

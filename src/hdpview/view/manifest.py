@@ -14,8 +14,9 @@ from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.view.base import Base
 
-# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what readers of version 2 do not.
-FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION = 1, 2, 3
+# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what readers of version 2 do not;
+# and a view with a delta promises less than readers of version 3 would say.
+FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION, DELTA_FORMAT_VERSION = 1, 2, 3, 4
 MAX_PARTS = 1_000
 MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
 MAX_MANIFEST_BYTES = 16_000_000
@@ -24,11 +25,12 @@ NEIGHBOURS = "tables that differ by adding or removing one record"
 
 @dataclass(frozen=True)
 class Spending:
-    """Budget spent on one purpose: `times` uses of `epsilon` each."""
+    """Budget spent on one purpose: `times` uses of `epsilon` each, and `delta` for all of them."""
 
     purpose: str
     epsilon: Fraction
     times: int
+    delta: Fraction = Fraction(0)
 
 
 class _Facts:
@@ -53,13 +55,14 @@ class Part(_Facts):
     settings: Mapping[str, float]
     parameters: Mapping[str, float]
     library_version: str
+    delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
 class Manifest(_Facts):
     """Facts about a view.
 
-    epsilon: the whole budget; `spending` adds up to it exactly.
+    epsilon, delta: the whole budget; `spending` adds up to it exactly. delta is 0 for pure differential privacy.
     settings: what the curator chose for the method; parameters: what followed from it and from the domain.
     privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for; max_rows: of their records in the
         counts, at most; count_column: where rows of the table stood for several records, the column that said how many.
@@ -82,6 +85,7 @@ class Manifest(_Facts):
     count_column: str | None = None
     parts: tuple[Part, ...] = ()
     overlapping: bool = False
+    delta: Fraction = Fraction(0)
 
     @property
     def is_private(self) -> bool:
@@ -93,8 +97,13 @@ class Manifest(_Facts):
 
     def as_parts(self) -> tuple[Part, ...]:
         """The parts of a merged view, or this view as the one part of itself."""
-        own = Part(self.method, self.epsilon, self.noise_scale, self.settings, self.parameters, self.library_version)
+        own = Part(self.method, self.epsilon, self.noise_scale, self.settings, self.parameters, self.library_version, self.delta)
         return self.parts or (own,)
+
+    @property
+    def budget(self) -> str:
+        """In words: epsilon, and delta where there is one."""
+        return f"epsilon {float(self.epsilon):g}" + (f" and delta {float(self.delta):g}" if self.delta else "")
 
     @property
     def neighbours(self) -> str:
@@ -114,6 +123,7 @@ class Manifest(_Facts):
         """As files hold it. bases: of the blocks, one for each part; is_fitted: whether the file has fitted counts too."""
         inside = {"base": _bases_as_data(bases), "fitted": is_fitted} if any(bases) or is_fitted else {}
         version = BASE_FORMAT_VERSION if inside else MERGED_FORMAT_VERSION if self.is_merged else FORMAT_VERSION
+        version = DELTA_FORMAT_VERSION if self.delta else version
         return json.dumps(
             {
                 "format_version": version,
@@ -121,12 +131,14 @@ class Manifest(_Facts):
                 "private": self.is_private,
                 "not_private_because": list(self.not_private_because),
                 "epsilon": _text(self.epsilon),
-                "delta": 0,
+                "delta": _text(self.delta) if self.delta else 0,
                 "neighbours": self.neighbours,
                 "privacy_unit": self.privacy_unit,
                 "max_rows": self.max_rows,
                 "count_column": self.count_column,
-                "spending": [{"purpose": s.purpose, "epsilon": _text(s.epsilon), "times": s.times} for s in self.spending],
+                "spending": [
+                    {"purpose": s.purpose, "epsilon": _text(s.epsilon), "times": s.times, **_delta_as_data(s.delta)} for s in self.spending
+                ],
                 "noise": {"distribution": "discrete laplace", "scale": self.noise_scale},
                 "method": {"name": self.method, "settings": dict(self.settings), "parameters": dict(self.parameters)},
                 "schema": self.schema.to_dict(),
@@ -139,7 +151,13 @@ class Manifest(_Facts):
     def merged_story(self) -> dict[str, Any]:
         """What a merged view was made from, as plain data."""
         parts = [
-            {**vars(part), "epsilon": _text(part.epsilon), "settings": dict(part.settings), "parameters": dict(part.parameters)}
+            {
+                **{name: value for name, value in vars(part).items() if name != "delta"},
+                "epsilon": _text(part.epsilon),
+                **_delta_as_data(part.delta),
+                "settings": dict(part.settings),
+                "parameters": dict(part.parameters),
+            }
             for part in self.parts
         ]
         return {"populations": "overlapping" if self.overlapping else "disjoint", "parts": parts}
@@ -165,7 +183,7 @@ class Manifest(_Facts):
     def _from_content(cls, content: dict[str, Any]) -> Manifest:
         method = content["method"]
         spending = tuple(
-            Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"])) for s in content["spending"][:MAX_PARTS]
+            Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"]), _delta(s)) for s in content["spending"][:MAX_PARTS]
         )
         manifest = cls(
             schema=Schema.from_dict(content["schema"]),
@@ -180,9 +198,12 @@ class Manifest(_Facts):
             not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
             max_rows=_whole(content.get("max_rows", 1)),
             count_column=None if content.get("count_column") is None else _short(content["count_column"]),
+            delta=_whole_delta(content),
             **(_merged_from(content["merged"]) if _is_merged(content) else {}),
         )
-        if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours or content["delta"] != 0:
+        if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours:
+            raise ValueError
+        if sum(s.delta for s in spending) != manifest.delta or max((part.delta for part in manifest.parts), default=0) > manifest.delta:
             raise ValueError
         if manifest.max_rows < 1 or any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
             raise ValueError
@@ -198,9 +219,9 @@ def _content(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
     version = content.get("format_version") if isinstance(content, dict) else None
-    if isinstance(version, bool) or version not in (FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION):
+    if isinstance(version, bool) or version not in range(FORMAT_VERSION, DELTA_FORMAT_VERSION + 1):
         raise ViewFileError(
-            f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION} to {BASE_FORMAT_VERSION}. "
+            f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION} to {DELTA_FORMAT_VERSION}. "
             "Open it with a newer hdpview."
         )
     found: dict[str, Any] = content
@@ -209,7 +230,7 @@ def _content(text: bytes) -> dict[str, Any]:
 
 def _is_merged(content: dict[str, Any]) -> bool:
     version = content["format_version"]
-    return version == MERGED_FORMAT_VERSION or (version == BASE_FORMAT_VERSION and "merged" in content)
+    return version == MERGED_FORMAT_VERSION or (version >= BASE_FORMAT_VERSION and "merged" in content)
 
 
 def _bases_as_data(bases: Sequence[Base | None]) -> Any:
@@ -218,8 +239,9 @@ def _bases_as_data(bases: Sequence[Base | None]) -> Any:
 
 
 def _inside(content: dict[str, Any], manifest: Manifest) -> tuple[tuple[Base | None, ...], bool]:
-    """What a file of version 3 says of the inside of blocks."""
-    if content["format_version"] != BASE_FORMAT_VERSION:
+    """What a file of version 3 says of the inside of blocks, and one of version 4 may say."""
+    version = content["format_version"]
+    if version < BASE_FORMAT_VERSION or (version == DELTA_FORMAT_VERSION and "base" not in content):
         return (), False
     data, n_parts = content["base"], max(len(manifest.parts), 1)
     listed = data if isinstance(data, list) else [data]
@@ -237,12 +259,34 @@ def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
             _numbers(part["settings"]),
             _numbers(part["parameters"]),
             _short(part["library_version"]),
+            _delta(part),
         )
         for part in content["parts"][: MAX_PARTS + 1]
     )
     if not 2 <= len(parts) <= MAX_PARTS or content["populations"] not in ("disjoint", "overlapping"):
         raise ValueError
     return {"parts": parts, "overlapping": content["populations"] == "overlapping"}
+
+
+def _delta_as_data(delta: Fraction) -> dict[str, str]:
+    return {"delta": _text(delta)} if delta else {}
+
+
+def _whole_delta(content: dict[str, Any]) -> Fraction:
+    """The δ of a view: above 0 in files of version 4, and there alone."""
+    if content["format_version"] == DELTA_FORMAT_VERSION and _delta(content) > 0:
+        return _delta(content)
+    if content["format_version"] == DELTA_FORMAT_VERSION or content["delta"] != 0:
+        raise ValueError
+    return Fraction(0)
+
+
+def _delta(content: Mapping[str, Any]) -> Fraction:
+    """The δ of a budget, where it has one."""
+    delta = _fraction(content.get("delta", "0"))
+    if not 0 <= delta <= 1:
+        raise ValueError
+    return delta
 
 
 def _text(fraction: Fraction) -> str:

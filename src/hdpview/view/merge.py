@@ -1,7 +1,7 @@
 """Views of several tables as one: hospital A and hospital B, day 1 and day 2.
 
 Counts of the parts add up. Where nobody is in more than one table, whoever sees all views learns about a person only from the one they
-are in, so the merged view costs the largest ε among them (parallel composition). Where somebody may be, the ε add up.
+are in, so the merged view costs the largest ε among them, and the largest δ (parallel composition). Where somebody may be, both add up.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     if len(parts) > MAX_PARTS:
         raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
     manifests = [view.manifest for view in views]
-    costliest = max(manifests, key=lambda manifest: manifest.epsilon)
-    spending = _added_up(manifests) if overlapping else costliest.spending
+    spending = _added_up(manifests) if overlapping else _largest(manifests)
     manifest = Manifest(
         schema=Schema(
             first.schema.attributes,
@@ -56,6 +55,7 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
         parts=tuple(parts),
         overlapping=overlapping or any(m.overlapping for m in manifests),
+        delta=sum((spent.delta for spent in spending), Fraction(0)),
     )
     return ViewData(manifest, _stacked([view.blocks for view in views]))
 
@@ -85,7 +85,14 @@ def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:
 
 
 def _added_up(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
-    return tuple(Spending(f"view {i} ({m.method})", m.epsilon, 1) for i, m in enumerate(manifests, start=1))
+    return tuple(Spending(f"view {i} ({m.method})", m.epsilon, 1, m.delta) for i, m in enumerate(manifests, start=1))
+
+
+def _largest(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
+    """What the costliest view was spent on. Where one costs the largest ε and another the largest δ, both hold for all. [P14]"""
+    costliest = max(manifests, key=lambda manifest: (manifest.epsilon, manifest.delta))
+    delta = max(manifest.delta for manifest in manifests)
+    return costliest.spending if costliest.delta == delta else (Spending("the costliest of the views", costliest.epsilon, 1, delta),)
 
 
 def _stacked(blocks: Sequence[Blocks]) -> Blocks:

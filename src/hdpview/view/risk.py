@@ -12,9 +12,12 @@ def largest_belief(epsilon: float | Fraction, prior: float = 0.5) -> float:
     return odds / (1 + odds)
 
 
-def risk_sentence(epsilon: float | Fraction, unit: str = "row") -> str:
+def risk_sentence(epsilon: float | Fraction, unit: str = "row", delta: float | Fraction = 0) -> str:
     """The risk of a budget, for people who do not know what ε is."""
     whose = "a record" if unit == "row" else f"one {unit}"
     belief = largest_belief(epsilon)
     shown = f"{belief:.1%}" if belief < 0.999 else "certainty, near enough"
-    return f"Someone who thinks it 50 % likely that {whose} is in the table can become at most {shown} sure of it, whatever else they know."
+    sentence = (
+        f"Someone who thinks it 50 % likely that {whose} is in the table can become at most {shown} sure of it, whatever else they know."
+    )
+    return sentence if not delta else f"{sentence} Delta loosens this: {float(delta):g} of all probability may lie outside."

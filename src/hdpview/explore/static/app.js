@@ -54,7 +54,7 @@ class Page {
     this.state.fromLink(hash);
     this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
     $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
-    $("budget").textContent = `ε = ${this.schema.epsilon}, about ${shown(this.schema.estimated_records)} records, ${shown(this.schema.n_blocks)} blocks`;
+    $("budget").textContent = `${this.spent()}, about ${shown(this.schema.estimated_records)} records, ${shown(this.schema.n_blocks)} blocks`;
     $("banner").hidden = this.schema.private;
     $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE: ${this.schema.not_private_because.join("; ")}.`;
     this.trust();
@@ -122,7 +122,7 @@ class Page {
   savePicture(chart, kind) {
     if (!chart.data) return;
     const own = this.state.custom ?? this.state.where(chart.attribute.name), name = chart.attribute.name;
-    const caption = `${own ? own.slice(0, 90) : "all records"}; lines are 95 % intervals; ε = ${this.schema.epsilon}`;
+    const caption = `${own ? own.slice(0, 90) : "all records"}; lines are 95 % intervals; ${this.spent()}`;
     savePicture(histogramPicture(chart.attribute, chart.data, caption, shown), name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
   }
 
@@ -136,11 +136,15 @@ class Page {
     document.documentElement.dataset.theme = dark ? "light" : "dark";
   }
 
+  spent() {
+    return `ε = ${this.schema.epsilon}${this.schema.delta ? `, δ = ${this.schema.delta}` : ""}`;
+  }
+
   trust() {
     const s = this.schema, list = element("dl");
     const add = (term, ...texts) => list.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
     add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
-    add("What ε means", `ε = ${s.epsilon}. ${s.risk}`);
+    add(s.delta ? "What ε and δ mean" : "What ε means", `${this.spent()}. ${s.risk}`);
     add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
     add("Method", `${s.method}; ${shown(s.n_blocks)} blocks over ${s.n_cells.toExponential(1)} cells; hdpview ${s.library_version}`);
     add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));

@@ -2,6 +2,7 @@
 
 Histograms of all attributes and coarse tables of some pairs are released first; together they are the base, which tells how records lie
 inside a block. Blocks are cut where the table departs from the base, their counts are released, and fitted to all that was released.
+With a delta the noise on histograms and tables is Gaussian, which is less where there are many attributes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from hdpview.methods.base import BlockRelease, Engine, Progress
 from hdpview.methods.calibrated.fit import Measured, fitted_counts
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
+from hdpview.methods.calibrated.purse import DeltaPurse, PurePurse, Purse
 from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
 from hdpview.partition.guide import Guide
 from hdpview.partition.parameters import GuidedParameters
-from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.noise import laplace_scale, laplace_variance, noisy_counts, noisy_vector
+from hdpview.privacy.ledger import Ledger, exact_delta
+from hdpview.privacy.noise import laplace_scale, laplace_variance, noisy_counts
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
@@ -34,7 +36,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Calibrated(CalibratedSettings):
-    """The method with its settings; see `plan.py` for what follows from them."""
+    """The method with its settings; see `plan.py` for what follows from them.
+
+    delta: part of the budget, as ε is, and so not among the settings; 0 for pure differential privacy.
+    """
+
+    delta: float | str | Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "delta", exact_delta(self.delta))
 
     @property
     def name(self) -> str:
@@ -50,24 +61,35 @@ class Calibrated(CalibratedSettings):
         return True
 
     def settings(self) -> Mapping[str, float]:
-        return dataclasses.asdict(self)
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(CalibratedSettings)}
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base expects few records."""
-        return None
+        """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base expects few records.
+
+        But a delta has to be good for something.
+        """
+        delta, plan = exact_delta(self.delta), Plan(self, Fraction(epsilon), len(schema))
+        if not delta or DeltaPurse(plan, Ledger(plan.epsilon, delta=delta)).helps:
+            return None
+        return (
+            f"With {len(schema)} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record histograms would have "
+            "more noise than without a delta. Leave delta out."
+        )
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
     ) -> BlockRelease:
         plan = Plan(self, ledger.epsilon, len(counts.schema.sizes))
-        measured = _Measurement(counts, plan, ledger, randomness, engine)
+        purse: Purse = DeltaPurse(plan, ledger) if ledger.delta else PurePurse(plan, ledger)
+        measured = _Measurement(counts, plan, purse, randomness, engine)
         base, fit_to = measured.base()
-        total, epsilon_counts = measured.noisy_total, plan.epsilon_counts(measured.with_pairs)
-        n_levels = plan.n_cut_levels(total, epsilon_counts)
-        epsilon_cut = ledger.charge("choose cuts", plan.epsilon_cut(n_levels), times=n_levels)  # [P9]
-        ledger.charge("noise on counts", epsilon_counts)  # [P6]
+        total = measured.noisy_total
+        budget = purse.blocks(total, measured.with_pairs)
+        epsilon_counts = budget.epsilon_counts
         guide = guide_of(base, plan.least_records(epsilon_counts) / total, self.n_quantiles)
-        leaves = engine.grow(counts, GuidedParameters(epsilon_cut, n_levels, guide), randomness.root_key("partition"), progress)
+        leaves = engine.grow(
+            counts, GuidedParameters(budget.epsilon_cut, budget.n_levels, guide), randomness.root_key("partition"), progress
+        )
         noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys)
         blocks = Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, base=base)
         fitted = fitted_counts(blocks, laplace_variance(epsilon_counts), guide, fit_to)
@@ -76,10 +98,9 @@ class Calibrated(CalibratedSettings):
             noise_scale=laplace_scale(epsilon_counts),
             parameters={
                 "epsilon_counts": float(epsilon_counts),
-                "epsilon_histogram": float(plan.epsilon_histogram),
-                "epsilon_pair": float(plan.epsilon_pair) if measured.with_pairs else 0.0,
-                "epsilon_cut": float(epsilon_cut),
-                "n_private_cut_levels": n_levels,
+                **purse.parameters(measured.with_pairs),
+                "epsilon_cut": float(budget.epsilon_cut),
+                "n_private_cut_levels": budget.n_levels,
                 "n_pairs": plan.n_pairs if measured.with_pairs else 0,
                 "least_records": plan.least_records(epsilon_counts),
             },
@@ -89,15 +110,15 @@ class Calibrated(CalibratedSettings):
 class _Measurement:
     """What is released before the blocks: histograms, and tables of pairs where there are records enough for them."""
 
-    def __init__(self, counts: SparseCounts, plan: Plan, ledger: Ledger, randomness: Randomness, engine: Engine) -> None:
-        self.counts, self.plan, self.ledger, self.randomness, self.engine = counts, plan, ledger, randomness, engine
-        epsilon = ledger.charge("histograms of attributes", plan.epsilon_histogram, times=plan.n_attributes)  # [P8]
+    def __init__(self, counts: SparseCounts, plan: Plan, purse: Purse, randomness: Randomness, engine: Engine) -> None:
+        self.counts, self.plan, self.purse, self.randomness, self.engine = counts, plan, purse, randomness, engine
+        noise = purse.histograms()
         exact = engine.histograms(counts)
-        noisy = noisy_vector(np.concatenate(exact), epsilon, randomness, "histograms").astype(np.float64)
+        noisy = noise.on(np.concatenate(exact), randomness, "histograms").astype(np.float64)
         self.noisy_histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
-        self.variance = laplace_variance(epsilon)
+        self.variance = noise.variance
         self.noisy_total = _total(self.noisy_histograms)
-        self.with_pairs = plan.takes_pairs(self.noisy_total)
+        self.with_pairs = purse.takes_pairs(self.noisy_total)
 
     def base(self) -> tuple[Base, Measured]:
         """The base measure, and what counts of blocks are to be fitted to."""
@@ -123,17 +144,16 @@ class _Measurement:
     def _tables(self, bins: list[NDArray[np.int32]], of_bins: list[Floats]) -> tuple[list[int], dict[int, tuple[Floats, Floats]]]:
         """The tree of attributes, and a noisy table over the bins of each attribute and its parent."""
         plan = self.plan
-        epsilon_choice = self.ledger.charge("choose pairs of attributes", plan.epsilon_choice, times=plan.n_pairs)  # [P10]
-        epsilon: Fraction = self.ledger.charge("tables of pairs", plan.epsilon_pair, times=plan.n_pairs)  # [P8]
+        epsilon_choice, noise = self.purse.pairs()
         exact = self.engine.pair_tables(self.counts, bins)
         scores = exact_dependence(exact, of_bins, self.noisy_total)
         edges = choose_tree(scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs")))
         parent = parents(edges, plan.n_attributes)
         tables = {}
         for a, b in edges:
-            noisy = noisy_vector(exact[a, b], epsilon, self.randomness, f"table of {a} and {b}").astype(np.float64)
+            noisy = noise.on(exact[a, b], self.randomness, f"table of {a} and {b}").astype(np.float64)
             child = b if parent[b] == a else a
-            tables[child] = (noisy if child == b else noisy.T, np.full(1, laplace_variance(epsilon)))
+            tables[child] = (noisy if child == b else noisy.T, np.full(1, noise.variance))
         return parent, tables
 
 

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from hdpview.errors import MethodError
 
-_LEAST_RECORDS_PER_NOISE = 30.0  # of the table over the noise of one cell of a pair's table; below, pairs cost more than they tell
+LEAST_RECORDS_PER_NOISE = 30.0  # of the table over the noise of one cell of a pair's table; below, pairs cost more than they tell
 _LEVELS_PER_HALVING = 1.9  # cuts are uneven: a path needs more of them than halvings would
 _MOST_LEVELS = 24
+SHARES = ("histogram_share", "choice_share", "pair_share", "cut_share")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class CalibratedSettings:
     least_records: float = 10.0
 
     def __post_init__(self) -> None:
-        shares = {name: getattr(self, name) for name in ("histogram_share", "choice_share", "pair_share", "cut_share")}
+        shares = {name: getattr(self, name) for name in SHARES}
         for name, value in shares.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
                 raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
@@ -84,7 +85,7 @@ class Plan:
         """Whether there are records enough for tables of pairs to stand out from their noise."""
         if self.n_pairs < 1:
             return False
-        return noisy_total * float(self.epsilon_pair) / math.sqrt(2) >= _LEAST_RECORDS_PER_NOISE
+        return noisy_total * float(self.epsilon_pair) / math.sqrt(2) >= LEAST_RECORDS_PER_NOISE
 
     def epsilon_counts(self, with_pairs: bool) -> Fraction:
         """Of the counts of blocks: what the rest leaves."""

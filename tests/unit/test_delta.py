@@ -1,0 +1,241 @@
+"""A little delta: accounts against brute formulas, budgets and words of views that have one, and who refuses it."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hdpview as hv
+from hdpview.errors import BudgetError, MethodError, ViewFileError
+from hdpview.methods import METHODS
+from hdpview.methods.calibrated import Calibrated
+from hdpview.methods.calibrated.plan import Plan
+from hdpview.methods.calibrated.purse import WITH_DELTA, DeltaPurse
+from hdpview.privacy.account import Account
+from hdpview.privacy.ledger import Ledger, exact_delta
+from hdpview.privacy.noise import gaussian_scale
+from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
+from hdpview.pview import PView
+from hdpview.view.storage import MANIFEST_KEY
+
+N_ATTRIBUTES = 12
+SCHEMA = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=3) for i in range(N_ATTRIBUTES)])
+DELTA = Fraction(1, 10**9)
+FEW = settings(max_examples=40, deadline=None)
+epsilons = st.integers(-80, 20).map(lambda tenths: Fraction(10) ** (tenths // 10) * (1 + tenths % 10))
+deltas = st.integers(3, 200).map(lambda digits: Fraction(1, 10**digits))
+
+
+def table(n: int = 4000) -> pa.Table:
+    rng = np.random.default_rng(8)
+    columns = {f"a{i}": np.minimum(rng.geometric(0.5, n) - 1, 3) for i in range(N_ATTRIBUTES)}
+    return pa.table({**columns, "who": rng.integers(0, n // 2, n)})
+
+
+@cache
+def a_view(epsilon: object = 1, delta: object = DELTA, **more: Any) -> PView:
+    return hv.build(table(), SCHEMA, epsilon, delta=delta, method="calibrated", test_key=b"k", **more)  # type: ignore[arg-type]
+
+
+def log_delta_of(rho: float, epsilon: float) -> float:
+    """The published bound on ln δ of a ρ-zCDP mechanism, by the best α of a fine grid."""
+    excess = np.exp(np.linspace(-20, 60, 40_001))
+    return float((excess * ((1 + excess) * rho - epsilon) - (1 + excess) * np.log1p(1 / excess) - np.log(excess)).min())
+
+
+@FEW
+@given(epsilons, deltas)
+def test_rho_is_the_largest_that_the_published_bound_allows(epsilon: Fraction, delta: Fraction) -> None:
+    """Over a fine grid of α some α shows δ for ρ, and none does for a ρ of 1 % more; the simpler bound never allows more."""
+    rho, wanted = float(rho_of(epsilon, delta)), -math.log(delta.denominator)
+    assert log_delta_of(rho, float(epsilon)) <= wanted * (1 - 1e-5)  # the grid misses the best α by a thousandth
+    assert log_delta_of(rho * 1.01, float(epsilon)) > wanted
+    simple = (math.sqrt(float(epsilon) - wanted) - math.sqrt(-wanted)) ** 2
+    assert rho >= simple * (1 - 1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.7", "1e-9"), ("0.05", "1e-6"), ("6", "1e-5")])
+def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon: str, delta: str) -> None:
+    """Added up over all outcomes, P exceeds e^ε times its neighbour Q by δ at most: for discrete Gaussian noise of σ² = 1/2ρ."""
+    scale = gaussian_scale(rho_of(Fraction(epsilon), Fraction(delta)))
+    z = np.arange(-math.ceil(40 * scale), math.ceil(40 * scale))
+    p, q = (np.exp(-((z - shift) ** 2) / (2 * scale**2)) for shift in (0, 1))
+    excess = np.maximum(0.0, p - math.exp(float(epsilon)) * q).sum() / p.sum()
+    assert 0.01 * float(delta) < excess <= float(delta)
+
+
+@FEW
+@given(st.fractions(Fraction(1, 10**20), 10**4), st.integers(1, 60))
+def test_choices_cost_what_they_may_and_no_more(rho: Fraction, times: int) -> None:
+    """`times` choices of ε²/8 each cost ρ at most, exactly, and hardly less."""
+    cost = times * epsilon_of_choices(rho, times) ** 2 / 8
+    assert rho * (1 - Fraction(1, 10**9)) <= cost <= rho
+
+
+def test_a_choice_by_the_exponential_mechanism_is_as_concentrated_as_charged() -> None:
+    """For random scores that differ by one at most, D_α ≤ α·ε²/8 for all α tried; and it comes near that."""
+    rng, worst = np.random.default_rng(4), 0.0
+    for _ in range(1000):
+        epsilon, n = rng.uniform(0.01, 3), rng.integers(2, 6)
+        scores = rng.uniform(0, 4, n)
+        changed = scores + (rng.uniform(-1, 1, n) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], n))
+        p, q = (np.exp(epsilon / 2 * each) / np.exp(epsilon / 2 * each).sum() for each in (scores, changed))
+        alpha = 1 + rng.exponential(3)
+        divergence = math.log((p**alpha * q ** (1 - alpha)).sum()) / (alpha - 1)
+        worst = max(worst, divergence / (alpha * epsilon**2 / 8))
+    assert 0.9 < worst <= 1 + 1e-9
+
+
+@FEW
+@given(st.integers(2, 200), deltas, st.integers(1, 500).map(lambda n: Fraction(n, 10)))
+def test_a_chain_of_records_adds_up_to_delta_at_most(k: int, delta: Fraction, epsilon: Fraction) -> None:
+    """δ′·Σ e^{iε/k}, step by step along the chain, stays within δ."""
+    share = delta_of_one_record(delta, epsilon, k) / delta
+    assert sum(math.exp(float(epsilon) * i / k) for i in range(k)) * float(share) <= 1
+    assert delta_of_one_record(delta, epsilon, 1) == delta
+
+
+@pytest.mark.parametrize("wrong", [-1e-9, 0.01, 1, "abc", None, True, math.nan, "1e-9999", [1]])
+def test_wrong_deltas_are_refused_in_words(wrong: Any) -> None:
+    """Negative, large and unreadable ones; what was written is quoted."""
+    with pytest.raises(BudgetError, match="delta must be 0, or a small number such as 1e-9"):
+        exact_delta(wrong)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "calibrated"])
+def test_other_methods_refuse_a_delta(name: str) -> None:
+    """They say so, and name the method that takes one; a delta of 0 is what they have."""
+    with pytest.raises(MethodError, match=f"The method {name} is purely private .*method='calibrated'"):
+        hv.build(table(5), SCHEMA, 1, delta=1e-9, method=name)
+    if name == "hdpview":
+        assert hv.build(table(5), SCHEMA, 1, delta=0, method=name).manifest.delta == 0
+
+
+def test_a_delta_that_would_not_help_is_refused() -> None:
+    """With two attributes noise would grow, and the sentence says to leave delta out; with twelve it shrinks."""
+    small = hv.Schema(SCHEMA.attributes[:2])
+    with pytest.raises(MethodError, match=r"more noise than without a delta\. Leave delta out"):
+        hv.build(table(5), small, 1, delta=1e-9, method="calibrated")
+    assert Calibrated(delta="1e-9").why_infeasible(SCHEMA, 1.0) is None
+
+
+def test_a_ledger_counts_delta_too() -> None:
+    """Too much raises before it is noted, and a remainder raises at the end."""
+    ledger = Ledger(Fraction(1), delta=DELTA)
+    with pytest.raises(BudgetError, match="needs a delta of 2e-09; only 1e-09"):
+        ledger.charge("all", Fraction(1), delta=2 * DELTA)
+    assert not ledger.charges
+    ledger.charge("all", Fraction(1))
+    with pytest.raises(BudgetError, match="1/1000000000 of its delta unspent"):
+        ledger.close()
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_charges_and_parameters_account_for_the_whole_budget(k: int) -> None:
+    """Charges add up to (ε, δ) exactly; the ρ of all purposes add up to one that (ε′, δ) for one record pays for."""
+    view = a_view("3/2", "1e-9", **({} if k == 1 else {"privacy_unit": "who", "max_rows": k}))
+    manifest = view.manifest
+    assert [(spent.purpose, spent.delta) for spent in manifest.spending] == [(WITH_DELTA, DELTA), ("noise on counts", 0)]
+    assert (sum(spent.epsilon * spent.times for spent in manifest.spending), manifest.delta) == (Fraction(3, 2), DELTA)
+    found, one = manifest.parameters, delta_of_one_record(DELTA, Fraction(3, 2), k)
+    assert found["rho"] == float(rho_of(manifest.spending[0].epsilon / k, one))
+    parts = found["rho_histograms"] + found["rho_choices"] + found["rho_pairs"] + found["rho_cuts"]
+    assert parts == pytest.approx(found["rho"])
+    assert found["n_private_cut_levels"] * found["epsilon_cut"] ** 2 / 8 == pytest.approx(found["rho_cuts"])
+    (base,) = view.blocks.bases
+    assert base.variance == pytest.approx(N_ATTRIBUTES / (2 * found["rho_histograms"]))
+
+
+@pytest.mark.parametrize("with_pairs", [False, True])
+def test_every_purpose_gets_its_part_of_rho(with_pairs: bool) -> None:
+    """In the relation of the shares of ε; where no pairs are taken, their part goes to cuts, and nothing is left over."""
+    plan = Plan(Calibrated(), Fraction(1), N_ATTRIBUTES)
+    purse = DeltaPurse(plan, Ledger(Fraction(1), delta=DELTA))
+    found, unit = purse.parameters(with_pairs), float(rho_of(Fraction(7, 10), DELTA)) / 0.7
+    wanted = (0.4, 0.05, 0.15, 0.1) if with_pairs else (0.4, 0, 0, 0.3)
+    names = ("rho_histograms", "rho_choices", "rho_pairs", "rho_cuts")
+    assert [found[name] for name in names] == pytest.approx([share * unit for share in wanted])
+
+
+def test_a_file_keeps_the_delta(tmp_path: Path) -> None:
+    """Version 4, read back the same; pure views keep their version."""
+    view = a_view()
+    view.save(tmp_path / "with.pview")
+    assert hv.open(tmp_path / "with.pview").manifest == view.manifest
+    a_view(delta=None).save(tmp_path / "pure.pview")
+    contents = [json.loads(pq.read_schema(tmp_path / name).metadata[MANIFEST_KEY]) for name in ("with.pview", "pure.pview")]
+    assert [(content["format_version"], content["delta"]) for content in contents] == [(4, "1/1000000000"), (3, 0)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delta": 0}, {"delta": "0"}, {"delta": "2"}, {"delta": "-1/1000000000"}, {"delta": 1e-9}, {"delta": "1/1000000001"},
+        {"delta": None}, {"format_version": 3}, {"format_version": 3, "delta": 0}, {"spending": []},
+    ],
+)  # fmt: skip
+def test_files_that_misstate_their_delta_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    """A δ that the charges do not add up to, of the wrong type or sign, or in a file of an older version."""
+    a_view().save(tmp_path / "x.pview")
+    stored = pq.read_table(tmp_path / "x.pview")
+    content = {**json.loads(stored.schema.metadata[MANIFEST_KEY]), **change}
+    pq.write_table(stored.replace_schema_metadata({MANIFEST_KEY: json.dumps(content).encode()}), tmp_path / "x.pview")
+    with pytest.raises(ViewFileError, match="damaged"):
+        hv.open(tmp_path / "x.pview")
+
+
+def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path: Path) -> None:
+    """Disjoint: the largest ε and the largest δ, though they be of different views. Overlapping: both add up. Files keep it."""
+    views = [a_view(2, None), a_view(1, "1e-9"), a_view(1, "3e-9")]
+    disjoint, overlapping = hv.merge(views), hv.merge(views, overlapping=True)
+    assert (disjoint.manifest.epsilon, disjoint.manifest.delta) == (2, 3 * DELTA)
+    assert (overlapping.manifest.epsilon, overlapping.manifest.delta) == (4, 4 * DELTA)
+    assert hv.merge(views[1:]).manifest.spending == views[2].manifest.spending
+    for merged in (disjoint, overlapping):
+        merged.save(tmp_path / "merged.pview")
+        opened = hv.open(tmp_path / "merged.pview").manifest
+        assert opened == merged.manifest
+        assert [part.delta for part in opened.parts] == [0, DELTA, 3 * DELTA]
+
+
+def test_whoever_reads_of_epsilon_reads_of_delta() -> None:
+    """The card, `info` and the view's own line name both, and the card no longer calls the promise pure; pure views name no delta."""
+    view, pure = a_view(), a_view(delta=None)
+    card = view.privacy_card().text
+    for words in ("epsilon 1 and delta 1e-09", "plus 1e-09", WITH_DELTA, "0.7, and delta 1e-09", "1, and delta 1e-09", "without a delta"):
+        assert words in card
+    assert "Pure" not in card
+    assert "discrete Gaussian" in card
+    assert "epsilon 1 and delta 1e-09 (adding" in repr(view)
+    assert view.info()["delta"] == 1e-9
+    assert "1e-09 of all probability may lie outside" in view.info()["risk"]
+    assert "Pure" in pure.privacy_card().text
+    assert "delta" not in pure.privacy_card().text + repr(pure) + pure.info()["risk"]
+
+
+def test_the_account_adds_up_deltas(tmp_path: Path) -> None:
+    """Each build notes its δ, pure ones 0, and their sum is what was spent."""
+    for delta in ("1e-9", None, "2e-9"):
+        hv.build(table(50), SCHEMA, 1, delta=delta, method="calibrated", test_key=b"k", ledger=tmp_path / "book.sqlite", table="t")
+    account = Account(tmp_path / "book.sqlite")
+    assert [charge.delta for charge in account.charges("t")] == [DELTA, 0, 2 * DELTA]
+    assert (account.spent_delta("t"), account.spent("t")) == (3 * DELTA, 3)
+
+
+def test_an_audit_of_epsilon_alone_refuses_a_delta() -> None:
+    """It could find more than ε where nothing is wrong."""
+    from hdpview.audit.run import audit
+
+    with pytest.raises(MethodError, match="without a delta"):
+        audit("calibrated", 1, runs=200, delta=1e-9)
