@@ -36,8 +36,11 @@ def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats |
 
 
 def together(share: Floats | float) -> Floats:
-    """The share of records that conditions may let through together, from the product of what each lets through."""
-    return np.asarray(share, dtype=np.float64) ** _TOGETHER
+    """The share of records that conditions may let through together, from the product of what each lets through.
+
+    Of a function with two signs, as a quantile's is, it is the size that counts.
+    """
+    return np.abs(np.asarray(share, dtype=np.float64)) ** _TOGETHER
 
 
 def noisy_bases(bases: Sequence[Base]) -> list[Base]:
