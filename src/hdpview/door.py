@@ -84,7 +84,7 @@ def build(
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
-    if engine != "local" and not getattr(chosen, "leaves_cells_to_the_engine", False):
+    if engine != "local" and not chosen.leaves_cells_to_the_engine:
         raise MethodError(f"The method {chosen.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'.")
     limits = Contributions(privacy_unit, max_rows, count)
     for_one = for_one_record(chosen, budget, limits.max_rows)
@@ -161,7 +161,7 @@ def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:
 
 
 def _not_a_view(method: Method) -> str:
-    return f"The method {method.name} does not make blocks, so it is for comparison in benchmarks alone. Use the method {DEFAULT_METHOD}."
+    return f"The method {method.name} makes no views: it is there to be compared with in benchmarks. Use the method {DEFAULT_METHOD}."
 
 
 def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:

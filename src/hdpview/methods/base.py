@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,12 @@ class Method(Protocol):
 
     @property
     def makes_views(self) -> bool:
-        """Whether it releases blocks, and so a view; the others are here to be compared with."""
+        """Whether it releases a view; the others are here to be compared with."""
+        ...
+
+    @property
+    def leaves_cells_to_the_engine(self) -> bool:
+        """Whether it looks at no cell itself, so that cells may be spread over machines."""
         ...
 
     def settings(self) -> Mapping[str, float]:
@@ -104,6 +109,20 @@ class Method(Protocol):
     ) -> Release:
         """Release what it releases, spending all of the ledger's budget. Rows of `counts` may be reordered, nothing else."""
         ...
+
+
+class Common:
+    """What most methods have in common, to inherit from. The settings are the numbers among a method's fields."""
+
+    name: ClassVar[str]
+    makes_views: ClassVar[bool] = False
+    leaves_cells_to_the_engine: ClassVar[bool] = False
+
+    def settings(self) -> Mapping[str, float]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        return None
 
 
 @runtime_checkable

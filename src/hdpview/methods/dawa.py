@@ -18,9 +18,8 @@ made with that code differ from these.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import Engine, Progress
+from hdpview.methods.base import Common, Engine, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -62,25 +61,15 @@ class DenseRelease:
 
 
 @dataclass(frozen=True)
-class Dawa:
+class Dawa(Common):
     """The partition of DAWA on the flattened domain. partition_share: share of the budget for the partition; the paper's is 1/4."""
 
+    name = "dawa"
     partition_share: float = 0.25
 
     def __post_init__(self) -> None:
         if not isinstance(self.partition_share, (int, float)) or not 0 < self.partition_share < 1:
             raise MethodError(f"partition_share must lie between 0 and 1, not {self.partition_share!r}.")
-
-    @property
-    def name(self) -> str:
-        return "dawa"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return dataclasses.asdict(self)
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """It holds every cell of the domain in memory."""

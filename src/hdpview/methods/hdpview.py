@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.methods.base import BlockRelease, Engine, Progress
+from hdpview.methods.base import BlockRelease, Common, Engine, Progress
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.ledger import Ledger, exact_epsilon
 from hdpview.privacy.noise import laplace_scale, noisy_counts
@@ -20,24 +18,12 @@ _CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
 
 
 @dataclass(frozen=True)
-class Hdpview(PartitionSettings):
+class Hdpview(PartitionSettings, Common):
     """The method of the paper with its parameters; see `partition/parameters.py` for their names there."""
 
-    @property
-    def name(self) -> str:
-        return "hdpview"
-
-    @property
-    def makes_views(self) -> bool:
-        return True
-
-    @property
-    def leaves_cells_to_the_engine(self) -> bool:
-        """It looks at no cell itself, so cells may be spread over machines."""
-        return True
-
-    def settings(self) -> Mapping[str, float]:
-        return dataclasses.asdict(self)
+    name = "hdpview"
+    makes_views = True
+    leaves_cells_to_the_engine = True
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """Where δ ≤ 2, an empty block is more likely to be cut than to converge, and the tree ends only at single cells."""

@@ -8,14 +8,13 @@ Whatever knows more than this about a table has to beat it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Schema
-from hdpview.methods.base import Engine, Floats, Progress
+from hdpview.methods.base import Common, Engine, Floats, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -46,22 +45,10 @@ class ProductRelease:
 
 
 @dataclass(frozen=True)
-class Histograms:
+class Histograms(Common):
     """One histogram per attribute. It has no settings."""
 
-    @property
-    def name(self) -> str:
-        return "histograms"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return {}
-
-    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        return None
+    name = "histograms"
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None

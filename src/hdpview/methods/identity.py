@@ -8,7 +8,7 @@ so also speaks of domains whose tensor nobody could hold. The release itself is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.methods.base import Engine, Floats, Progress
+from hdpview.methods.base import Common, Engine, Floats, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -49,19 +49,10 @@ class CellRelease:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(Common):
     """Noise on every cell. It has no settings."""
 
-    @property
-    def name(self) -> str:
-        return "identity"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return {}
+    name = "identity"
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         if schema.n_cells <= MOST_CELLS:

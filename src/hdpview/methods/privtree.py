@@ -19,7 +19,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import Engine, Floats, Progress
+from hdpview.methods.base import Common, Engine, Floats, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
@@ -158,26 +157,16 @@ class _Grower:
 
 
 @dataclass(frozen=True)
-class Privtree:
+class Privtree(Common):
     """PrivTree. n_cut_attributes: how many attributes a split halves, in turns; None for all."""
 
+    name = "privtree"
     n_cut_attributes: int | None = None
 
     def __post_init__(self) -> None:
         k = self.n_cut_attributes
         if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_CUT_ATTRIBUTES):
             raise MethodError(f"n_cut_attributes must be a whole number from 1 to {MOST_CUT_ATTRIBUTES}, or None for all, not {k!r}.")
-
-    @property
-    def name(self) -> str:
-        return "privtree"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return {} if self.n_cut_attributes is None else {"n_cut_attributes": self.n_cut_attributes}
 
     def _n_cut(self, schema: Schema) -> int:
         """Attributes that the first split halves."""

@@ -23,9 +23,7 @@ and the shares sum to less than 1 however deep the path goes; leaves are disjoin
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,9 +31,8 @@ import numba as nb
 import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import BlockRelease, Engine, Progress
+from hdpview.methods.base import BlockRelease, Common, Engine, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -45,12 +42,13 @@ _FIRST, _SECOND = 0, 1  # phases
 
 
 @dataclass(frozen=True)
-class Ripost:
+class Ripost(Common):
     """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in this order.
 
     threshold_in_scales: thresholds of both phases, in units of the scale of the noise on a leaf.
     """
 
+    name = "ripost"
     partition_share: float = 0.3
     converge_share: float = 0.9
     first_phase_share: float = 0.4
@@ -63,20 +61,6 @@ class Ripost:
                 raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
         if not isinstance(self.threshold_in_scales, (int, float)) or not 0 < self.threshold_in_scales <= 1e6:
             raise MethodError(f"threshold_in_scales must be greater than 0, not {self.threshold_in_scales!r}.")
-
-    @property
-    def name(self) -> str:
-        return "ripost"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return dataclasses.asdict(self)
-
-    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        return None
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None

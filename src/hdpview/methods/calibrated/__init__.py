@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.methods.base import BlockRelease, Engine, Progress
+from hdpview.methods.base import BlockRelease, Common, Engine, Progress
 from hdpview.methods.calibrated.fit import Measured, fitted_counts
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
@@ -35,33 +35,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Calibrated(CalibratedSettings):
+class Calibrated(CalibratedSettings, Common):
     """The method with its settings; see `plan.py` for what follows from them.
 
     delta: part of the budget, as ε is, and so not among the settings; 0 for pure differential privacy.
     """
 
+    name = "calibrated"
+    makes_views = True
+    leaves_cells_to_the_engine = True
     delta: float | str | Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "delta", exact_delta(self.delta))
-
-    @property
-    def name(self) -> str:
-        return "calibrated"
-
-    @property
-    def makes_views(self) -> bool:
-        return True
-
-    @property
-    def leaves_cells_to_the_engine(self) -> bool:
-        """It asks for tables and blocks and looks at no cell itself, so cells may be spread over machines."""
-        return True
-
-    def settings(self) -> Mapping[str, float]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(CalibratedSettings)}
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base expects few records.

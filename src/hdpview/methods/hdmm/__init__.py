@@ -18,7 +18,7 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError, unknown_name
-from hdpview.methods.base import Engine, Progress
+from hdpview.methods.base import Common, Engine, Progress
 from hdpview.methods.hdmm.algebra import Set
 from hdpview.methods.hdmm.release import FittedRelease, Ints, exact_measurements, fit
 from hdpview.methods.hdmm.strategy import Floats, Strategy, strategy_for
@@ -33,25 +33,15 @@ MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices
 
 
 @dataclass(frozen=True)
-class Hdmm:
+class Hdmm(Common):
     """The matrix mechanism for one workload, by its name."""
 
+    name = "hdmm"
     workload: str = "range-1d"
 
     def __post_init__(self) -> None:
         if self.workload not in WORKLOADS:
             raise MethodError(unknown_name("workload", str(self.workload), WORKLOADS, "The workloads are"))
-
-    @property
-    def name(self) -> str:
-        return "hdmm"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return {}
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """Its measurements must fit in memory; its search and its expected error need no such limit."""

@@ -22,7 +22,7 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import Engine, Progress
+from hdpview.methods.base import Common, Engine, Progress
 from hdpview.methods.privbayes.network import ExactTables, choose_network
 from hdpview.methods.privbayes.synthesis import best_total, conditional, synthesise
 from hdpview.privacy.ledger import Ledger
@@ -35,7 +35,7 @@ _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22
 
 
 @dataclass(frozen=True)
-class Privbayes:
+class Privbayes(Common):
     """A Bayesian network with noisy tables.
 
     network_share: share of the budget for choosing the network (the paper's β, there 0.3). usefulness: how many times the noise
@@ -43,6 +43,7 @@ class Privbayes:
     their error on tables of the benchmark: smaller on most of them, larger on most workloads of phoneme and electricity.
     """
 
+    name = "privbayes"
     network_share: float = 0.15
     usefulness: float = 8.0
 
@@ -51,20 +52,6 @@ class Privbayes:
             raise MethodError(f"network_share must lie between 0 and 1, not {self.network_share!r}.")
         if not isinstance(self.usefulness, (int, float)) or not 0 < self.usefulness <= 1e6:
             raise MethodError(f"usefulness must be a positive number, not {self.usefulness!r}.")
-
-    @property
-    def name(self) -> str:
-        return "privbayes"
-
-    @property
-    def makes_views(self) -> bool:
-        return False
-
-    def settings(self) -> Mapping[str, float]:
-        return dataclasses.asdict(self)
-
-    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        return None
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
