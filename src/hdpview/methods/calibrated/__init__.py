@@ -8,7 +8,6 @@ With a delta the noise on histograms and tables is Gaussian, which is less where
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 

@@ -10,7 +10,6 @@ known exactly, data or no data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np

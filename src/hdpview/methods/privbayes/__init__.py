@@ -12,15 +12,12 @@ More records are drawn than there are, each with the weight that makes up for it
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.base import Common, Engine, Progress
 from hdpview.methods.privbayes.network import ExactTables, choose_network
