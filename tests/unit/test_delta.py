@@ -162,8 +162,8 @@ def test_every_purpose_gets_its_part_of_rho(with_pairs: bool) -> None:
     """In the relation of the shares of ε; where no pairs are taken, their part goes to cuts, and nothing is left over."""
     plan = Plan(Calibrated(), Fraction(1), N_ATTRIBUTES)
     purse = DeltaPurse(plan, Ledger(Fraction(1), delta=DELTA))
-    found, unit = purse.parameters(with_pairs), float(rho_of(Fraction(7, 10), DELTA)) / 0.7
-    wanted = (0.4, 0.05, 0.15, 0.1) if with_pairs else (0.4, 0, 0, 0.3)
+    found, unit = purse.parameters(with_pairs), float(rho_of(Fraction("0.74"), DELTA)) / 0.74
+    wanted = (0.48, 0.0416, 0.13, 0.0884) if with_pairs else (0.48, 0, 0, 0.26)
     names = ("rho_histograms", "rho_choices", "rho_pairs", "rho_cuts")
     assert [found[name] for name in names] == pytest.approx([share * unit for share in wanted])
 
@@ -213,7 +213,7 @@ def test_whoever_reads_of_epsilon_reads_of_delta() -> None:
     """The card, `info` and the view's own line name both, and the card no longer calls the promise pure; pure views name no delta."""
     view, pure = a_view(), a_view(delta=None)
     card = view.privacy_card().text
-    for words in ("epsilon 1 and delta 1e-09", "plus 1e-09", WITH_DELTA, "0.7, and delta 1e-09", "1, and delta 1e-09", "without a delta"):
+    for words in ("epsilon 1 and delta 1e-09", "plus 1e-09", WITH_DELTA, "0.74, and delta 1e-09", "1, and delta 1e-09", "without a delta"):
         assert words in card
     assert "Pure" not in card
     assert "discrete Gaussian" in card

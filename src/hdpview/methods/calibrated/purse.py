@@ -149,7 +149,7 @@ class DeltaPurse:
 
     def _part(self, *shares: str) -> Fraction:
         """Of ρ, in the relation that the shares of ε have without a delta."""
-        of = {name: Fraction(str(getattr(self.plan.settings, name))) for name in SHARES}
+        of = {name: self.plan.share(name) for name in SHARES}
         return self.rho * sum((of[name] for name in shares), Fraction(0)) / sum(of.values())
 
     @property
