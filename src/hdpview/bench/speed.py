@@ -30,14 +30,14 @@ from hdpview.query.histograms import histograms
 from hdpview.query.sql import run
 
 Row = dict[str, Any]
-_EPSILON = Fraction(1)
+EPSILON = Fraction(1)
 
 
 def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit_s: float) -> Iterator[Row]:
     """One row per dataset: blocks, CPU time on one core, the same by the plain implementation, and the size of the file."""
     for name in names:
         counts = dataset_counts(name, data_dir)
-        parameters = PartitionParameters.choose(Hdpview(), _EPSILON, counts.schema.n_cells)
+        parameters = PartitionParameters.choose(Hdpview(), EPSILON, counts.schema.n_cells)
         engine = LocalEngine(threads=1)
         engine.grow(counts, parameters, Randomness.fresh().root_key("partition"))  # compiles
         grown = [_timed_growth(engine, counts, parameters) for _ in range(trials)]
@@ -83,7 +83,7 @@ def _naive_seconds(counts: SparseCounts, parameters: PartitionParameters, limit_
     return time.process_time() - started, finished
 
 
-def released(counts: SparseCounts, epsilon: Fraction = _EPSILON) -> PView:
+def released(counts: SparseCounts, epsilon: Fraction = EPSILON) -> PView:
     """A view by the paper's method, with fresh noise."""
     return release(counts, epsilon, Hdpview(), Randomness.fresh())
 

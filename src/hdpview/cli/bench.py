@@ -22,6 +22,9 @@ def speed(
         float, typer.Option(help="CPU seconds the plain implementation may take per dataset; 0 leaves it out.")
     ] = 60.0,
     trees: Annotated[bool, typer.Option("--trees", help="Instead: against LightGBM growing one tree with as many leaves.")] = False,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Instead: the default method against the paper's, to build and to ask.")
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Instead: time per stage of a build.")] = False,
     scaling: Annotated[bool, typer.Option("--scaling", help="Instead: time over rows, attributes and depth; a picture with -o.")] = False,
     cluster: Annotated[bool, typer.Option("--cluster", help="Instead: what a cluster would exchange, simulated and on paper.")] = False,
@@ -36,6 +39,11 @@ def speed(
     Example: hdpview bench speed --datasets small-adult,numerical-adult,adult --data-dir data
     """
     found: dict[str, list[dict[str, Any]]] = {}
+    names = [name.strip() for name in datasets.split(",") if name.strip()]
+    if methods:
+        from hdpview.bench.beside import beside_rows
+
+        found["methods"] = list(beside_rows(names, data_dir, trials))
     if trees:
         from hdpview.bench.trees import tree_rows
 
@@ -53,7 +61,7 @@ def speed(
 
         found["large"] = [large_table_row(large_rows, memory_limit=memory_limit)]
     if not found:
-        found = _builds_and_answers([name.strip() for name in datasets.split(",") if name.strip()], data_dir, trials, naive_seconds)
+        found = _builds_and_answers(names, data_dir, trials, naive_seconds)
     if format == output.JsonOrTable.json:
         output.print_json(found)
         return
@@ -108,7 +116,7 @@ def coverage(
     trials: Annotated[int, typer.Option(min=1, help="Builds per dataset, each with fresh noise.")] = 20,
     questions: Annotated[int, typer.Option(min=1, help="Questions per workload and build.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
-    method: Annotated[str, typer.Option(help="How to build.")] = "hdpview",
+    method: Annotated[str, typer.Option(help="How to build.")] = "calibrated",
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
     """Measure how often each interval holds the true count, and how wide it is beside the actual error.

@@ -135,11 +135,12 @@ class _Measurement:
         scores = exact_dependence(exact, of_bins, self.noisy_total)
         edges = choose_tree(scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs")))
         parent = parents(edges, plan.n_attributes)
+        together = noise.on(np.concatenate([exact[edge].reshape(-1) for edge in edges]), self.randomness, "tables of pairs")
+        ends = np.cumsum([exact[edge].size for edge in edges])
         tables = {}
-        for a, b in edges:
-            noisy = noise.on(exact[a, b], self.randomness, f"table of {a} and {b}").astype(np.float64)
-            child = b if parent[b] == a else a
-            tables[child] = (noisy if child == b else noisy.T, np.full(1, noise.variance))
+        for (a, b), noisy in zip(edges, np.split(together.astype(np.float64), ends[:-1]), strict=True):
+            table, child = noisy.reshape(exact[a, b].shape), b if parent[b] == a else a
+            tables[child] = (table if child == b else table.T, np.full(1, noise.variance))
         return parent, tables
 
 
