@@ -35,9 +35,9 @@ def test_typical_intervals_hold_about_as_often_as_they_say(builds: Found, method
     """At 95 %, on data that played no part in choosing the model: 90 % per workload, and never many times the error wide.
 
     The paper's method: 94 to 99 % measured, but 90 % on cells of three-way tables: many are impossible, such as pregnant men, and blocks
-    do not know. The calibrated method: 97 to 100 % measured, and so too wide: 3.9 times the error on ranges of one attribute.
+    do not know. The calibrated method: 98 to 100 % measured, and so too wide: 3.7 times the error on ranges of one attribute.
     """
-    times_the_error = {"calibrated": 6, "hdpview": 3}[method]
+    times_the_error = {"calibrated": 5, "hdpview": 3}[method]
     for workload in WORKLOADS:
         held = np.mean([build[workload]["typical_inside"] for build in builds])
         assert held >= (0.82 if (method, workload) == ("hdpview", "marginal-3") else 0.90), workload

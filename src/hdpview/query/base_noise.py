@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 Functions = Mapping[int, Floats]  # attribute → a number per code, shape (size,)
 
 
-_LEFT = 0.2  # of the variance of noise in a histogram: smoothing, and counts of blocks, take most of it away
-_TOGETHER = 1 / 3  # the power of a share that others let through: rare values go together more often than if they were independent
+_LEFT = 0.3  # of the variance of noise in a histogram: smoothing, and counts of blocks, take most of it away
+_TOGETHER = 1 / 4  # the power of a share that others let through: rare values go together more often than if they were independent
 
 
 def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float, scale: float = 1.0) -> Floats:
