@@ -17,6 +17,8 @@ from hdpview.domain import Integer, Schema
 from hdpview.errors import ViewFileError
 from hdpview.methods.base import BlockRelease
 from hdpview.pview import PView, merge
+from hdpview.query.at_once import can_be_at_once, summarise_at_once
+from hdpview.query.base_kernels import CHUNK
 from hdpview.query.base_noise import base_noise
 from hdpview.query.boxes import intersect, pack
 from hdpview.query.grouped import summarise_groups
@@ -168,6 +170,47 @@ def test_painted_groups_are_groups_one_by_one(sizes: tuple[int, ...], seed: int,
             rounding = 1e-4 if "fourths" in field.name else 1e-6  # running sums of fourth powers leave more of it
             rounding *= max(1.0, np.abs(wanted).max())
             assert getattr(painted, field.name) == pytest.approx(wanted, rel=1e-5, abs=rounding), field.name
+
+
+def check_codes_at_once(view: PView, condition: str | None, rng: np.random.Generator) -> None:
+    """All sums behind histograms of a filter, and behind its count, against questions asked one by one, which NumPy answers.
+
+    Spreads are a series where weights are small: they agree to 1e-5.
+    """
+    boxes = boxes_of(condition, view.schema)
+    numbers = [int(a) for a in rng.permutation(len(view.schema)) if can_be_at_once(view, boxes, a)]
+    of_codes = [[intersect(boxes, [{a: code}]) for code in code_conditions(view.schema.attributes[a])] for a in numbers]
+    one_by_one = [summarise(view.blocks, pack([question], view.schema)) for question in [*itertools.chain(*of_codes), boxes]]
+    at_once = summarise_at_once(view, boxes, numbers)
+    for field in dataclasses.fields(Summary):
+        wanted = np.concatenate([getattr(each, field.name) for each in one_by_one], axis=-1)
+        rounding = (1e-4 if field.name == "fourths" else 1e-6) * max(1.0, np.abs(wanted).max())
+        assert getattr(at_once, field.name) == pytest.approx(wanted, rel=1e-5, abs=rounding), field.name
+
+
+@FEW
+@given(st.lists(st.integers(2, 6), min_size=2, max_size=4).map(tuple), seeds, st.sampled_from(["base", "merged", "even"]), st.booleans())
+def test_codes_at_once_are_codes_one_by_one(sizes: tuple[int, ...], seed: int, kind: str, is_everything: bool) -> None:
+    """A filter of any boxes, or none, with one base, several or none: all codes at once are codes one by one."""
+    rng, view = np.random.default_rng(seed), noisy_view(schema_of(sizes), seed)
+    if kind != "even":
+        view = merge([based_view(schema_of(sizes), seed), view]) if kind == "merged" else based_view(schema_of(sizes), seed)
+    check_codes_at_once(view, None if is_everything else random_condition(sizes, rng)[0], rng)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_blocks_are_taken_some_at_a_time(seed: int) -> None:
+    """More classes and blocks than are worked on at once, and ranges in no order: codes at once, and batches, are questions one by one."""
+    sizes = (30, 20, 12, 8)
+    rng, view = np.random.default_rng(seed), based_view(schema_of(sizes), seed, n_cuts=4_000)
+    conditions = [random_condition(sizes, rng)[0] for _ in range(40)]
+    assert max(len(node.lower) for node in view.blocks.levels[0].within[0].nodes) > CHUNK
+    check_codes_at_once(view, conditions[0], rng)
+    in_batch = summarise(view.blocks, pack([boxes_of(each, view.schema) for each in conditions], view.schema))
+    alone = [summarise(view.blocks, pack([boxes_of(each, view.schema)], view.schema)) for each in conditions]
+    for field in dataclasses.fields(Summary):
+        wanted = np.concatenate([getattr(each, field.name) for each in alone], axis=-1)
+        assert getattr(in_batch, field.name) == pytest.approx(wanted, rel=1e-7, abs=1e-7), field.name
 
 
 @settings(max_examples=15, deadline=None)

@@ -18,7 +18,7 @@ from hdpview.pview import PView
 from hdpview.query.answers import Answer, with_intervals
 from hdpview.query.compare import compare
 from hdpview.query.grouped import check_number_of_groups, summarise_groups
-from hdpview.query.histograms import Histogram, histograms
+from hdpview.query.histograms import Histogram, panel
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import attribute_number, boxes_of
 from hdpview.query.sql import run
@@ -80,16 +80,17 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
 def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | None], confidence: float) -> Json:
     """The count under a condition and the histograms of all attributes; for those in `own`, under the condition given there."""
     others = [name for name in view.schema.names if name not in own]
-    found = {each.attribute.name: _histogram(each) for each in histograms(view, where, others, confidence)} if others else {}
+    count, charts = panel(view, where, others, confidence)
+    found = {each.attribute.name: _histogram(each) for each in charts}
     for name, condition in own.items():
         found[name] = _own_histogram(view, condition, name, confidence)
-    return {"count": _answer(view.count(where, confidence=confidence)), "histograms": found, "confidence": confidence}
+    return {"count": _answer(count), "histograms": found, "confidence": confidence}
 
 
 @lru_cache(maxsize=1_000)
 def _own_histogram(view: PView, where: str | None, name: str, confidence: float) -> Json:
     """One histogram, kept: while a brush moves, the chart under it stays the same."""
-    (found,) = histograms(view, where, [name], confidence)
+    _, (found,) = panel(view, where, [name], confidence)
     return _histogram(found)
 
 

@@ -126,6 +126,25 @@ def of_groups(
     return found
 
 
+def of_histograms(bases: Sequence[Base], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> Floats:
+    """The variance of every code of each of these attributes by itself, one after the other, shape (number of all codes,).
+
+    To attributes that a box does not speak of, it does the same.
+    """
+    ends = np.cumsum([0, *(sizes[a] for a in attributes)]).tolist()
+    found = np.zeros(ends[-1])
+    for base in noisy_bases(bases):
+        for functions in boxes:
+            of_filter, rest = of_functions([base], [functions], [None]), _passed(base, functions, None)[0]
+            for a, i, j in zip(attributes, ends[:-1], ends[1:], strict=True):
+                if a in functions:
+                    found[i:j] += of_groups([base], [functions], [None], [a], sizes)
+                else:
+                    own = base_noise(np.asarray(base.variance)[a], 1.0, sizes[a], rest)
+                    found[i:j] += of_filter * _squared(base.marginal(a), np.ones(sizes[a]), False) + own
+    return found
+
+
 def _squared(marginal: Floats, function: Floats, is_valued: bool) -> Floats:
     """What each code of a grouping attribute lets through, squared, shape (size,)."""
     if is_valued:

@@ -161,7 +161,7 @@ def _summarise_many_over_bases(
     n, noisy, nothing = len(questions), noisy_counts.astype(np.float64), np.empty((0, 0))
     with ThreadPoolExecutor(available_cores()) as pool:
         for part, within in enumerate(finest.within):
-            asked, found, found_coarser = _over_base(questions, within.base), np.empty_like(columns), np.empty_like(of_coarser)
+            asked, found, found_coarser = over_base(questions, within.base), np.empty_like(columns), np.empty_like(of_coarser)
 
             def task(first: int, part: int = part, asked: Arrays = asked, found: Floats = found, coarse: Floats = found_coarser) -> None:
                 rows = (first, min(first + _QUESTIONS_PER_TASK, n), asked)
@@ -178,7 +178,7 @@ def _summarise_many_over_bases(
             of_coarser += found_coarser
 
 
-def _over_base(questions: Questions, base: Base) -> Arrays:
+def over_base(questions: Questions, base: Base) -> Arrays:
     """Questions with running sums in shares of a base."""
     from hdpview.query import base_kernels
 

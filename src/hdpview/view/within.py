@@ -125,21 +125,14 @@ class Within:
         return touched, covered
 
     @cached_property
-    def ranges(self) -> tuple[tuple[Ints, Ints, Ints], ...]:
-        """Per attribute: number of each block's range of codes, shape (n_blocks,), and the different ranges, lower and upper ends."""
-        found = []
-        for node in self.nodes:
-            ends, which = np.unique(np.stack([node.lower, node.upper]), axis=1, return_inverse=True)
-            lower, upper = (np.ascontiguousarray(side, np.int32) for side in ends)
-            found.append((which.reshape(-1).astype(np.int32)[node.class_of_block], lower, upper))
-        return tuple(found)
-
-    @cached_property
     def flat(self) -> Flat:
         """The same as plain arrays, for kernels."""
-        base, nodes = self.base, self.nodes
+        base, nodes, ranges = self.base, self.nodes, [_ranges(node) for node in self.nodes]
         children = [child for a in range(len(nodes)) for child in base.children[a]]
         classes = [row for node in nodes for row in node.class_of_child]
+        examples = [(node, first) for node, (first, _) in zip(nodes, ranges, strict=True)]
+        lower, upper = [node.lower[first] for node, first in examples], [node.upper[first] for node, first in examples]
+        inverse = [node.inverse[first] for node, first in examples]
         return Flat(
             upward=np.array(base.upward, np.int64),
             parent=np.array(base.parent, np.int64),
@@ -151,16 +144,38 @@ class Within:
             child=np.array(children, np.int64),
             child_class_at=_starts([len(row) for row in classes]),
             child_class=np.concatenate([np.zeros(0, np.int32), *classes]).astype(np.uint32),
+            range_at=_starts([len(each) for each in lower]),
+            lower=np.concatenate(lower).astype(np.int64),
+            upper=np.concatenate(upper).astype(np.int64),
+            first_bin=np.concatenate([bins[low] for bins, low in zip(base.bin_of_code, lower, strict=True)]).astype(np.int64),
+            last_bin=np.concatenate([bins[high - 1] + 1 for bins, high in zip(base.bin_of_code, upper, strict=True)]).astype(np.int64),
+            own=np.concatenate([node.own[first] for node, first in examples]),
+            inverse_at=_starts([each.size for each in inverse]),
+            inverse=np.concatenate([each.T.reshape(-1) for each in inverse]),
             class_at=_starts([len(node.lower) for node in nodes]),
-            lower=np.concatenate([node.lower for node in nodes]),
-            upper=np.concatenate([node.upper for node in nodes]),
-            own=np.concatenate([node.own for node in nodes]),
+            range_of_class=np.concatenate([of_class for _, of_class in ranges]).astype(np.uint32),
             wide_at=_starts([node.inside.size for node in nodes]),
-            inverse=np.concatenate([node.inverse.T.reshape(-1) for node in nodes]),
             inside=np.concatenate([node.inside.T.reshape(-1) for node in nodes]),
             message_at=_starts([node.inverse_message.size for node in nodes]),
             inverse_message=np.concatenate([node.inverse_message.T.reshape(-1) for node in nodes]),
             class_of_block=np.stack([node.class_of_block for node in nodes]).astype(np.uint32),
+        )
+
+    @cached_property
+    def by_range(self) -> ByRange:
+        """Blocks in the order of each attribute's ranges, for kernels."""
+        orders, borders = [], []
+        for node in self.nodes:
+            order = np.argsort(node.class_of_block, kind="stable")  # classes stand in the order of their ranges
+            of_block = _ranges(node)[1][node.class_of_block[order]]
+            orders.append(order)
+            borders.append(np.searchsorted(of_block, np.arange(of_block[-1] + 2)))
+        return ByRange(
+            order=np.stack(orders).astype(np.uint32),
+            begin=np.concatenate([each[:-1] for each in borders]).astype(np.int64),
+            end=np.concatenate([each[1:] for each in borders]).astype(np.int64),
+            code_at=_starts(self.base.sizes),
+            shape=np.concatenate(self.base.shape),
         )
 
 
@@ -169,7 +184,8 @@ class Flat(NamedTuple):
 
     Arrays of classes and bins stand bin by bin here. table: turned round, shape (own bins, bins of the parent). child: the children of
     each attribute, one after the other; child_class: for each of these, its class in each class of its parent. class_of_block: shape
-    (n_attributes, n_blocks).
+    (n_attributes, n_blocks). lower, upper, own and, bin by bin, inverse: of the different ranges of each attribute, rising by lower ends;
+    first_bin, last_bin: the bins that a range reaches, half-open. range_of_class: the range of each class, from 0 in each attribute.
     """
 
     upward: NDArray[np.int64]
@@ -181,17 +197,42 @@ class Flat(NamedTuple):
     child_at: NDArray[np.int64]
     child: NDArray[np.int64]
     child_class_at: NDArray[np.int64]
-    child_class: Ints
-    class_at: NDArray[np.int64]
-    lower: Ints
-    upper: Ints
+    child_class: NDArray[np.uint32]
+    range_at: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    first_bin: NDArray[np.int64]
+    last_bin: NDArray[np.int64]
     own: Floats
-    wide_at: NDArray[np.int64]
+    inverse_at: NDArray[np.int64]
     inverse: Floats
+    class_at: NDArray[np.int64]
+    range_of_class: NDArray[np.uint32]
+    wide_at: NDArray[np.int64]
     inside: Floats
     message_at: NDArray[np.int64]
     inverse_message: Floats
-    class_of_block: Ints
+    class_of_block: NDArray[np.uint32]
+
+
+class ByRange(NamedTuple):
+    """Blocks by the ranges of `Flat`.
+
+    order: numbers of the blocks, those of each range one after the other, shape (n_attributes, n_blocks); begin, end: where those of a
+    range stand there, half-open. shape: of the codes of all attributes, those of each from `code_at` on.
+    """
+
+    order: NDArray[np.uint32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    code_at: NDArray[np.int64]
+    shape: Floats
+
+
+def _ranges(node: Node) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first class of each different range, and the range of each class: classes stand in the order of their ranges."""
+    is_first = np.append(True, (np.diff(node.lower) != 0) | (np.diff(node.upper) != 0))
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
 def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
