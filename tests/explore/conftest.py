@@ -19,6 +19,7 @@ from hdpview.bench.gesture import launch_chromium
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
 from hdpview.door import build
+from hdpview.explore.answers import warm_up
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.explore.server import create_app
 from hdpview.pview import PView
@@ -26,8 +27,10 @@ from hdpview.pview import PView
 
 @pytest.fixture(scope="session")
 def hospital() -> PView:
-    """A private view of the demo's table."""
-    return build(hospital_table(), hospital_schema(), 1.0)
+    """A private view of the demo's table, as ready to answer as when it is served."""
+    view = build(hospital_table(), hospital_schema(), 1.0)
+    warm_up([view])
+    return view
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hdpview.pview import PView
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SOON_SECONDS = 2.0
 
 
 def explore(
@@ -40,12 +41,10 @@ def explore(
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
     import socket
-    import threading
     import webbrowser
 
     import uvicorn
 
-    from hdpview.explore.answers import warm_up
     from hdpview.explore.server import create_app
 
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
@@ -55,11 +54,25 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
         except OSError as problem:
             raise ViewFileError(f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free one.") from None
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        _prepare(opened)
         typer.echo(f"Exploring {', '.join(opened)} at {address}  (Ctrl-C ends it)")
         if not no_open:
             webbrowser.open(address)
         hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
         app = create_app(opened, token, hosts)
-        threading.Thread(target=warm_up, args=(opened.values(),), daemon=True).start()
         config = uvicorn.Config(app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=5)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _prepare(opened: dict[str, PView]) -> None:
+    """Have everything ready before anyone asks: compiling, the first time after an installation, takes longer than an answer may."""
+    import threading
+
+    from hdpview.explore.answers import warm_up
+
+    at_work = threading.Thread(target=warm_up, args=(opened.values(),), daemon=True)
+    at_work.start()
+    at_work.join(_SOON_SECONDS)
+    if at_work.is_alive():
+        typer.echo("Getting ready: the first time after an installation this can take half a minute.", err=True)
+        at_work.join()

@@ -95,7 +95,7 @@ def _own_histogram(view: PView, where: str | None, name: str, confidence: float)
 
 
 def warm_up(views: Iterable[PView]) -> None:
-    """Answer a first gesture before anyone makes it: kernels are loaded and blocks laid out then, which takes half a second."""
+    """Answer a first gesture before anyone makes it: kernels are loaded, or compiled where they never were, and blocks laid out then."""
     for view in views:
         name = view.schema.names[0]
         histogram_answer(view, None, {name: None}, 0.95)

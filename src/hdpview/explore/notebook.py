@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import uvicorn
 
 from hdpview.errors import ViewFileError
+from hdpview.explore.answers import warm_up
 from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
@@ -22,6 +23,7 @@ class Explorer:
     """A running explorer: `url` opens it in a browser, `stop()` ends it. A notebook shows it as a frame."""
 
     def __init__(self, views: Mapping[str, PView], port: int, height: int) -> None:
+        warm_up(views.values())
         self._listener = socket.create_server(("127.0.0.1", port))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
         self._height = height
