@@ -19,7 +19,6 @@ made with that code differ from these.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,30 +33,11 @@ from hdpview.methods.base import Common, Engine, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
-from hdpview.query.corners import answer_from_marginals
-from hdpview.query.workloads import CodeBoxes
+from hdpview.query.corners import DenseRelease
 
 MOST_CELLS = 2**24
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class DenseRelease:
-    """Estimated records of every cell of the domain. table: shape (size of each attribute)."""
-
-    table: Floats
-    n_blocks: int
-
-    def answer(self, boxes: CodeBoxes) -> Floats:
-        return answer_from_marginals(boxes, self.marginal)
-
-    def marginal(self, attributes: Sequence[int]) -> Floats:
-        chosen = list(attributes)
-        rest = tuple(a for a in range(self.table.ndim) if a not in chosen)
-        kept = sorted(chosen)
-        return np.ascontiguousarray(self.table.sum(axis=rest).transpose([kept.index(a) for a in chosen]))
 
 
 @dataclass(frozen=True)

@@ -12,40 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.methods.base import Common, Engine, Floats, Progress
+from hdpview.methods.base import Common, Engine, Progress
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.corners import answer_from_marginals
-from hdpview.query.workloads import WORKLOADS, CodeBoxes
+from hdpview.query.corners import DenseRelease
+from hdpview.query.workloads import WORKLOADS
 
 MOST_CELLS = 2 * 10**7
-
-
-@dataclass(frozen=True, eq=False)
-class CellRelease:
-    """A noisy count for every cell, in an array with an axis per attribute."""
-
-    noisy_cells: NDArray[np.int64]
-
-    @property
-    def n_blocks(self) -> int:
-        return self.noisy_cells.size
-
-    def marginal(self, attributes: Sequence[int]) -> Floats:
-        others = tuple(a for a in range(self.noisy_cells.ndim) if a not in attributes)
-        kept = sorted(attributes)
-        order = [kept.index(a) for a in attributes]
-        table: Floats = self.noisy_cells.sum(axis=others).transpose(order).astype(np.float64)
-        return table
-
-    def answer(self, boxes: CodeBoxes) -> Floats:
-        return answer_from_marginals(boxes, self.marginal)
 
 
 @dataclass(frozen=True)
@@ -64,11 +42,11 @@ class Identity(Common):
 
     def release(
         self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
-    ) -> CellRelease:
+    ) -> DenseRelease:
         epsilon = ledger.charge("noise on cells", ledger.epsilon)
         exact = np.zeros(counts.schema.sizes, dtype=np.int64)
         exact[tuple(counts.exact_codes.T.astype(np.int64))] = counts.exact_counts
-        return CellRelease(noisy_vector(exact, epsilon, randomness, "cells"))
+        return DenseRelease(noisy_vector(exact, epsilon, randomness, "cells"), exact.size)
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
         """Root of: variance of one cell's noise × cells of a question, the latter averaged over the workload."""

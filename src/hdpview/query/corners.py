@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,22 @@ from numpy.typing import NDArray
 from hdpview.query.workloads import CodeBoxes
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRelease:
+    """Estimated records of every cell of the domain. table: shape (size of each attribute); n_blocks: counts with noise of their own."""
+
+    table: Floats | NDArray[np.int64]
+    n_blocks: int
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        return answer_from_marginals(boxes, self.marginal)
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        rest = tuple(a for a in range(self.table.ndim) if a not in attributes)
+        kept = sorted(attributes)
+        return np.ascontiguousarray(self.table.sum(axis=rest).transpose([kept.index(a) for a in attributes]), dtype=np.float64)
 
 
 def answer_from_marginals(boxes: CodeBoxes, marginal: Callable[[tuple[int, ...]], Floats]) -> Floats:
