@@ -55,11 +55,10 @@ class Histograms(Common):
     ) -> ProductRelease:
         sizes = counts.schema.sizes
         epsilon = ledger.charge("noise on histograms", ledger.epsilon / len(sizes), times=len(sizes))
-        noisy = []
-        for a, size in enumerate(sizes):
-            exact = np.zeros(size, dtype=np.int64)
-            np.add.at(exact, counts.exact_codes[:, a], counts.exact_counts)
-            noisy.append(noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64))
+        noisy = [
+            noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64)
+            for a, exact in enumerate(engine.histograms(counts))
+        ]
         precision = np.array([1.0 / size for size in sizes])
         total = max(0.0, float(np.average([histogram.sum() for histogram in noisy], weights=precision)))
         return ProductRelease(total, tuple(_as_shares(histogram, total) for histogram in noisy))
