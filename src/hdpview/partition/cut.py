@@ -55,30 +55,42 @@ def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore
 
 
 @unmanaged
-def gain_of_cut(low, high, v, n_left, left_sum, n_occupied, total, n_cells):  # type: ignore[no-untyped-def]
-    """What cut v of an attribute with values [low, high) takes off the deviation of a sparse block."""
-    left_cells = n_cells / (high - low) * (v - low)
-    right_cells = n_cells / (high - low) * (high - v)
-    return 2.0 * (left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells))
+def _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
+    """Propose a cut uniformly, accept it with probability exp(rate·(gain − most_gain))."""
+    while True:
+        a, v, uniform, is_accepted = propose(lower, upper, rate, most_gain, key, n_drawn, stream)
+        if is_accepted:
+            return a, v
+        n_left, left_sum = left_of_cut(codes, counts, first, last, a, v)
+        if accepts(uniform, lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells, rate, most_gain):
+            return a, v
+        n_drawn += 2
 
 
 @unmanaged
-def _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """Propose a cut uniformly, accept it with probability exp(rate·(gain − most_gain))."""
+def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
+    """One try of rejection: a cut drawn uniformly, the uniform number that decides on it, and whether it is accepted whatever it gains.
+
+    Takes draws `n_drawn` and `n_drawn + 1` of the key.
+    """
     n_cuts = 0
     for a in range(len(lower)):
         n_cuts += upper[a] - lower[a] - 1
-    surely_accepted = math.exp(-rate * most_gain)
-    while True:
-        a, v = cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
-        uniform = draw(key, n_drawn + 1, stream)
-        n_drawn += 2
-        if uniform < surely_accepted:
-            return a, v
-        n_left, left_sum = left_of_cut(codes, counts, first, last, a, v)
-        gain = gain_of_cut(lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells)
-        if uniform < math.exp(rate * (gain - most_gain)):
-            return a, v
+    a, v = cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
+    uniform = draw(key, n_drawn + 1, stream)
+    return a, v, uniform, uniform < math.exp(-rate * most_gain)
+
+
+@unmanaged
+def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells, rate, most_gain):  # type: ignore[no-untyped-def]
+    """Whether a proposed cut v of an attribute with values [low, high) is accepted, with that many rows and records on its left.
+
+    Its gain is what it takes off the deviation of a sparse block.
+    """
+    left_cells = n_cells / (high - low) * (v - low)
+    right_cells = n_cells / (high - low) * (high - v)
+    gain = 2.0 * (left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells))
+    return uniform < math.exp(rate * (gain - most_gain))
 
 
 @unmanaged

@@ -5,7 +5,6 @@ The same draws of the block's key meet the same numbers in the same functions, s
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import Codes
 from hdpview.partition.converge import converges
-from hdpview.partition.cut import by_inversion, cut_blindly, cut_number, gain_of_cut, sampling
+from hdpview.partition.cut import accepts, by_inversion, cut_blindly, cut_number, propose, sampling
 from hdpview.partition.deviations import dense_deviations, new_work, sparse_deviations, thresholds
 from hdpview.partition.grow import ExactBlocks, grow, offsets_of
 from hdpview.partition.guide import candidate_cuts, choose_cut, new_guide_work
@@ -103,7 +102,7 @@ class PaperDecisions:
         key, sums, occupied = block.keys[0], statistics.exact_sums, statistics.exact_occupied
         rate, most_gain, is_flat = sampling(lower, upper, total, n_occupied, n_cells, float(self.parameters.epsilon_cut))
         if is_flat:
-            return _by_rejection(sums, occupied, self.offsets, lower, upper, n_occupied, total, n_cells, rate, most_gain, key, 1, stream)
+            return self._by_rejection(block, statistics, rate, most_gain, stream)
         work, n_cuts = new_work(len(sums), 0), 0
         work.sums[:], work.occupied[:] = sums, occupied
         if above is not None:
@@ -115,6 +114,18 @@ class PaperDecisions:
                 sparse_deviations(at, width, total, n_occupied, n_cells, work, n_cuts)
             n_cuts += width - 1
         return cut_number(lower, upper, by_inversion(work.deviations, n_cuts, rate, draw(key, 1, stream)))
+
+    def _by_rejection(self, block: ExactBlocks, statistics: ExactStatistics, rate: float, most_gain: float, stream: Any) -> Any:
+        """As `cut._by_rejection`, with a look at the histogram instead of the rows."""
+        lower, upper, n_occupied, total, n_cells = _facts(block)
+        n_drawn = 1
+        while True:
+            a, v, uniform, is_accepted = propose(lower, upper, rate, most_gain, block.keys[0], n_drawn, stream)
+            left = slice(self.offsets[a] + lower[a], self.offsets[a] + v)
+            n_left, left_sum = statistics.exact_occupied[left].sum(), statistics.exact_sums[left].sum()
+            if is_accepted or accepts(uniform, lower[a], upper[a], v, n_left, left_sum, n_occupied, total, n_cells, rate, most_gain):
+                return a, v
+            n_drawn += 2
 
     def _runs(self, lower: NDArray[np.int32], upper: NDArray[np.int32]) -> list[tuple[int, int]]:
         """Where the values of each attribute with a choice of cuts begin, and how many they are."""
@@ -171,22 +182,3 @@ def _deviation(total, n_above, sum_above, n_cells):  # type: ignore[no-untyped-d
     """As `kernels.absolute_deviation`, with the cells above the mean counted already: all occupied ones where the mean is below 1."""
     mean = total / n_cells
     return sparse_deviation(total, n_above, n_cells) if mean < 1.0 else deviation_above(n_above, sum_above, mean)
-
-
-@compiled
-def _by_rejection(sums, occupied, offsets, lower, upper, n_occupied, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """As `cut._by_rejection`, with a look at the histogram instead of the rows."""
-    n_cuts = 0
-    for a in range(len(lower)):
-        n_cuts += upper[a] - lower[a] - 1
-    surely_accepted = math.exp(-rate * most_gain)
-    while True:
-        a, v = cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
-        uniform = draw(key, n_drawn + 1, stream)
-        n_drawn += 2
-        if uniform < surely_accepted:
-            return a, v
-        left = slice(offsets[a] + lower[a], offsets[a] + v)
-        gain = gain_of_cut(lower[a], upper[a], v, occupied[left].sum(), sums[left].sum(), n_occupied, total, n_cells)
-        if uniform < math.exp(rate * (gain - most_gain)):
-            return a, v
