@@ -1,0 +1,133 @@
+"""Files that are cut short, changed or of another kind: each gives a valid view or is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stored import manifest_of, open_and_use, rewrite
+
+from hdpview.domain import Boolean, Schema
+from hdpview.errors import ViewFileError
+from hdpview.pview import PView
+from hdpview.view.blocks import Blocks
+
+
+@pytest.fixture(scope="module")
+def smallest() -> bytes:
+    """The bytes of a very small file: one attribute, two blocks."""
+    import tempfile
+
+    schema = Schema([Boolean(name="f")])
+    lower = np.array([[0], [1]], np.int32)
+    view = PView(manifest_of(schema), Blocks(lower, lower + 1, np.array([3, 4]), np.array([2, 2], np.int32)))
+    with tempfile.TemporaryDirectory() as folder:
+        view.save(Path(folder) / "v")
+        return (Path(folder) / "v").read_bytes()
+
+
+def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path, smallest: bytes) -> None:
+    """For every length short of the whole, opening raises ViewFileError and nothing else."""
+    target = tmp_path / "v"
+    for length in range(len(smallest)):
+        target.write_bytes(smallest[:length])
+        with pytest.raises(ViewFileError):
+            PView.open(target)
+    target.write_bytes(smallest)
+    assert len(PView.open(target).blocks) == 2
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 255)), min_size=1, max_size=3))
+def test_flipped_bytes_give_a_view_or_a_refusal(tmp_path: Path, smallest: bytes, flips: list[tuple[int, int]]) -> None:
+    """After any few bytes changed, a file is refused by ViewFileError or is a valid view that can be used; nothing else happens."""
+    damaged = bytearray(smallest)
+    for place, mask in flips:
+        damaged[place % len(damaged)] ^= mask
+    (tmp_path / "v").write_bytes(bytes(damaged))
+    open_and_use(tmp_path / "v")
+
+
+@pytest.mark.parametrize("mask", [0xFF, 0x01, 0x80])
+def test_every_single_flipped_byte_gives_a_view_or_a_refusal(tmp_path: Path, smallest: bytes, mask: int) -> None:
+    """Flipping each byte of a file in turn gives a refusal or a valid view; most are refused."""
+    opened = 0
+    for place in range(len(smallest)):
+        damaged = bytearray(smallest)
+        damaged[place] ^= mask
+        (tmp_path / "v").write_bytes(bytes(damaged))
+        opened += open_and_use(tmp_path / "v")
+    assert opened < 0.9 * len(smallest)
+
+
+def with_values(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        at = table.column_names.index(name)
+        return table.set_column(at, pa.field(name, table.column(name).type), pa.array(values, table.column(name).type))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_values("age_hi", [4, 8, 8]), "two halves of a block do not fit together|overlap or leave a gap"),
+        (with_values("age_lo", [1, 4, 4]), "do not fit|overlap|cover"),
+        (with_values("age_hi", [3, 9, 9]), "empty or reaches outside the domain"),
+        (with_values("wide_hi", [999, 298, 999]), "overlap or leave a gap"),
+        (with_values("wide_lo", [0, 300, 300]), "empty or reaches outside"),
+        (with_values("depth", [2, 2, 3]), "the depths do not form a tree"),
+        (with_values("depth", [0, 3, 3]), "a depth is below 1"),
+        (with_values("count", [2**60, 0, 0]), "a count is beyond any table's"),
+        (with_values("count", [-(2**63), 0, 0]), "a count is beyond any table's"),
+        (with_values("count", [None, 0, 0]), "values are missing"),
+        (with_values("age_lo", [0, None, 4]), "values are missing"),
+        (lambda table: table.slice(0, 2), "the depths do not form a tree"),
+        (lambda table: table.slice(0, 0), "there are no blocks"),
+        (lambda table: pa.concat_tables([table, table.slice(2)]), "the depths do not form a tree"),
+        (lambda table: table.take([0, 2, 1]), "overlap or leave a gap"),
+        (lambda table: table.drop_columns(["depth"]), "its columns are not those of its schema"),
+        (lambda table: table.append_column("exact", pa.array([1, 2, 3])), "its columns are not those of its schema"),
+        (lambda table: table.append_column("count", pa.array([1, 2, 3])), "its columns are not those of its schema|damaged"),
+        (lambda table: table.rename_columns(["age", *table.column_names[1:]]), "its columns are not those of its schema"),
+        (lambda table: table.set_column(0, "age_lo", pa.array([0, 4, 4], pa.int64())), "its columns are not those of its schema"),
+        (lambda table: table.set_column(0, "age_lo", pa.array(["0", "4", "4"])), "its columns are not those of its schema"),
+        (lambda table: table.set_column(0, "age_lo", pa.array([[0], [4], [4]])), "its columns are not those of its schema"),
+    ],
+)
+def test_blocks_that_do_not_tile_and_foreign_columns_are_refused(path: Path, change: Callable[[pa.Table], pa.Table], message: str) -> None:
+    """Blocks that overlap, leave gaps or reach outside, missing values and columns of other names or types are refused by name."""
+    rewrite(path, change)
+    with pytest.raises(ViewFileError, match=message):
+        PView.open(path)
+
+
+def test_a_footer_larger_than_the_file_is_refused(path: Path) -> None:
+    """A footer length beyond the file is refused before Parquet's parser sees it."""
+    content = path.read_bytes()
+    path.write_bytes(content[:-8] + b"\xff\xff\xff\x7f" + content[-4:])
+    with pytest.raises(ViewFileError, match="damaged or cut short"):
+        PView.open(path)
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    """Parquet of something else, text, an empty file, a folder and no file at all are each refused in words."""
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "other.parquet")
+    (tmp_path / "text").write_text("hello, world: this is not Parquet")
+    (tmp_path / "empty").write_bytes(b"")
+    for name, message in [
+        ("other.parquet", "is a Parquet file but not a .pview"),
+        ("text", "not a .pview file"),
+        ("empty", "not a .pview file"),
+        ("missing", "No such file"),
+        (".", "Cannot read"),
+    ]:
+        with pytest.raises(ViewFileError, match=message):
+            PView.open(tmp_path / name)
