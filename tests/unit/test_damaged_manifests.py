@@ -11,7 +11,7 @@ from stored import open_and_use, rewrite
 
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
-from hdpview.view import manifest as manifest_module
+from hdpview.view import manifest_json
 
 
 def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -119,6 +119,6 @@ def test_what_is_opened_can_be_used(path: Path, change: Callable[[dict[str, Any]
 
 def test_a_giant_manifest_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest larger than the limit is refused before it is parsed."""
-    monkeypatch.setattr(manifest_module, "MAX_MANIFEST_BYTES", 100)
+    monkeypatch.setattr(manifest_json, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ViewFileError, match=r"The manifest is larger than .* MB; this is not a file that hdpview wrote"):
         PView.open(path)

@@ -24,7 +24,8 @@ from hdpview.errors import ViewFileError
 from hdpview.view.base import Base
 from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_parts
 from hdpview.view.data import ViewData
-from hdpview.view.manifest import MAX_MANIFEST_BYTES, Manifest
+from hdpview.view.manifest import Manifest
+from hdpview.view.manifest_json import MAX_MANIFEST_BYTES, from_json, to_json
 
 MANIFEST_KEY = b"hdpview"
 _MAX_FOOTER_BYTES = 64_000_000
@@ -59,7 +60,7 @@ def read(path: str | PathLike[str]) -> ViewData:
         _check_size_of_footer(path)
         with pq.ParquetFile(path, memory_map=False) as file:
             text = (file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path)
-            manifest, bases, is_fitted = Manifest.with_bases_from_json(text)
+            manifest, bases, is_fitted = from_json(text)
             _check_columns(file, manifest, is_fitted, path)
             _check_bases(file.metadata.num_rows, bases, path)
             table = file.read()
@@ -93,7 +94,7 @@ def _table(view: ViewData) -> pa.Table:
     columns += [] if blocks.fitted is None else [blocks.fitted]
     arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types.values(), strict=True)]
     fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    manifest = view.manifest.to_json(blocks.base_of_parts, blocks.fitted is not None).encode()
+    manifest = to_json(view.manifest, blocks.base_of_parts, blocks.fitted is not None).encode()
     if len(manifest) > MAX_MANIFEST_BYTES:
         size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
         raise ViewFileError(
