@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from os import PathLike
@@ -21,6 +21,7 @@ from hdpview.privacy.account import Account, name_of
 from hdpview.privacy.ledger import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
+from hdpview.progress import Progress
 from hdpview.pview import PView
 from hdpview.query.frames import kind_of
 from hdpview.view.manifest import Manifest, Spending
@@ -46,7 +47,7 @@ def build(
     ledger: str | PathLike[str] | None = None,
     table: str | None = None,
     test_key: bytes | None = None,
-    progress: Callable[[float | None, str], None] | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> PView:
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
@@ -124,7 +125,7 @@ def release(
     method: Method,
     randomness: Randomness,
     threads: int | None = None,
-    progress: Callable[[float | None, str], None] | None = None,
+    progress: Progress | None = None,
     limits: Contributions = EACH_ROW,
     engine: Engine | None = None,
 ) -> PView:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from hdpview.methods import DEFAULT_METHOD, Method, method_named
 from hdpview.methods.base import delta_of
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress, silent
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import WORKLOADS, as_questions, draw
 from hdpview.view.risk import risk_sentence
@@ -45,7 +46,6 @@ _N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _BYTES_PER_BLOCK_AND_ATTRIBUTE, _BYTES_PER_CELL = 0.5, 3.0
 
-Progress = Callable[[float | None, str], None]
 Measured = dict[str, float]  # of one table: errors by kind, "blocks", "seconds"
 
 
@@ -119,7 +119,7 @@ class _Trial:
 
     def __init__(self, schema: Schema, n_rows: int, method: Method, progress: Progress | None) -> None:
         self.schema, self.n_rows, self.method = schema, n_rows, method
-        self.progress = progress or _silent
+        self.progress = progress or silent
         self.simulated_rows = min(n_rows, _MOST_ROWS)
         rng = np.random.default_rng(0)  # invented data: the same for every call, so that budgets can be compared
         self.tables = _invented_tables(schema, self.simulated_rows, rng)
@@ -207,10 +207,6 @@ def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> 
         return measured.get(what, 0.0)
     power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
     return float(measured[what] * factor**power)
-
-
-def _silent(fraction: float | None, text: str) -> None:
-    """No one listens."""
 
 
 def _spread(values: list[float]) -> Error:

@@ -24,10 +24,10 @@ from hdpview.methods import DEFAULT_METHOD, Method, method_named
 from hdpview.methods.base import delta_of
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress
 from hdpview.view.blocks import Blocks
 
 Build = Callable[[SparseCounts], Blocks]
-Progress = Callable[[float | None, str], None]
 CONFIDENCE = 0.999
 LEAST_RUNS = 100
 _CAUTION = 3.3  # standard deviations that the ends of intervals lie from their middle, at the usual confidence

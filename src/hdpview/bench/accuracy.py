@@ -10,7 +10,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -28,10 +28,10 @@ from hdpview.machine import available_cores
 from hdpview.methods.base import Release
 from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress
 from hdpview.query.workloads import WORKLOADS
 
 Row = dict[str, Any]
-Progress = Callable[[float | None, str], None]
 REFERENCE = "hdpview"  # relative errors are relative to the paper's method
 DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 

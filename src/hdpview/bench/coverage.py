@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from fractions import Fraction
 from functools import partial
@@ -17,6 +17,7 @@ from hdpview.counts.answers import exact_answers
 from hdpview.door import release
 from hdpview.methods import method_named
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress
 from hdpview.query.answers import Answers, with_intervals
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import summarise
@@ -35,7 +36,7 @@ def coverage_rows(
     n_questions: int,
     confidence: float,
     method: str = "hdpview",
-    progress: Callable[[float | None, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Row]:
     """One row per dataset and workload: coverage and mean relative width of each interval."""
     with ProcessPoolExecutor() as pool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdpview.bench import cells as store
 from hdpview.bench import document, experiments, figures
-from hdpview.bench.accuracy import DEFAULT_LIMITS, Plan, Progress, run, summary
+from hdpview.bench.accuracy import DEFAULT_LIMITS, Plan, run, summary
 from hdpview.bench.cells import Cell
 from hdpview.bench.claims import Claim, chosen, judge, number, relative
 from hdpview.bench.datasets import DATASETS
@@ -19,6 +19,7 @@ from hdpview.bench.originals import ORIGINALS
 from hdpview.bench.report_tables import dataset_name, method_name, paper_tables
 from hdpview.bench.workers import Limits
 from hdpview.machine import available_cores
+from hdpview.progress import Progress
 
 Row = Mapping[str, Any]
 NAME = "benchmarks"

@@ -17,11 +17,12 @@ from hdpview.counts.chunks import CHUNK, chunks_of_cells, mapped
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import check_columns, occupied_cells, without_values
 from hdpview.counts.sources import step_by_step
-from hdpview.counts.spark_jobs import Progress, run_job
+from hdpview.counts.spark_jobs import run_job
 from hdpview.counts.spark_session import DataFrame, Session, spark_session
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, MethodError
+from hdpview.progress import Progress
 
 _STEP = "Counting occupied cells"
 

@@ -22,8 +22,7 @@ from hdpview.counts.sparse import Codes, SparseCounts, code_type
 from hdpview.counts.unpack import unpack, words_of
 from hdpview.domain import Schema
 from hdpview.errors import DataError, HdpviewError, unknown_name
-
-Progress = Callable[[float | None, str], None]  # fraction done from 0 to 1 where known, and what is being done
+from hdpview.progress import Progress, silent
 
 _BATCH_ROWS = 131_072
 _POLL_SECONDS = 0.1
@@ -60,7 +59,7 @@ def read_counts(
             with open_source(source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
-                return _count(opened, schema, progress or _silent, limits, salt)
+                return _count(opened, schema, progress or silent, limits, salt)
         except HdpviewError:
             raise
         except Exception as refusal:  # whatever a database or file reader raises may quote values: only its kind is passed on
@@ -170,7 +169,3 @@ def without_values(refusal: Exception, source: Any) -> DataError:
         return DataError(f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space.")
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice}")
-
-
-def _silent(fraction: float | None, text: str) -> None:
-    """No one listens."""

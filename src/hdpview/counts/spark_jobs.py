@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from hdpview.counts.spark_session import Session
 from hdpview.errors import DataError, HdpviewError, MethodError
+from hdpview.progress import Progress, silent
 
-Progress = Callable[[float | None, str], None]  # fraction done from 0 to 1 where known, and what is being done
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.1
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
     """Run an action of Spark on a thread while this one reports progress and listens for Ctrl-C, which cancels what runs."""
     try:
-        return _in_background(session, action, report or _silent, text)
+        return _in_background(session, action, report or silent, text)
     except HdpviewError:
         raise
     except Exception as refusal:  # words of Spark may quote values: only their kind is passed on
@@ -67,7 +67,3 @@ def _without_values(refusal: Exception, text: str) -> HdpviewError:
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
     advice = "Look into the logs of Spark's executors, and check that every worker can read the table and has memory left."
     return DataError(f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}")
-
-
-def _silent(fraction: float | None, text: str) -> None:
-    """No one listens."""

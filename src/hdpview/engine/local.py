@@ -7,7 +7,7 @@ any number of threads and any order of work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -19,8 +19,7 @@ from hdpview.counts.tables import exact_histograms, exact_pair_tables
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import Growth
-
-Progress = Callable[[float | None, str], None]
+from hdpview.progress import Progress
 
 _ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
 _Path = tuple[int, ...]  # 0 for a left half, 1 for a right one: sorts leaves depth-first

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hdpview.counts.chunks import grouped, mapped
 from hdpview.counts.distributed import DistributedCounts
-from hdpview.counts.spark_jobs import Progress, run_job
+from hdpview.counts.spark_jobs import run_job
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.counts.tables import HistogramTables, PairTables, Tables
 from hdpview.engine import spark_tasks as tasks
@@ -28,6 +28,7 @@ from hdpview.partition.decide import ExactAbove, ExactStatistics, decisions_by, 
 from hdpview.partition.grow import ExactBlocks, offsets_of, root
 from hdpview.partition.parameters import Growth
 from hdpview.partition.top import Top
+from hdpview.progress import Progress
 
 Integers = NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Protocol, runtime_checkable
@@ -18,12 +18,12 @@ from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import Growth
 from hdpview.privacy.ledger import Charge, Ledger, exact_delta
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress as Progress  # methods take it from here
 from hdpview.query.cover import group_estimates
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import CodeBoxes, as_questions
 from hdpview.view.blocks import Blocks
 
-Progress = Callable[[float | None, str], None]
 Floats = NDArray[np.float64]
 
 

@@ -1,0 +1,11 @@
+"""How work under way is told: a callable that anyone may pass to what takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[float | None, str], None]  # fraction done from 0 to 1 where known, and what is being done
+
+
+def silent(fraction: float | None, text: str) -> None:
+    """No one listens."""
