@@ -23,8 +23,8 @@ from hdpview.domain import Schema
 from hdpview.door import release
 from hdpview.errors import BudgetError, DataError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.base import delta_of
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.methods.base import delta_of, with_delta
+from hdpview.privacy.ledger import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
 from hdpview.query.summary import summarise
@@ -87,6 +87,7 @@ def estimate(
     epsilon: float | str | Fraction | None = None,
     *,
     error: float | None = None,
+    delta: float | str | Fraction | None = None,
     method: str | Method = DEFAULT_METHOD,
     progress: Progress | None = None,
     **settings: Any,
@@ -98,6 +99,7 @@ def estimate(
         n_rows: about how many rows it has. Say what is public; a rounded figure will do.
         epsilon: the budget; or leave it out and give `error`.
         error: wanted root mean square error, in records, of a range of two attributes.
+        delta: with the method `calibrated`, part of the budget, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
         **settings: settings of the method.
@@ -107,6 +109,7 @@ def estimate(
     if (epsilon is None) == (error is None):
         raise BudgetError("Give either epsilon, the budget, or error, the root mean square error that you want.")
     chosen = method_named(method, settings) if isinstance(method, str) else method
+    chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     trial = _Trial(schema, n_rows, chosen, progress)
     if epsilon is not None:
         return trial.run(exact_epsilon(epsilon))
@@ -172,7 +175,9 @@ class _Trial:
 
     def _largest_feasible(self) -> float:
         largest = _LARGEST
-        while self.method.why_infeasible(self.schema, largest) is not None:
+        while (reason := self.method.why_infeasible(self.schema, largest)) is not None:
+            if largest < _SMALLEST:
+                raise MethodError(reason)
             largest /= 1.1
         return largest
 

@@ -117,6 +117,15 @@ def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
     assert "NOT PRIVATE" in run("query", "a.pview", "SELECT COUNT(*) FROM view", cwd=folder).stderr
 
 
+def test_estimate_judges_a_budget_with_a_delta(folder: Path) -> None:
+    """--delta goes to the budget, as in build: it is printed with it, and refused by a method that has no use for it."""
+    (folder / "wide.toml").write_text("".join(f'[attributes.a{i}]\ntype = "boolean"\n' for i in range(24)))
+    words = ["estimate", "-s", "wide.toml", "--rows", "500", "-e", "1", "--delta", "1e-6"]
+    done = run(*words, "--format", "json", cwd=folder)
+    assert json.loads(done.stdout)["delta"] == 1e-6, done.stderr
+    assert "no use for a delta" in refused(*words, "--method", "hdpview", cwd=folder)
+
+
 def test_two_builds_without_a_key_differ(folder: Path) -> None:
     """There is no seed by default."""
     for name in ("c", "d"):

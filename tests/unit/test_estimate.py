@@ -32,6 +32,19 @@ def test_an_error_out_of_reach_is_refused_with_the_least_there_is() -> None:
         hv.estimate(SMALL, 5_000, error=1e-6)
 
 
+def test_a_delta_is_part_of_the_budget_as_in_build() -> None:
+    """With many attributes a delta lowers what to expect of ranges of one, and the text names it; methods without a use refuse it."""
+    wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(24)])
+    pure, with_delta = (hv.estimate(wide, 2_000, 0.5, delta=delta) for delta in (None, "1e-6"))
+    assert with_delta.errors["range of one attribute"].expected < pure.errors["range of one attribute"].expected
+    assert (pure.delta, with_delta.delta) == (0.0, 1e-6)
+    assert "epsilon 0.5 and delta 1e-06" in str(with_delta)
+    with pytest.raises(hv.MethodError, match="no use for a delta"):
+        hv.estimate(SMALL, 1_000, 1.0, delta=1e-6, method="hdpview")
+    with pytest.raises(hv.MethodError, match="Leave delta out"):  # at no budget worth looking at does it pay, so the search ends too
+        hv.estimate(SMALL, 1_000, error=10.0, delta="1e-12")
+
+
 def test_large_tables_are_extrapolated() -> None:
     """A hundred times the rows: more blocks, larger errors in records, smaller ones in share, and no longer wait."""
     small, large = (hv.estimate(SMALL, n, 0.1) for n in (50_000, 5_000_000))

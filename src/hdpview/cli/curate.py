@@ -11,6 +11,9 @@ from hdpview.cli import guard, output
 from hdpview.cli.progress import ProgressBar
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False)]
+Delta = Annotated[
+    str | None, typer.Option(help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False)
+]
 
 
 def draft(
@@ -82,9 +85,7 @@ def build(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
-    delta: Annotated[
-        str | None, typer.Option(help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False)
-    ] = None,
+    delta: Delta = None,
     method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     engine: Annotated[str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")] = "local",
     privacy_unit: Annotated[
@@ -150,6 +151,7 @@ def estimate(
     rows: Annotated[int, typer.Option(min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False)],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)] = None,
     error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes.")] = None,
+    delta: Delta = None,
     method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
 ) -> None:
@@ -163,7 +165,7 @@ def estimate(
     from hdpview.forecast import estimate as estimate_build
 
     with ProgressBar() as progress:
-        found = estimate_build(Schema.load(schema), rows, epsilon, error=error, method=method, progress=progress)
+        found = estimate_build(Schema.load(schema), rows, epsilon, error=error, delta=delta, method=method, progress=progress)
     if format == output.JsonOrTable.json:
         errors = {kind: bounds._asdict() for kind, bounds in found.errors.items()}
         output.print_json({**dataclasses.asdict(found), "errors": errors})
