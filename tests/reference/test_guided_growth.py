@@ -115,11 +115,13 @@ class Watched:
 
     grown_with: list[Growth] = field(default_factory=list)
 
-    def histograms(self, counts: SparseCounts) -> list[Ints]:
-        return LocalEngine(1).histograms(counts)
+    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[Ints]:
+        return LocalEngine(1).histograms(counts, progress)
 
-    def pair_tables(self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Ints]:
-        return LocalEngine(1).pair_tables(counts, bin_of_code)
+    def pair_tables(
+        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
+    ) -> dict[tuple[int, int], Ints]:
+        return LocalEngine(1).pair_tables(counts, bin_of_code, progress)
 
     def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None) -> ExactBlocks:
         self.grown_with.append(parameters)

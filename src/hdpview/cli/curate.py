@@ -134,6 +134,7 @@ def build(
             test_key=None if test_key is None else test_key.encode(),
             progress=progress,
         )
+        progress(None, "writing the view")
         view.save(output_path)
     if ledger is not None:
         Account(ledger).name_view(table or name_of(data), str(output_path))

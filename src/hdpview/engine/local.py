@@ -19,7 +19,7 @@ from hdpview.counts.tables import exact_histograms, exact_pair_tables
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import Growth
-from hdpview.progress import Progress
+from hdpview.progress import Progress, silent
 
 _ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
 _Path = tuple[int, ...]  # 0 for a left half, 1 for a right one: sorts leaves depth-first
@@ -31,12 +31,16 @@ class LocalEngine:
 
     threads: int | None = None
 
-    def histograms(self, counts: SparseCounts) -> list[NDArray[np.int64]]:
+    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[NDArray[np.int64]]:
         """Exact counts per code of each attribute."""
+        (progress or silent)(None, "adding up histograms")
         return exact_histograms(counts)
 
-    def pair_tables(self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], NDArray[np.int64]]:
+    def pair_tables(
+        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
+    ) -> dict[tuple[int, int], NDArray[np.int64]]:
         """Exact counts per pair of bins, for all pairs of attributes."""
+        (progress or silent)(None, "adding up tables of pairs")
         return exact_pair_tables(counts, bin_of_code)
 
     def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:

@@ -59,14 +59,16 @@ class SparkEngine:
 
     cells_per_task: int | None = None
 
-    def histograms(self, counts: DistributedCounts) -> list[Integers]:
+    def histograms(self, counts: DistributedCounts, progress: Progress | None = None) -> list[Integers]:
         """Exact counts per code of each attribute."""
-        return _tables(counts, HistogramTables(counts.schema.sizes))
+        return _tables(counts, HistogramTables(counts.schema.sizes), progress, "Adding up histograms")
 
-    def pair_tables(self, counts: DistributedCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Integers]:
+    def pair_tables(
+        self, counts: DistributedCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
+    ) -> dict[tuple[int, int], Integers]:
         """Exact counts per pair of bins, for all pairs of attributes."""
         tables = PairTables(bin_of_code)
-        return dict(zip(tables.pairs, _tables(counts, tables), strict=True))
+        return dict(zip(tables.pairs, _tables(counts, tables, progress, "Adding up tables of pairs"), strict=True))
 
     def grow(self, counts: DistributedCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:
         """All leaves, in depth-first order."""
@@ -181,11 +183,11 @@ class _Growth:
         return tasks.RoutedChunks(_chunks(self.counts), self.top.route(nodes))
 
 
-def _tables(counts: DistributedCounts, tables: Tables) -> list[Integers]:
+def _tables(counts: DistributedCounts, tables: Tables, progress: Progress | None, step: str) -> list[Integers]:
     """Tables of all cells, each of which counts every record once."""
     shapes = tables.shapes
     task = tasks.CountTables(_chunks(counts), tables)
-    numbers = _summed(counts, task, [int(np.prod(shape)) for shape in shapes], None, "Adding up tables of counts")
+    numbers = _summed(counts, task, [int(np.prod(shape)) for shape in shapes], progress, step)
     if any(int(own.sum()) != counts.exact_total for own in numbers):
         raise DataError(_CHANGED)
     return [own.reshape(shape) for own, shape in zip(numbers, shapes, strict=True)]

@@ -30,11 +30,13 @@ Floats = NDArray[np.float64]
 class Engine(Protocol):
     """Where exact statistics are computed and partitions grown. Engines differ in speed and reach, never in what they build."""
 
-    def histograms(self, counts: SparseCounts) -> list[NDArray[np.int64]]:
+    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[NDArray[np.int64]]:
         """Exact counts per code of each attribute, shapes (size,)."""
         ...
 
-    def pair_tables(self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], NDArray[np.int64]]:
+    def pair_tables(
+        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
+    ) -> dict[tuple[int, int], NDArray[np.int64]]:
         """Exact counts per pair of bins, for all pairs of attributes a < b: shapes (bins of a, bins of b)."""
         ...
 

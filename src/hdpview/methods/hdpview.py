@@ -44,7 +44,7 @@ class Hdpview(PartitionSettings, Common):
         ledger.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
         epsilon_counts: Fraction = ledger.charge("noise on counts", parameters.epsilon_counts)  # [P6]
         leaves = engine.grow(counts, parameters, randomness.root_key("partition"), progress)
-        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys)
+        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
         return BlockRelease(
             blocks=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth),
             noise_scale=laplace_scale(epsilon_counts),

@@ -57,7 +57,7 @@ class Histograms(Common):
         epsilon = ledger.charge("noise on histograms", ledger.epsilon / len(sizes), times=len(sizes))
         noisy = [
             noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64)
-            for a, exact in enumerate(engine.histograms(counts))
+            for a, exact in enumerate(engine.histograms(counts, progress))
         ]
         precision = np.array([1.0 / size for size in sizes])
         total = max(0.0, float(np.average([histogram.sum() for histogram in noisy], weights=precision)))

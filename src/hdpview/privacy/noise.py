@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from hdpview.errors import BudgetError
 from hdpview.privacy.randomness import Randomness, draw_block, draw_many
+from hdpview.progress import Progress, silent
 
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
-_ENTRIES_AT_ONCE = 2**20  # of a long vector: OpenDP takes lists
+_ENTRIES_AT_ONCE = 2**17  # of a long vector: OpenDP takes lists, and about a second for each
 _WIDEST_TABLE = 2**12  # of σ: beyond, a rounded normal variable is the discrete Gaussian for any test
 Integers = NDArray[np.int64]
 
@@ -36,7 +37,11 @@ def laplace_variance(epsilon: Fraction) -> float:
 
 
 def noisy_counts(
-    exact_counts: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, leaf_keys: NDArray[np.uint32]
+    exact_counts: NDArray[np.int64],
+    epsilon: Fraction,
+    randomness: Randomness,
+    leaf_keys: NDArray[np.uint32],
+    progress: Progress | None = None,
 ) -> NDArray[np.int64]:
     """Counts with discrete Laplace noise of scale 1/ε on each. [P6]
 
@@ -47,10 +52,17 @@ def noisy_counts(
         epsilon: the budget of the whole vector.
         randomness: the build's; it decides only whether this is a test.
         leaf_keys: shape (n_blocks, 8), the keys of the blocks; used under a test key alone.
+        progress: called with the fraction done and a few words: millions of counts take a minute.
     """
-    if randomness.is_test:
-        return exact_counts + _keyed_laplace(leaf_keys, epsilon)
-    return opendp_laplace(exact_counts, laplace_scale(epsilon))
+    noisy, report = np.empty_like(exact_counts), progress or silent
+    for start in range(0, len(exact_counts), _ENTRIES_AT_ONCE):
+        report(start / len(exact_counts), "adding noise")
+        part = slice(start, start + _ENTRIES_AT_ONCE)
+        if randomness.is_test:
+            noisy[part] = exact_counts[part] + _keyed_laplace(leaf_keys[part], epsilon)
+        else:
+            noisy[part] = opendp_laplace(exact_counts[part], laplace_scale(epsilon))
+    return noisy
 
 
 def noisy_vector(exact: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
