@@ -47,6 +47,7 @@ def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit
         yield {
             "dataset": name,
             "records": int(counts.exact_counts.sum()),
+            "occupied_cells": len(counts.exact_counts),
             "attributes": len(counts.schema),
             "blocks": round(statistics.mean(blocks)),
             "blocks_sd": round(statistics.pstdev(blocks)),
@@ -54,6 +55,7 @@ def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit
             "naive_cpu_s": round(naive_s, 1),
             "naive_finished": finished,
             "times_faster": round(naive_s / seconds) if naive_s else 0,
+            "us_per_block": round(statistics.median(s / len(leaves) for s, leaves in grown) * 1e6, 2),
             "ns_per_cell_attribute_level": round(_ns_per_unit(counts, grown), 2),
             "file_kb": round(_file_bytes(counts) / 1000, 1),
         }
