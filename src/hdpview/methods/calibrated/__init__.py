@@ -67,7 +67,7 @@ class Calibrated(CalibratedSettings, Common):
     ) -> BlockRelease:
         plan = Plan(self, ledger.epsilon, len(counts.schema.sizes))
         purse: Purse = DeltaPurse(plan, ledger) if ledger.delta else PurePurse(plan, ledger)
-        measured = _Measurement(counts, plan, purse, randomness, engine)
+        measured = _Measurement(counts, plan, purse, randomness, engine, progress)
         base, fit_to = measured.base()
         total = measured.noisy_total
         budget = purse.blocks(total, measured.with_pairs)
@@ -76,8 +76,10 @@ class Calibrated(CalibratedSettings, Common):
         leaves = engine.grow(
             counts, GuidedParameters(budget.epsilon_cut, budget.n_levels, guide), randomness.root_key("partition"), progress
         )
-        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys)
+        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
         blocks = Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, base=base)
+        if progress is not None:
+            progress(None, "fitting counts")
         fitted = fitted_counts(blocks, laplace_variance(epsilon_counts), guide, fit_to)
         return BlockRelease(
             blocks=dataclasses.replace(blocks, fitted=fitted),
@@ -96,10 +98,12 @@ class Calibrated(CalibratedSettings, Common):
 class _Measurement:
     """What is released before the blocks: histograms, and tables of pairs where there are records enough for them."""
 
-    def __init__(self, counts: SparseCounts, plan: Plan, purse: Purse, randomness: Randomness, engine: Engine) -> None:
-        self.counts, self.plan, self.purse, self.randomness, self.engine = counts, plan, purse, randomness, engine
+    def __init__(
+        self, counts: SparseCounts, plan: Plan, purse: Purse, randomness: Randomness, engine: Engine, progress: Progress | None
+    ) -> None:
+        self.counts, self.plan, self.purse, self.randomness, self.engine, self.progress = counts, plan, purse, randomness, engine, progress
         noise = purse.histograms()
-        exact = engine.histograms(counts)
+        exact = engine.histograms(counts, progress)
         noisy = noise.on(np.concatenate(exact), randomness, "histograms").astype(np.float64)
         self.noisy_histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
         self.variance = noise.variance
@@ -131,7 +135,7 @@ class _Measurement:
         """The tree of attributes, and a noisy table over the bins of each attribute and its parent."""
         plan = self.plan
         epsilon_choice, noise = self.purse.pairs()
-        exact = self.engine.pair_tables(self.counts, bins)
+        exact = self.engine.pair_tables(self.counts, bins, self.progress)
         scores = exact_dependence(exact, of_bins, self.noisy_total)
         edges = choose_tree(scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs")))
         parent = parents(edges, plan.n_attributes)
