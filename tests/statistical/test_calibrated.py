@@ -141,7 +141,7 @@ def test_noise_is_as_wide_as_was_charged(is_test: bool, monkeypatch: pytest.Monk
     The exact values are seen where the method hands them to the noise, the noisy ones where it takes them back. Over OpenDP's own
     noise, which no key repeats, each test raises a false alarm once in a million runs.
     """
-    seen: dict[str, list[Ints]] = {"histograms": [], "table": [], "leaves": []}
+    seen: dict[str, list[Ints]] = {"histograms": [], "tables": [], "leaves": []}
     vector, leaves = purse.noisy_vector, calibrated.noisy_counts
 
     def watched_vector(exact: Ints, epsilon: Fraction, randomness: Randomness, purpose: str) -> Ints:
@@ -149,8 +149,8 @@ def test_noise_is_as_wide_as_was_charged(is_test: bool, monkeypatch: pytest.Monk
         seen[purpose.split()[0]].append((noisy - exact).reshape(-1))
         return noisy
 
-    def watched_leaves(exact: Ints, epsilon: Fraction, randomness: Randomness, keys: NDArray[np.uint32]) -> Ints:
-        noisy = leaves(exact, epsilon, randomness, keys)
+    def watched_leaves(exact: Ints, epsilon: Fraction, randomness: Randomness, keys: NDArray[np.uint32], progress: None) -> Ints:
+        noisy = leaves(exact, epsilon, randomness, keys, progress)
         seen["leaves"].append(noisy - exact)
         return noisy
 
@@ -167,7 +167,7 @@ def test_noise_is_as_wide_as_was_charged(is_test: bool, monkeypatch: pytest.Monk
     assert release.noise_scale == float(1 / charges["noise on counts"].epsilon)
     for what, purpose, times in (
         ("histograms", "histograms of attributes", 3),
-        ("table", "tables of pairs", 2),
+        ("tables", "tables of pairs", 2),
         ("leaves", "noise on counts", 1),
     ):
         sample, scale = np.concatenate(seen[what]), float(1 / charges[purpose].epsilon)

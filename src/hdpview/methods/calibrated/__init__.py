@@ -1,7 +1,8 @@
 """The calibrated p-view: blocks over a released base measure, cut where records depart from it.
 
 Histograms of all attributes and coarse tables of some pairs are released first; together they are the base, which tells how records lie
-inside a block. Blocks are cut where the table departs from the base, their counts are released, and fitted to all that was released.
+inside a block. Blocks are cut where the table departs from the base, their counts are released, and fitted to all that was released; last,
+the base is moved to where histograms and blocks agree.
 With a delta the noise on histograms and tables is Gaussian, which is less where there are many attributes.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from hdpview.methods.calibrated.fit import Measured, fitted_counts
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
 from hdpview.methods.calibrated.purse import DeltaPurse, PurePurse, Purse
+from hdpview.methods.calibrated.rake import raked
 from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
 from hdpview.partition.guide import Guide
 from hdpview.partition.parameters import GuidedParameters
@@ -72,7 +75,8 @@ class Calibrated(CalibratedSettings, Common):
         total = measured.noisy_total
         budget = purse.blocks(total, measured.with_pairs)
         epsilon_counts = budget.epsilon_counts
-        guide = guide_of(base, plan.least_records(epsilon_counts) / total, self.n_quantiles)
+        guided_by = partial(guide_of, least_share=plan.least_records(epsilon_counts) / total, n_quantiles=self.n_quantiles)
+        guide = guided_by(base)
         leaves = engine.grow(
             counts, GuidedParameters(budget.epsilon_cut, budget.n_levels, guide), randomness.root_key("partition"), progress
         )
@@ -81,8 +85,9 @@ class Calibrated(CalibratedSettings, Common):
         if progress is not None:
             progress(None, "fitting counts")
         fitted = fitted_counts(blocks, laplace_variance(epsilon_counts), guide, fit_to)
+        moved = raked(base, blocks, fitted, measured.noisy_histograms, measured.variance, guided_by)
         return BlockRelease(
-            blocks=dataclasses.replace(blocks, fitted=fitted),
+            blocks=dataclasses.replace(blocks, fitted=fitted, base=moved),
             noise_scale=laplace_scale(epsilon_counts),
             parameters={
                 "epsilon_counts": float(epsilon_counts),
