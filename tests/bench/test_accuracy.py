@@ -19,10 +19,11 @@ import pytest
 from hdpview.bench import accuracy, cells
 from hdpview.bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
 from hdpview.bench.cells import Cell
-from hdpview.bench.contenders import MethodContender, contender
+from hdpview.bench.contenders import MethodContender, contender, with_all
 from hdpview.bench.workers import Limits
 from hdpview.domain import Schema
 from hdpview.errors import DataError, MethodError, QueryError
+from hdpview.methods import METHODS
 from hdpview.privacy.randomness import Randomness
 
 LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
@@ -184,23 +185,42 @@ def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
     assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [("identity", trial) for trial in range(4)]
 
 
-def test_peers_take_part_where_they_are_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without their software the row says how to get it; with it, what they release is measured like any other."""
-    monkeypatch.setattr("hdpview.bench.contenders.interpreter", lambda: None)
-    task = Task("phoneme", "mst", "1.0", 0, ("range-1d",))
-    (found,) = measure(data_dir, None, task)
-    assert (found.kind, found.rmse) == ("infeasible", None)
-    assert "hdpview[peers]" in (found.reason or "")
-    monkeypatch.setattr("hdpview.bench.contenders.interpreter", lambda: sys.executable)
+def test_peers_take_part_where_they_are_named(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they release is measured like any other. Without their software a run is refused in words, and what is known is still told."""
+    asked = plan(data_dir, methods=("mst",), workloads=("range-1d",), trials=2)
+    monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
 
-    def stand_in(name: str, counts: Any, epsilon: float) -> Any:
+    def stand_in(name: str, counts: Any, epsilon: float, seconds: float) -> Any:
         assert (name, epsilon) == ("mst", 1.0)
         return contender("hdpview").release(counts, Fraction(1), Randomness.from_test_key(b"peer"))
 
     monkeypatch.setattr("hdpview.bench.contenders.peer_release", stand_in)
-    (found,) = measure(data_dir, None, task)
+    first = missing_tasks(asked, {})[0]
+    (found,) = measure(data_dir, None, first)
     assert found.kind == "measured"
     assert (found.rmse or 0) > 0
+    monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
+    monkeypatch.setattr("hdpview.bench.peers.find_spec", lambda name: None)
+    with pytest.raises(MethodError, match=r"mst: It is not installed: pip install 'hdpview\[peers\]'"):
+        accuracy_rows(asked, tmp_path, LIMITS, 1)
+    cells.save([found], tmp_path)
+    (row,) = accuracy_rows(asked, tmp_path, LIMITS, 1)
+    assert (row["trials"], row["rmse"], row["reason"]) == (1, found.rmse, None)
+
+
+def test_all_stands_for_every_method_of_the_library() -> None:
+    """So a peer can be named beside them; a method that is named as well takes part once."""
+    assert with_all([]) == with_all(["all"]) == tuple(METHODS)
+    assert with_all(["mst", "all", "hdpview"]) == ("mst", *METHODS)
+    assert with_all(["hdpview", "mst"]) == ("hdpview", "mst")
+
+
+def test_seconds_of_a_release_are_those_of_computing_and_count_its_processes() -> None:
+    """A process that is waited for counts with what it computed; sleeping does not count."""
+    before = accuracy._computing_seconds()
+    time.sleep(1.0)
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
+    assert 0.45 < accuracy._computing_seconds() - before < 1.45
 
 
 def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scipy import optimize
 
 from hdpview.bench import peers
 from hdpview.bench.peer_process import _despite_rounding, zcdp_budget
+from hdpview.bench.peers import _PROGRAM
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
@@ -63,15 +65,17 @@ def test_time_limits_failures_and_absence_are_told_in_words(tmp_path: Path, monk
     """Each ends in one sentence that names the peer and its δ, without a word of what the process printed."""
     stand_in(tmp_path, "import time\ntime.sleep(60)\n", monkeypatch)
     with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds"):
-        peers.peer_release("aim", some_counts(), 1.0, seconds=0.5)
+        peers.peer_release("aim", some_counts(), 1.0, seconds=0.1)
     stand_in(tmp_path, "raise SystemExit('300 records')\n", monkeypatch)
     with pytest.raises(MethodError, match="failed with exit code 1") as caught:
         peers.peer_release("aim", some_counts(), 1.0)
     assert "300" not in str(caught.value)
     monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    with pytest.raises(MethodError, match=r"hdpview\[peers\]"):
+    with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\): .* pip install 'hdpview\[peers\]'.* HDPVIEW_PEERS_PYTHON"):
         peers.peer_release("aim", some_counts(), 1.0)
+    with pytest.raises(MethodError, match=r"dpmm-aim \(δ = 1e-09\): .* pip install dpmm .* HDPVIEW_DPMM_PYTHON"):
+        peers.peer_release("dpmm-aim", some_counts(), 1.0)
     with pytest.raises(MethodError, match="Did you mean 'mst'"):
         peers.peer_release("mts", some_counts(), 1.0)
 
@@ -99,10 +103,42 @@ def test_a_budget_refused_for_its_last_digit_is_tried_a_hair_smaller() -> None:
     assert len(tried) == 4
 
 
-@pytest.mark.skipif(peers.interpreter() is None, reason="the extra `peers` is not installed")
-def test_mst_itself_finds_what_is_there() -> None:
-    """With a large budget OpenDP's MST gives back a small table, to 5 % of its records."""
-    release = peers.peer_release("mst", some_counts(), 50.0, 1e-6)
-    expected = np.zeros((5, 4))
+def test_computing_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that computes on is ended by the system after its seconds, before the clock's limit, and the sentence says why."""
+    pytest.importorskip("resource")
+    body = f"import runpy\nrunpy.run_path({str(_PROGRAM)!r})['_limit_computing'](1.0)\nwhile True:\n    pass\n"
+    stand_in(tmp_path, body, monkeypatch)
+    with pytest.raises(MethodError, match="needed more computing time than the limit allows"):
+        peers.peer_release("mst", some_counts(), 1.0, seconds=60.0)
+
+
+def test_a_limit_that_is_there_is_not_raised() -> None:
+    """Limits of the one who started the process hold where they are smaller; the other way round its own is taken."""
+    resource = pytest.importorskip("resource")
+    told = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_CPU, (50, resource.RLIM_INFINITY))\n"
+    told += f"runpy.run_path({str(_PROGRAM)!r})['_limit_computing'](float(sys.argv[1]))\nprint(resource.getrlimit(resource.RLIMIT_CPU)[0])"
+    assert resource.getrlimit(resource.RLIMIT_CPU)[1] == resource.RLIM_INFINITY
+    for asked, expected in ((600.0, 50), (7.5, 8)):
+        done = subprocess.run([sys.executable, "-c", told, str(asked)], capture_output=True, text=True, check=True)
+        assert int(done.stdout) == expected
+
+
+def test_a_peer_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its libraries take their number of threads from says 1."""
+    names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS", "NPROC"]
+    body = f"import os\nassert [os.environ[name] for name in {names}] == ['1'] * 5\n"
+    stand_in(tmp_path, body + "np.savez(sys.argv[2], codes=np.zeros((2, 1)), weight=1.0)\n", monkeypatch)
+    assert peers.peer_release("aim", some_counts(), 1.0).marginal([0])[0] == 1
+
+
+@pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
+def test_peers_themselves_find_what_is_there(name: str) -> None:
+    """With a large budget a peer gives back a small table, to 5 % of its records; an attribute of one code comes back as well."""
+    if peers.package_of(name).interpreter() is None:
+        pytest.skip(peers.package_of(name).how_to_install)
+    schema = Schema([*some_counts().schema.attributes, Integer(name="c", min=7, max=7)])
+    cells = np.hstack([some_counts().exact_codes, np.zeros((3, 1), dtype=np.uint8)])
+    release = peers.peer_release(name, SparseCounts(schema, cells, some_counts().exact_counts), 50.0, 1e-6)
+    expected = np.zeros((5, 4, 1))
     expected[0, 0], expected[1, 3], expected[4, 2] = 300, 200, 500
-    np.testing.assert_allclose(release.marginal([0, 1]), expected, atol=50)
+    np.testing.assert_allclose(release.marginal([0, 1, 2]), expected, atol=50)

@@ -6,11 +6,12 @@ The runner sees one face for all of them, and so has no case for any.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from hdpview.bench.peers import PEERS, interpreter, peer_release
+from hdpview.bench.peers import PEERS, package_of, peer_release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
@@ -19,7 +20,8 @@ from hdpview.methods import METHODS, method_named
 from hdpview.methods.base import KnownError, Method, Release, release_with
 from hdpview.privacy.randomness import Randomness
 
-_NOT_INSTALLED = "It is not installed: pip install 'hdpview[peers]', or name a Python in HDPVIEW_PEERS_PYTHON."
+_MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
+ALL = "all"
 
 
 class Contender(Protocol):
@@ -32,6 +34,10 @@ class Contender(Protocol):
 
     def for_workload(self, workload: str) -> Contender:
         """The same, built for this workload."""
+        ...
+
+    def why_absent(self) -> str | None:
+        """What to install, where its software is not here; None where it is."""
         ...
 
     def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None: ...
@@ -61,6 +67,9 @@ class MethodContender:
     def for_workload(self, workload: str) -> MethodContender:
         return MethodContender(self.name, {**self.settings, "workload": workload})
 
+    def why_absent(self) -> str | None:
+        return None
+
     def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
         return self._method.why_infeasible(schema, float(epsilon))
 
@@ -83,19 +92,29 @@ class PeerContender:
     def for_workload(self, workload: str) -> PeerContender:  # noqa: ARG002 - it is not built for one
         return self
 
+    def why_absent(self) -> str | None:
+        package = package_of(self.name)
+        return None if package.interpreter() is not None else package.how_to_install
+
     def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:  # noqa: ARG002 - it finds out by trying
-        return None if interpreter() is not None else _NOT_INSTALLED
+        return None
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:  # noqa: ARG002 - not known
         return None
 
     def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:  # noqa: ARG002 - it has its own
-        return peer_release(self.name, counts, float(epsilon))
+        return peer_release(self.name, counts, float(epsilon), seconds=_MOST_SECONDS)
 
 
 def all_names() -> tuple[str, ...]:
     """Every method of this library."""
     return tuple(METHODS)
+
+
+def with_all(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, where `all` or no name at all stands for every method of this library; each once."""
+    found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
+    return tuple(dict.fromkeys(found))
 
 
 def contender(text: str) -> Contender:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.bench.accuracy import Plan
-from hdpview.bench.contenders import all_names, contender
+from hdpview.bench.contenders import contender, with_all
 from hdpview.bench.datasets import HOSPITAL, dataset_counts
 from hdpview.bench.leaves import Leaves, leaves_of
 from hdpview.counts.sparse import SparseCounts
@@ -59,7 +59,7 @@ def choose(
 ) -> Scope:
     """Experiments on these tables; where the paper's own is not among them, the first one stands in for it."""
     main = tuple(datasets) or (SEVEN if data_dir is not None else (HOSPITAL,))
-    known = tuple(methods) or all_names()
+    known = with_all(methods)
     few = min(trials, 2) if quick else trials
 
     def plan(names: Sequence[str], methods: Sequence[str], workloads: Sequence[str], n: int) -> Plan:

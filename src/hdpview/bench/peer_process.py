@@ -1,20 +1,26 @@
 """Runs one foreign method in a process of its own: `python peer_process.py IN.npz OUT.npz`. It imports nothing of this package.
 
 So it also runs under another interpreter, whose packages need not agree with ours. IN holds the records' codes (n, d), the
-number of codes of each attribute, the name of the method, ε and δ; OUT gets synthetic codes (d, m) and the weight of each.
+number of codes of each attribute, the name of the method, ε, δ and a limit of computing time in seconds; OUT gets synthetic codes
+(d, m) and the weight of each.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+Codes = NDArray[np.int64]
 _MOST_TRIES = 8
+_AIM_MEGABYTES = 80  # of the model: what its authors ask for in comparisons, and the default of OpenDP
 _FEWEST_RECORDS = 2**18  # more than there are, with a weight: less is left to chance
 
 
@@ -39,26 +45,55 @@ def _delta_of(rho: float, epsilon: float) -> float:
     return math.exp((alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha)) / (alpha - 1)
 
 
-def synthetic_codes(name: str, codes: NDArray[np.int64], sizes: list[int], epsilon: float, delta: float) -> tuple[NDArray[np.int64], float]:
-    """Records of OpenDP's MST or AIM with a budget of (ε, δ), shape (d, m), and the weight of each."""
+def opendp_codes(algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float) -> tuple[Codes, float]:
+    """Records of OpenDP's MST or AIM, shape (d, m), and the weight of each.
+
+    Codes are told apart by cuts between them: with keys there would be one more of each attribute, for values that are missing.
+    """
     import opendp.prelude as dp
     import polars as pl
 
     dp.enable_features("contrib")
-    names = [f"a{i}" for i in range(len(sizes))]
-    data = pl.LazyFrame({column: codes[:, i] for i, column in enumerate(names)})
-    keys = {column: list(range(size)) for column, size in zip(names, sizes, strict=True)}
+    cuts = {f"a{i}": list(range(size - 1)) for i, size in enumerate(sizes) if size > 1}  # of one code there is nothing to learn
+    data = pl.LazyFrame({column: codes[:, int(column[1:])] for column in cuts})
 
     def table_with(rho: float) -> Any:
         unit, loss = dp.unit_of(contributions=1), dp.loss_of(rho=rho)
         context = dp.Context.compositor(data=data, privacy_unit=unit, privacy_loss=loss)
-        return context.query(rho=rho).contingency_table(keys=keys, algorithm={"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[name]()).release()
+        chosen = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[algorithm]()
+        return context.query(rho=rho).contingency_table(cuts=cuts, algorithm=chosen).release()
 
     table = _despite_rounding(table_with, zcdp_budget(epsilon, delta))
-    total = max(1.0, float(table.model.total))
-    n_records = max(_FEWEST_RECORDS, round(total))
+    n_records, weight = _records_and_weight(float(table.model.total))
     records = table.synthesize(rows=n_records)
-    return np.stack([records[column].to_numpy().astype(np.int64) for column in names]), total / n_records
+    found = np.zeros((len(sizes), n_records), dtype=np.int64)
+    for column in cuts:
+        found[int(column[1:])] = records[column].to_numpy()
+    return found, weight
+
+
+def dpmm_codes(algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float) -> tuple[Codes, float]:
+    """Records of dpmm's MST or AIM, shape (d, m), and the weight of each. Its own discretisation is off: there are codes already."""
+    import pandas as pd
+    from dpmm.pipelines import AIMPipeline, MSTPipeline
+
+    columns = [f"a{i}" for i in range(len(sizes))]
+    settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "disable_processing": True, "n_jobs": 1}
+    if algorithm == "aim":
+        pipeline = AIMPipeline(**settings, max_model_size=_AIM_MEGABYTES)
+    else:
+        pipeline = MSTPipeline(**settings)
+    pipeline.fit(pd.DataFrame(codes, columns=columns), domain=dict(zip(columns, sizes, strict=True)))
+    n_records, weight = _records_and_weight(float(pipeline.gen.generator.model.total))
+    records = pipeline.generate(n_records=n_records)
+    return records[columns].to_numpy().T.astype(np.int64), weight
+
+
+def _records_and_weight(noisy_total: float) -> tuple[int, float]:
+    """How many records to make of so many estimated ones, and what each counts."""
+    total = max(1.0, noisy_total)
+    n_records = max(_FEWEST_RECORDS, round(total))
+    return n_records, total / n_records
 
 
 def _despite_rounding(release: Callable[[float], Any], rho: float) -> Any:
@@ -78,11 +113,34 @@ def _despite_rounding(release: Callable[[float], Any], rho: float) -> Any:
 def main(source: str, target: str) -> None:
     """Read what to do, do it, and write what was found."""
     given = np.load(source, allow_pickle=False)
-    codes, weight = synthetic_codes(
-        str(given["name"]), given["codes"].astype(np.int64), given["sizes"].tolist(), float(given["epsilon"]), float(given["delta"])
+    _limit_computing(float(given["seconds"]))
+    package, _, algorithm = str(given["name"]).rpartition("-")
+    release = dpmm_codes if package == "dpmm" else opendp_codes
+    codes, weight = release(
+        algorithm, given["codes"].astype(np.int64), given["sizes"].tolist(), float(given["epsilon"]), float(given["delta"])
     )
     np.savez(target, codes=codes, weight=weight)
 
 
+def _limit_computing(seconds: float) -> None:
+    """End after so many seconds of computing time, where the system can; a smaller limit that is there stays."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    limits = [limit for limit in (soft, hard, math.ceil(seconds)) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_CPU, (min(limits), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # a core would hold the records
+
+
+def _end_with(parent: int) -> None:
+    """A process whose parent was stopped has nobody left to work for."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     main(*sys.argv[1:])

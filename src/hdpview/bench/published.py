@@ -21,8 +21,10 @@ METHOD_NAMES = {
     "privbayes": "PrivBayes",
     "dawa": "DAWA",
     "hdpview": "HDPView",
-    "mst": "MST (δ = 10⁻⁹)",  # beyond the paper, as the next one
+    "mst": "MST (δ = 10⁻⁹)",  # beyond the paper, as those below: OpenDP's, then dpmm's
     "aim": "AIM (δ = 10⁻⁹)",
+    "dpmm-mst": "MST of dpmm (δ = 10⁻⁹)",
+    "dpmm-aim": "AIM of dpmm (δ = 10⁻⁹)",
 }
 DENSE = ("identity",)  # methods whose blocks are the cells
 

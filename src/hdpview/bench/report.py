@@ -119,7 +119,7 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     times = [[method_name(m), *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets)] for m in methods]
     return [
         *parts,
-        Paragraph("Seconds per release (median over trials, one thread):"),
+        Paragraph("Seconds of computing per release (median over trials, one thread; a peer starts a process of its own for each):"),
         Table(["method", *map(dataset_name, datasets)], times),
     ]
 

@@ -27,7 +27,9 @@ def accuracy(
     ] = "hospital",
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; also mst, aim. All methods by default."),
+        typer.Option(
+            help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. Also peers: mst, dpmm-mst."
+        ),
     ] = None,
     workloads: Annotated[str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",
@@ -51,13 +53,13 @@ def accuracy(
     Example: hdpview bench accuracy --datasets adult,jm1 --methods hdpview,identity --data-dir data -o results
     """
     from hdpview.bench.accuracy import Plan, accuracy_rows
-    from hdpview.bench.contenders import all_names
+    from hdpview.bench.contenders import with_all
     from hdpview.bench.workers import Limits, memory_bytes
     from hdpview.query.workloads import WORKLOADS
 
     plan = Plan(
         datasets=tuple(_names(datasets)),
-        methods=tuple(_names(methods)) or all_names(),
+        methods=with_all(_names(methods)),
         workloads=tuple(_names(workloads)) or (tuple(_QUICK_WORKLOADS) if quick else WORKLOADS),
         epsilons=tuple(_names(epsilon)),
         trials=min(trials, _QUICK_TRIALS) if quick else trials,
@@ -80,7 +82,7 @@ def paper(
     datasets: Annotated[
         str | None, typer.Option(help="Names, comma-separated; by default seven of the paper's, or hospital where there is no --data-dir.")
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Names, comma-separated; all methods by default.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Names, comma-separated; `all` methods by default. With peers: all,mst,aim.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")] = 10,
     data_dir: DataDir = None,
     quick: Annotated[bool, typer.Option(help="At most two trials, five workloads and fewer steps.")] = False,
