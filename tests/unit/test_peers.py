@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize
 
 from hdpview.bench import peers
-from hdpview.bench.peer_process import _despite_rounding, zcdp_budget
+from hdpview.bench.peer_process import _despite_rounding, drawn_given, zcdp_budget
 from hdpview.bench.peers import _PROGRAM
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
@@ -129,6 +129,25 @@ def test_a_peer_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     body = f"import os\nassert [os.environ[name] for name in {names}] == ['1'] * 5\n"
     stand_in(tmp_path, body + "np.savez(sys.argv[2], codes=np.zeros((2, 1)), weight=1.0)\n", monkeypatch)
     assert peers.peer_release("aim", some_counts(), 1.0).marginal([0])[0] == 1
+
+
+def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else() -> None:
+    """Each code comes as often as its share of its parents' records, up to one; two children are independent given their parents."""
+    rng = np.random.default_rng(4)
+    n, table = 60_000, rng.random((3, 2, 5)) * [1, 1, 0, 1, 5]
+    parents = [rng.integers(0, 3, n), rng.integers(0, 2, n)]
+    children = [drawn_given(parents, table, n, rng) for _ in range(2)]
+    for a, b in np.ndindex(3, 2):
+        of_group = (parents[0] == a) & (parents[1] == b)
+        expected = table[a, b] / table[a, b].sum() * of_group.sum()
+        together = np.zeros((5, 5))
+        np.add.at(together, (children[0][of_group], children[1][of_group]), 1)
+        assert np.abs(together.sum(axis=1) - expected).max() <= 1
+        assert np.abs(together.sum(axis=0) - expected).max() <= 1
+        product = np.outer(expected, expected) / of_group.sum()
+        assert (np.abs(together - product) <= 6 * np.sqrt(product) + 1).all()
+    (alone,) = np.bincount(drawn_given([], np.array([1.0, 3.0]), 1000, rng))[1:]
+    assert abs(alone - 750) <= 1
 
 
 @pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
