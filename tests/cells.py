@@ -39,18 +39,13 @@ def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> Blocks:
 
 def noiseless_view(schema: Schema, codes: NDArray[np.int64], noise_scale: float = TINY_NOISE) -> PView:
     """A view that knows the table cell by cell."""
-    manifest = Manifest(
-        schema=schema,
-        method="cells",
-        epsilon=Fraction(1),
-        spending=(Spending("noise on counts", Fraction(1), 1),),
-        noise_scale=noise_scale,
-        settings={},
-        parameters={},
-        library_version="0",
-        not_private_because=("the counts have no noise",),
-    )
-    return PView(manifest, cell_blocks(codes, schema.sizes))
+    return view_of(schema, cell_blocks(codes, schema.sizes), noise_scale, "cells", ("the counts have no noise",))
+
+
+def view_of(schema: Schema, blocks: Blocks, noise_scale: float = 10.0, method: str = "hdpview", why: tuple[str, ...] = ()) -> PView:
+    """A view of these blocks, as if a method had made it with a budget of 1. why: the reasons it is not private."""
+    spending = (Spending("noise on counts", Fraction(1), 1),)
+    return PView(Manifest(schema, method, Fraction(1), spending, noise_scale, {}, {}, "0", not_private_because=why), blocks)
 
 
 def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -183,6 +184,15 @@ def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
     assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
     known |= {cell.key: cell for cell in slow}
     assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [("identity", trial) for trial in range(4)]
+
+
+def test_a_first_trial_that_compiled_does_not_end_a_row(data_dir: Path) -> None:
+    """One trial of a minute within 5 s is followed by a second; where that one is short, by all others."""
+    first = Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=1.0, build_s=60.0)
+    second = dataclasses.replace(first, trial=1, build_s=0.01)
+    asked = plan(data_dir, methods=("hdpview",), workloads=("range-1d",), trials=4, row_seconds=5.0)
+    assert [task.trial for task in missing_tasks(asked, {first.key: first})] == [1, 2, 3]
+    assert [task.trial for task in missing_tasks(asked, {first.key: first, second.key: second})] == [2, 3]
 
 
 def test_peers_take_part_where_they_are_named(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

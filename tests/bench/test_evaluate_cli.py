@@ -59,3 +59,13 @@ def test_wrong_words_are_refused_with_the_right_ones(words: list[str], problem: 
     done = CliRunner().invoke(app, ["bench", *words])
     assert isinstance(done.exception, problem)
     assert re.search(sentence, str(done.exception))
+
+
+def test_both_methods_are_timed_on_the_same_table_and_blocks(data_dir: Path) -> None:
+    """`bench speed --methods`: a row per dataset, with times above 0 and ratios of them."""
+    words = ["bench", "speed", "--methods", "--datasets", "small-adult", "--data-dir", str(data_dir), "--trials", "1", "--format", "json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)["methods"]
+    assert (row["dataset"], row["blocks"] >= 1) == ("small-adult", True)
+    assert min(row[name] for name in ("paper_build_ms", "build_ratio", "plain_answers_ms", "product_ratio", "tree_ratio")) > 0

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cells import random_base
+from cells import random_base, view_of
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
-from hdpview.view.manifest import Manifest, Spending
 
 REGIONS = ("North", "South", "East", "West", "O'Hara.*")
 PEOPLE = Schema(
@@ -28,20 +26,6 @@ PEOPLE = Schema(
     ]
 )
 Bounds = tuple[int, ...]
-
-
-def view_of(schema: Schema, blocks: Blocks, noise_scale: float = 10.0) -> PView:
-    manifest = Manifest(
-        schema=schema,
-        method="hdpview",
-        epsilon=Fraction(1),
-        spending=(Spending("noise on counts", Fraction(1), 1),),
-        noise_scale=noise_scale,
-        settings={},
-        parameters={},
-        library_version="0",
-    )
-    return PView(manifest, blocks)
 
 
 Cut = Callable[[Bounds, Bounds], tuple[int, int] | None]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from people_views import PEOPLE, cell_view, predicates, random_view, view_of
+from people_views import PEOPLE, cell_view, predicates, random_view
 
+from cells import view_of
 from hdpview.domain import Datetime, Integer, Real, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks

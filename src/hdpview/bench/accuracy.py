@@ -159,10 +159,14 @@ def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[s
 
 
 def _is_settled(known: dict[store.Key, Cell], key: store.Key, row_seconds: float) -> bool:
-    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier ones took long enough."""
+    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier ones took long enough.
+
+    Each is taken to have taken as long as the shortest, of two at least: the first may have been compiling.
+    """
     earlier = [known[before] for trial in range(key[4]) if (before := (*key[:4], trial)) in known]
-    spent = sum(cell.build_s or 0.0 for cell in earlier)
-    return key in known or spent > row_seconds or any(cell.kind != "measured" for cell in earlier)
+    shortest = min((cell.build_s or 0.0 for cell in earlier), default=0.0)
+    took_long = len(earlier) > 1 and len(earlier) * shortest > row_seconds
+    return key in known or took_long or any(cell.kind != "measured" for cell in earlier)
 
 
 def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[Cell]:

@@ -21,6 +21,7 @@ from hdpview.door import build, release
 from hdpview.errors import MethodError
 from hdpview.methods import Calibrated, Hdpview
 from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress, silent
 from hdpview.pview import PView
 from hdpview.view.base import Base
 
@@ -29,9 +30,10 @@ _METHODS = (Hdpview(), Calibrated())
 _QUESTIONS = 1000
 
 
-def beside_rows(names: list[str], data_dir: Path | None, trials: int) -> Iterator[Row]:
+def beside_rows(names: list[str], data_dir: Path | None, trials: int, progress: Progress = silent) -> Iterator[Row]:
     """One row per dataset: CPU time of builds by both methods, and of answers from the same blocks without a base and with each kind."""
-    for name in names:
+    for i, name in enumerate(names):
+        progress(i / len(names), f"timing both methods on {name}")
         counts = dataset_counts(name, data_dir)
         table, schema = _as_table(counts)
         released = [_cpu_ms(partial(release, counts, EPSILON, method, Randomness.fresh(), 1), trials) for method in _METHODS]

@@ -43,7 +43,8 @@ def speed(
     if methods:
         from hdpview.bench.beside import beside_rows
 
-        found["methods"] = list(beside_rows(names, data_dir, trials))
+        with ProgressBar() as progress:
+            found["methods"] = list(beside_rows(names, data_dir, trials, progress))
     if trees:
         from hdpview.bench.trees import tree_rows
 

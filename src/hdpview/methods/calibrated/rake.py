@@ -37,9 +37,10 @@ def raked(
     if not any(departure.any() for departure in departures):
         return base
     wanted = [np.maximum(of_view + departure, LEAST_SHARE * of_view.sum()) for of_view, departure in zip(told, departures, strict=True)]
-    for _ in range(_ROUNDS):
-        base = _multiplied(base, [_factors(*both) for both in zip(wanted, told, strict=True)])
+    base = _multiplied(base, list(map(_factors, wanted, told)))
+    for _ in range(_ROUNDS - 1):
         told = told_by_blocks(blocks, counts, guide_of(base), base.sizes)
+        base = _multiplied(base, list(map(_factors, wanted, told)))
     return base
 
 
