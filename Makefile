@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit format clean fuzz kill benchmarks
+.PHONY: demo test lint types unit hunt format clean fuzz kill benchmarks
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
@@ -22,6 +22,12 @@ types: $(VENV)/.installed-for-tests
 
 unit: $(VENV)/.installed-for-tests postgresql chromium
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+# Properties on examples that were never tried before, ROUNDS times; `make test` takes the same ones each time.
+ROUNDS ?= 10
+hunt: $(VENV)/.installed-for-tests postgresql chromium
+	for round in $$(seq $(ROUNDS)); do \
+	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m hypothesis || exit 1; done
 
 # The long runs behind docs/security.md: about half an hour and a few minutes.
 fuzz: $(VENV)/.installed

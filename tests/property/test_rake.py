@@ -64,20 +64,47 @@ def test_a_base_that_agrees_but_for_noise_stays(sizes: tuple[int, ...], seed: in
     assert raked(base, blocks, counts, noisy, 49.0, as_guide) is base
 
 
+def gap(blocks: Blocks, base: Base, counts: Floats, wanted: list[Floats]) -> float:
+    told = histograms_of(cell_counts(dataclasses.replace(blocks, base=base), counts))
+    return sum(float(((x - y) ** 2).sum()) for x, y in zip(told, wanted, strict=True))
+
+
 @FEW
 @given(domains, seeds)
-def test_a_base_moves_towards_histograms_without_noise(sizes: tuple[int, ...], seed: int) -> None:
-    """Where released histograms are those of the same blocks over another base, the view's come nearer to them; all stays positive."""
+def test_a_base_never_moves_away_from_histograms_without_noise(sizes: tuple[int, ...], seed: int) -> None:
+    """Released histograms are those of the same blocks over another base: the view's come no further off them, and all stays positive."""
     blocks, base, counts = blocks_over_base(sizes, seed)
-    other = dataclasses.replace(blocks, base=random_base(sizes, np.random.default_rng(seed + 1)))
-    wanted = histograms_of(cell_counts(other, counts))
+    other = random_base(sizes, np.random.default_rng(seed + 1))
+    wanted = histograms_of(cell_counts(dataclasses.replace(blocks, base=other), counts))
     moved = raked(base, blocks, counts, wanted, 1e-12, as_guide)
-    before, after = (
-        sum(float(((x - y) ** 2).sum()) for x, y in zip(told_by_blocks(blocks, counts, as_guide(of), sizes), wanted, strict=True))
-        for of in (base, moved)
-    )
-    assert after <= 0.9 * before + 1e-6 * counts.sum() ** 2
+    assert gap(blocks, moved, counts, wanted) <= gap(blocks, base, counts, wanted) + 1e-9 * counts.sum() ** 2
     assert cell_masses(moved).min() > 0
+
+
+def test_a_base_comes_near_histograms_without_noise() -> None:
+    """Of 100 such tables, half come ten times nearer (squared) and nine in ten twice as near."""
+    left = []
+    for seed in range(100):
+        sizes = tuple(np.random.default_rng(seed).integers(2, 7, 3).tolist())
+        blocks, base, counts = blocks_over_base(sizes, seed)
+        other = random_base(sizes, np.random.default_rng(seed + 1))
+        wanted = histograms_of(cell_counts(dataclasses.replace(blocks, base=other), counts))
+        left.append(gap(blocks, raked(base, blocks, counts, wanted, 1e-12, as_guide), counts, wanted) / gap(blocks, base, counts, wanted))
+    assert np.quantile(left, 0.5) < 0.1
+    assert np.quantile(left, 0.9) < 0.5
+
+
+def test_attributes_that_say_the_same_do_not_overshoot() -> None:
+    """Three copies of one attribute: a factor on each is its cube on all, which by itself would move the base further off than it was."""
+    copy = np.array([[0.999, 0.001], [0.001, 0.999]])
+    first, codes, ones = np.array([[0.1, 0.9]]), np.arange(2, dtype=np.int32), np.ones(2)
+    base = Base((codes,) * 3, (ones,) * 3, (-1, 0, 1), (first, copy, copy))
+    count = np.array([1000.0])
+    blocks = Blocks(np.zeros((1, 3), np.int32), np.full((1, 3), 2, np.int32), count, np.zeros(1, np.int32), base=base)
+    wanted = [np.array([200.0, 800.0])] * 3
+    far = gap(blocks, base, count, wanted)
+    assert gap(blocks, _multiplied(base, [np.array([2.0, 8 / 9])] * 3), count, wanted) > 2 * far
+    assert gap(blocks, raked(base, blocks, count, wanted, 1e-12, as_guide), count, wanted) < 0.3 * far
 
 
 def test_noise_alone_is_seldom_certain() -> None:

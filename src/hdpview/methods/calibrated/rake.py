@@ -37,10 +37,14 @@ def raked(
     if not any(departure.any() for departure in departures):
         return base
     wanted = [np.maximum(of_view + departure, LEAST_SHARE * of_view.sum()) for of_view, departure in zip(told, departures, strict=True)]
-    base = _multiplied(base, list(map(_factors, wanted, told)))
-    for _ in range(_ROUNDS - 1):
-        told = told_by_blocks(blocks, counts, guide_of(base), base.sizes)
-        base = _multiplied(base, list(map(_factors, wanted, told)))
+    step = 1.0
+    for _ in range(_ROUNDS):
+        moved = _multiplied(base, [_factors(*of) ** step for of in zip(wanted, told, strict=True)])
+        told_then = told_by_blocks(blocks, counts, guide_of(moved), moved.sizes)
+        if _gap(wanted, told_then) < _gap(wanted, told):
+            base, told = moved, told_then
+        else:
+            step /= 2  # attributes that say the same moved together, and too far
     return base
 
 
@@ -49,6 +53,10 @@ def told_by_blocks(blocks: Blocks, counts: Floats, guide: Guide, sizes: Sequence
     told = np.zeros(sum(sizes))
     _add_up(blocks.lower, blocks.upper, counts, guide, told)
     return np.split(told, np.cumsum(sizes)[:-1])
+
+
+def _gap(wanted: Sequence[Floats], told: Sequence[Floats]) -> float:
+    return sum(float(((x - y) ** 2).sum()) for x, y in zip(wanted, told, strict=True))
 
 
 def _factors(wanted: Floats, told: Floats) -> Floats:
