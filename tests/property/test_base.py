@@ -19,7 +19,6 @@ from hdpview.methods.base import BlockRelease
 from hdpview.pview import PView, merge
 from hdpview.query.at_once import can_be_at_once, summarise_at_once
 from hdpview.query.base_kernels import CHUNK
-from hdpview.query.base_noise import base_noise
 from hdpview.query.boxes import intersect, pack
 from hdpview.query.grouped import summarise_groups
 from hdpview.query.histograms import histograms
@@ -317,32 +316,6 @@ def test_many_attributes_stay_within_doubles() -> None:
     for copies in (1, 40):
         found = view.count_many([f"a{n - 1} = 1", f"a{n - 1} = 0", "a0 = 1"] * copies).estimate[-3:]
         assert found == pytest.approx([10.0, 1e9 - 10.0, 1e9])
-
-
-@FEW
-@given(domains, seeds)
-def test_noise_of_the_base_is_what_its_formula_says(sizes: tuple[int, ...], seed: int) -> None:
-    """0.3 · Σ_a variance_a · min(codes, others) · √(share that all other conditions let through), for one box; it widens intervals."""
-    rng, view = np.random.default_rng(seed), based_view(schema_of(sizes), seed)
-    base = view.blocks.bases[0]
-    ends = [np.sort(rng.integers(0, size, 2)) for size in sizes]
-    condition = " AND ".join(f"a{a} BETWEEN {low} AND {high}" for a, (low, high) in enumerate(ends))
-    passed = [base.marginal(a)[low : high + 1].sum() for a, (low, high) in enumerate(ends)]
-    wanted = 0.0
-    for a, (low, high) in enumerate(ends):
-        codes = high + 1 - low
-        rest = math.prod(passed[b] for b in range(len(sizes)) if b != a)
-        wanted += float(np.asarray(base.variance)[a]) * min(codes, sizes[a] - codes) * math.sqrt(rest) * 0.3
-    assert summarise(view.blocks, pack([boxes_of(condition, view.schema)], view.schema)).base_variance == pytest.approx([wanted])
-    quiet = PView(view.manifest, dataclasses.replace(view.blocks, base=dataclasses.replace(base, variance=np.asarray(base.variance) / 1e6)))
-    assert view.count(condition).typical.upper >= quiet.count(condition).typical.upper - 1e-9
-    assert view.compare(condition, None).difference_interval.upper >= quiet.compare(condition, None).difference_interval.upper - 1e-9
-
-
-def test_asking_for_all_codes_costs_no_base_noise() -> None:
-    """The total is known from counts alone."""
-    assert base_noise(5.0, 7, 7, 0.3) == 0
-    assert base_noise(5.0, 6, 7, 0.0625) == pytest.approx(0.375)
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,9 @@ def summarise_at_once(view: ViewData, boxes: Sequence[Box], numbers: Sequence[in
         filter_.add(level, np.zeros(0), out)
     named = tidied(dict(zip((field.name for field in fields(Summary)), columns, strict=False)))
     of_coarser = np.maximum(of_coarser, 0.0)
-    return Summary(
-        **named, coarser_estimates=of_coarser[:, 0], coarser_spreads=of_coarser[:, 1], base_variance=_base_variance(view, boxes, numbers)
-    )
+    coarse = {"coarser_estimates": of_coarser[:, 0], "coarser_spreads": of_coarser[:, 1]}
+    variance, joint = _of_base(view, boxes, numbers)
+    return Summary(**named, **coarse, base_variance=variance, joint_share=joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +114,12 @@ def _store(n: int) -> Floats:
     return kept
 
 
-def _base_variance(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> Floats:
+def _of_base(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> base_noise.OfBase:
     bases = base_noise.noisy_bases(view.blocks.bases)
     functions = [_functions(view.schema, box) for box in boxes if bases]
     of_codes = base_noise.of_histograms(bases, functions, numbers, view.schema.sizes)
-    return np.append(of_codes, base_noise.of_functions(bases, functions, [None] * len(functions)))
+    of_filter = base_noise.of_functions(bases, functions, [None] * len(functions))
+    return base_noise.OfBase(*map(np.append, of_codes, of_filter))
 
 
 def _functions(schema: Schema, box: Box) -> dict[int, Floats]:

@@ -1,8 +1,11 @@
-"""What noise in the histograms behind a base does to answers: a variance per question, from the marginals of the base alone.
+"""What the histograms behind a base tell of the error of answers, from the marginals of the base alone.
 
 A question is a product of functions of single attributes: the share of each code that it asks for, or the share times a value. Noise in
 the histogram of attribute a moves the answer by what the function makes of it, times the share of records that all other functions let
 through; how the two are put together is `base_noise`. Boxes of a question, and parts of a merged view, add up.
+
+Of how such a product varies from record to record, one part is a sum over single attributes, which histograms know about, and the rest is
+joint to several of them, which they know nothing about: `joint_share`.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +27,14 @@ Functions = Mapping[int, Floats]  # attribute → a number per code, shape (size
 
 _LEFT = 0.3  # of the variance of noise in a histogram: smoothing, and counts of blocks, take most of it away
 _TOGETHER = 1 / 4  # the power of a share that others let through: rare values go together more often than if they were independent
+_MOST_VARIED = 1e12  # relative variance of a function that hardly any record passes
+
+
+class OfBase(NamedTuple):
+    """Of each question: variance from the noise in histograms, and the share of it that is joint to several attributes, shape (n,) each."""
+
+    variance: Floats
+    joint: Floats
 
 
 def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float, scale: float = 1.0) -> Floats:
@@ -43,35 +55,56 @@ def together(share: Floats | float) -> Floats:
     return np.abs(np.asarray(share, dtype=np.float64)) ** _TOGETHER
 
 
+def joint_share(varied: Floats | float, logs: Floats | float) -> Floats:
+    """The share of a product's variance that is not a sum over its factors: 0 for a single one, near 1 for cells of large tables.
+
+    Factors of relative variances r are taken as independent. The product's relative variance is then Π(1 + r) − 1, and that of the sum that
+    comes nearest to it is Σ r (Hoeffding). varied: Σ r; logs: Σ log(1 + r).
+    """
+    varied, logs = np.asarray(varied, dtype=np.float64), np.asarray(logs, dtype=np.float64)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return np.where(varied > 0, np.clip(1.0 - varied / np.expm1(logs), 0.0, 1.0), 0.0)
+
+
+def _varied(mean: Floats, square: Floats) -> Floats:
+    """The relative variance of a function, from its mean and mean square over records."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(mean != 0, np.clip(square / mean**2 - 1.0, 0.0, _MOST_VARIED), _MOST_VARIED)
+
+
 def noisy_bases(bases: Sequence[Base]) -> list[Base]:
     """Bases whose noise is known."""
     return [base for base in bases if np.any(base.variance)]
 
 
-def of_questions(bases: Sequence[Base], questions: Questions) -> Floats:
-    """The variance of every question, shape (n_questions,)."""
-    found = np.zeros(len(questions))
+def of_questions(bases: Sequence[Base], questions: Questions) -> OfBase:
+    """What histograms tell of every question."""
+    variance, joint = np.zeros(len(questions)), np.zeros(len(questions))
     for base in noisy_bases(bases):
         if len(questions.term_at):
-            found += _of_questions(base, questions)
-    return found
+            of_base = _of_questions(base, questions)
+            variance, joint = variance + of_base.variance, np.maximum(joint, of_base.joint)
+    return OfBase(variance, joint)
 
 
-def _of_questions(base: Base, questions: Questions) -> Floats:
+def _of_questions(base: Base, questions: Questions) -> OfBase:
     at, example, term = np.unique(questions.term_at, return_index=True, return_inverse=True)
     attribute = questions.term_attribute[example]  # of each different condition; conditions stand one after the other, without gaps
     sizes = np.array(base.sizes)[attribute]
     marginals = [np.append(base.marginal(a), 0.0) for a in range(len(base.parent))]
     ends = np.stack([at, at + sizes], axis=1).reshape(-1)
-    share = np.diff(questions.prefix, append=0.0)
-    n_codes = np.add.reduceat(share**2, ends)[::2]
-    passed = np.add.reduceat(share * np.concatenate([marginals[a] for a in attribute]), ends)[::2]
-    box = np.repeat(np.arange(len(questions.term_start) - 1), np.diff(questions.term_start))
-    log_all = np.bincount(box, _log(passed[term]), len(questions.term_start) - 1)
+    share, marginal = np.diff(questions.prefix, append=0.0), np.concatenate([marginals[a] for a in attribute])
+    n_codes, passed, squared = (np.add.reduceat(of_codes, ends)[::2] for of_codes in (share**2, share * marginal, share**2 * marginal))
+    n_boxes = len(questions.term_start) - 1
+    box = np.repeat(np.arange(n_boxes), np.diff(questions.term_start))
+    log_all = np.bincount(box, _log(passed[term]), n_boxes)
     rest = np.exp(log_all[box] - _log(passed[term]))
     variance = base_noise(np.asarray(base.variance)[questions.term_attribute], n_codes[term], sizes[term], rest)
+    varied = _varied(passed, squared)[term]
     question = np.repeat(np.arange(len(questions)), np.diff(questions.box_start))
-    return np.bincount(question[box], variance, len(questions)).astype(np.float64)
+    joint = np.zeros(len(questions))
+    np.maximum.at(joint, question, joint_share(*(np.bincount(box, terms, n_boxes).astype(float) for terms in (varied, np.log1p(varied)))))
+    return OfBase(np.bincount(question[box], variance, len(questions)).astype(np.float64), joint)
 
 
 def _log(shares: Floats) -> Floats:
@@ -79,15 +112,35 @@ def _log(shares: Floats) -> Floats:
     return np.log(np.maximum(shares, 1e-300))
 
 
-def of_functions(bases: Sequence[Base], boxes: Sequence[Functions], with_values: Sequence[int | None]) -> float:
-    """The variance of one question, a sum over boxes of functions. with_values: the attribute of each box that has values, if any."""
-    found = 0.0
+def of_functions(bases: Sequence[Base], boxes: Sequence[Functions], with_values: Sequence[int | None]) -> OfBase:
+    """What histograms tell of one question, a sum over boxes of functions; of no dimension.
+
+    with_values: the attribute of each box that has values, if any.
+    """
+    variance, joint = 0.0, 0.0
     for base in noisy_bases(bases):
         for functions, valued in zip(boxes, with_values, strict=True):
-            for a, function in functions.items():
-                rest, scale = _passed(base, {b: other for b, other in functions.items() if b != a}, valued)
-                found += float(base_noise(np.asarray(base.variance)[a], *_codes(function, a == valued), rest, scale))
+            variance += _variance(base, functions, valued)
+            joint = max(joint, float(joint_share(*_variation(base, functions))))
+    return OfBase(np.array(variance), np.array(joint))
+
+
+def _variance(base: Base, functions: Functions, valued: int | None) -> float:
+    """The variance of one box."""
+    found = 0.0
+    for a, function in functions.items():
+        rest, scale = _passed(base, {b: other for b, other in functions.items() if b != a}, valued)
+        found += float(base_noise(np.asarray(base.variance)[a], *_codes(function, a == valued), rest, scale))
     return found
+
+
+def _variation(base: Base, functions: Functions) -> tuple[float, float]:
+    """Σ r and Σ log(1 + r) over the relative variances of functions."""
+    marginals = [base.marginal(a) for a in functions]
+    means = np.array([function @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)])
+    squares = np.array([function**2 @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)])
+    varied = _varied(means, squares)
+    return float(varied.sum()), float(np.log1p(varied).sum())
 
 
 def _passed(base: Base, functions: Functions, valued: int | None) -> tuple[float, float]:
@@ -109,40 +162,57 @@ def _codes(function: Floats, is_valued: bool) -> tuple[float, float]:
 
 def of_groups(
     bases: Sequence[Base], boxes: Sequence[Functions], with_values: Sequence[int | None], attributes: Sequence[int], sizes: Sequence[int]
-) -> Floats:
-    """The variance in every group of codes of `attributes`, the last running fastest, shape (n_groups,)."""
+) -> OfBase:
+    """What histograms tell of every group of codes of `attributes`, the last running fastest, shape (n_groups,)."""
     shape = [sizes[a] for a in attributes]
-    found = np.zeros(math.prod(shape))
+    variance, joint = np.zeros(math.prod(shape)), np.zeros(math.prod(shape))
     for base in noisy_bases(bases):
+        of_codes = [_of_codes(base.marginal(a)) for a in attributes]
         for functions, valued in zip(boxes, with_values, strict=True):
             of_axes = [functions.get(a, np.ones(size)) for a, size in zip(attributes, shape, strict=True)]
             squares = [_squared(base.marginal(a), function, a == valued) for a, function in zip(attributes, of_axes, strict=True)]
             others = {a: function for a, function in functions.items() if a not in attributes}
             rest, scale = _passed(base, others, valued)
-            found += of_functions([base], [others], [valued]) * _outer(squares)
+            variance += _variance(base, others, valued) * _outer(squares)
             for i, (a, function) in enumerate(zip(attributes, of_axes, strict=True)):
                 own = base_noise(np.asarray(base.variance)[a], function**2, len(function), rest, scale)
-                found += _outer([*squares[:i], own, *squares[i + 1 :]])
-    return found
+                variance += _outer([*squares[:i], own, *squares[i + 1 :]])
+            of_others = _variation(base, others)
+            sums = (total + _outer([axis[i] for axis in of_codes], np.add) for i, total in enumerate(of_others))
+            asked = _outer([function != 0 for function in of_axes])
+            joint = np.maximum(joint, np.where(asked, joint_share(*sums), 0.0))
+    return OfBase(variance, joint)
 
 
-def of_histograms(bases: Sequence[Base], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> Floats:
-    """The variance of every code of each of these attributes by itself, one after the other, shape (number of all codes,).
+def of_histograms(bases: Sequence[Base], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> OfBase:
+    """What histograms tell of every code of each of these attributes by itself, one after the other, shape (number of all codes,).
 
     To attributes that a box does not speak of, it does the same.
     """
     ends = np.cumsum([0, *(sizes[a] for a in attributes)]).tolist()
-    found = np.zeros(ends[-1])
+    variance, joint = np.zeros(ends[-1]), np.zeros(ends[-1])
     for base in noisy_bases(bases):
         for functions in boxes:
-            of_filter, rest = of_functions([base], [functions], [None]), _passed(base, functions, None)[0]
+            of_filter, rest = _variance(base, functions, None), _passed(base, functions, None)[0]
+            varied, logs = _variation(base, functions)
             for a, i, j in zip(attributes, ends[:-1], ends[1:], strict=True):
                 if a in functions:
-                    found[i:j] += of_groups([base], [functions], [None], [a], sizes)
+                    of_codes = of_groups([base], [functions], [None], [a], sizes)
+                    variance[i:j] += of_codes.variance
+                    joint[i:j] = np.maximum(joint[i:j], of_codes.joint)
                 else:
+                    marginal = base.marginal(a)
                     own = base_noise(np.asarray(base.variance)[a], 1.0, sizes[a], rest)
-                    found[i:j] += of_filter * _squared(base.marginal(a), np.ones(sizes[a]), False) + own
-    return found
+                    variance[i:j] += of_filter * _squared(marginal, np.ones(sizes[a]), False) + own
+                    own_varied, own_logs = _of_codes(marginal)
+                    joint[i:j] = np.maximum(joint[i:j], joint_share(varied + own_varied, logs + own_logs))
+    return OfBase(variance, joint)
+
+
+def _of_codes(marginal: Floats) -> tuple[Floats, Floats]:
+    """Relative variance r of asking for each code alone, and log(1 + r), shape (size,) each."""
+    varied = _varied(marginal, marginal)
+    return varied, np.log1p(varied)
 
 
 def _squared(marginal: Floats, function: Floats, is_valued: bool) -> Floats:
@@ -152,5 +222,5 @@ def _squared(marginal: Floats, function: Floats, is_valued: bool) -> Floats:
     return together(function * marginal) ** 2
 
 
-def _outer(axes: Sequence[Floats]) -> Floats:
-    return np.asarray(reduce(np.multiply.outer, axes)).reshape(-1)
+def _outer(axes: Sequence[Floats], together: np.ufunc = np.multiply) -> Floats:
+    return np.asarray(reduce(together.outer, axes)).reshape(-1)

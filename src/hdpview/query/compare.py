@@ -99,8 +99,9 @@ def _variance(view: ViewData, questions: Questions, signs: tuple[int, int], shar
     weights = _signed_weights(view.blocks.levels[0], questions, signs)
     noise = NoiseLaw(view.manifest.noise_scale).variance * (weights**2).sum(keepdims=True)
     moved = float(weights @ view.blocks.noisy_counts) - estimates[:1]
-    of_base = np.abs(signs) @ base_noise.of_questions(view.blocks.bases, questions) * share_apart
-    return float(variance_of_parts(noise, error_left(estimates[:, None], spreads[:, None]), moved, np.full(1, of_base))[0])
+    variance, joint = base_noise.of_questions(view.blocks.bases, questions)
+    of_base = base_noise.OfBase(np.abs(signs) @ variance[:, None] * share_apart, np.max(np.abs(signs) * joint, keepdims=True))
+    return float(variance_of_parts(noise, error_left(estimates[:, None], spreads[:, None]), moved, of_base)[0])
 
 
 def _signed_weights(level: Level, questions: Questions, signs: tuple[int, int]) -> Floats:

@@ -187,9 +187,10 @@ class _Painter:
         finest, *coarser = shares
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
         coarse = {"coarser_estimates": of_coarser[:, 0], "coarser_spreads": of_coarser[:, 1]}
-        return Summary(**self._finest(finest), **coarse, base_variance=self._base_variance())
+        variance, joint = self._of_base()
+        return Summary(**self._finest(finest), **coarse, base_variance=variance, joint_share=joint)
 
-    def _base_variance(self) -> Floats:
+    def _of_base(self) -> base_noise.OfBase:
         bases = base_noise.noisy_bases(self.blocks.bases)
         functions = [{a: code_shares(self.schema, a, condition) for a, condition in box.items()} for box in self.boxes if bases]
         return base_noise.of_groups(bases, functions, [None] * len(functions), self.attributes, self.schema.sizes)

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.query.base_noise import OfBase
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import Summary
 
@@ -25,6 +26,7 @@ _ROUNDING = 1e-9  # spreads that differ by less, relative to the largest, are eq
 _UNKNOWN_MULTIPLE = 1.0  # where there is nothing to learn from, as in a view of one block
 _FITTED_NOISE = 0.5  # of the variance of noise in blocks' counts, left in an answer after the fit
 _FITTED_UNEVEN = 0.7  # of the squared error by uneven blocks: histograms and tables measured the same records
+_TOLD_BY_HISTOGRAMS = 5.0  # times the variance of their noise that is left: most that single attributes add to an error
 _TAIL_SCALE = 0.83  # of a Student distribution with 5 degrees of freedom: 2.13 at 95 %, with room for surprises beyond
 
 
@@ -50,17 +52,22 @@ def typical_interval(of: Summary, law: NoiseLaw, confidence: float, counts: Read
 
 def typical_variance(of: Summary, law: NoiseLaw) -> Floats:
     """Squared error to expect of each answer, shape (n,)."""
-    return variance_of_parts(law.variance * of.squares, aggregation_error(of), of.raw - of.consistent, of.base_variance)
+    return variance_of_parts(
+        law.variance * of.squares, aggregation_error(of), of.raw - of.consistent, OfBase(of.base_variance, of.joint_share)
+    )
 
 
-def variance_of_parts(noise: Floats, uneven: Floats, moved: Floats, base_variance: Floats) -> Floats:
-    """Squared error to expect from noise (a variance), uneven blocks, counts moved off the noisy ones, and noise in a base (a variance).
+def variance_of_parts(noise: Floats, uneven: Floats, moved: Floats, of_base: OfBase) -> Floats:
+    """Squared error to expect from noise (a variance), uneven blocks, counts moved off the noisy ones, and noise in a base.
 
     Counts that are fitted to more than themselves, which all are that have a base, keep about half of their noise, and uneven blocks move
-    answers less. Elsewhere they are moved only to be consistent, and how far that moved the answer counts as error.
+    answers less: what is no matter of several attributes together, histograms have told, but for their noise. Elsewhere counts are moved
+    only to be consistent, and how far that moved the answer counts as error.
     """
-    over_base = _FITTED_NOISE * noise + _FITTED_UNEVEN * uneven**2 + base_variance
-    return np.where(base_variance > 0, over_base, noise + uneven**2 + moved**2)
+    left = _FITTED_UNEVEN * uneven**2
+    single = np.minimum((1.0 - of_base.joint) * left, _TOLD_BY_HISTOGRAMS * of_base.variance)
+    over_base = _FITTED_NOISE * noise + of_base.joint * left + single + of_base.variance
+    return np.where(of_base.variance > 0, over_base, noise + uneven**2 + moved**2)
 
 
 def aggregation_error(of: Summary) -> Floats:

@@ -40,6 +40,7 @@ class Summary:
     spread: of consistent counts times (weight·(1 − weight))^¾: how much lies in blocks that the question cuts through.
     coarser_estimates, coarser_spreads: `consistent` and `spread` from coarser blocks, shape (n_levels, n_questions).
     base_variance: squared error to expect from the noise in the histograms behind the base; 0 where records spread evenly.
+    joint_share: of what a question asks for, the share that is a matter of several attributes together, of which histograms tell nothing.
     """
 
     raw: Floats
@@ -55,6 +56,7 @@ class Summary:
     coarser_estimates: Floats
     coarser_spreads: Floats
     base_variance: Floats
+    joint_share: Floats
 
 
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
@@ -65,8 +67,9 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
     many = _summarise_many_over_bases if finest.within else _summarise_many
     (_summarise_few if questions.box_start[-1] <= FEW else many)(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     named = dict(zip(Summary.__dataclass_fields__, columns.T, strict=False))
-    variance = base_noise.of_questions(blocks.bases, questions)
-    return Summary(**named, coarser_estimates=of_coarser[..., 0], coarser_spreads=of_coarser[..., 1], base_variance=variance)
+    variance, joint = base_noise.of_questions(blocks.bases, questions)
+    coarse = {"coarser_estimates": of_coarser[..., 0], "coarser_spreads": of_coarser[..., 1]}
+    return Summary(**named, **coarse, base_variance=variance, joint_share=joint)
 
 
 def block_weights(level: Level, questions: Questions, q: int) -> Floats:

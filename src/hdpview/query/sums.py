@@ -115,8 +115,9 @@ def summarise_sums(
             of_level = _weights(shares[i + 1], question, np.ones(len(question)), None, unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
     bases = base_noise.noisy_bases(blocks.bases)
-    variance = np.array([base_noise.of_functions(bases, *_functions(schema, question if bases else (), unit)) for question in questions])
-    return _summary(additive.T, largest.T, of_coarser, variance, unit, _non_negative(questions))
+    of_base = [base_noise.of_functions(bases, *_functions(schema, question if bases else (), unit)) for question in questions]
+    told = base_noise.OfBase(*np.array(of_base).reshape(-1, 2).T)
+    return _summary(additive.T, largest.T, of_coarser, told, unit, _non_negative(questions))
 
 
 def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], attributes: Sequence[int]) -> SumSummary | None:
@@ -149,8 +150,8 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
         additive[squares] = np.maximum(additive[squares], largest[most] ** 2)
         additive[fourths] = np.clip(additive[fourths], largest[most] ** 4, additive[squares] * largest[most] ** 2)
     bases = base_noise.noisy_bases(blocks.bases)
-    variance = base_noise.of_groups(bases, *_functions(schema, parts if bases else (), unit), attributes, schema.sizes)
-    return _summary(additive, largest, of_coarser, variance, unit, _non_negative([parts]))
+    of_base = base_noise.of_groups(bases, *_functions(schema, parts if bases else (), unit), attributes, schema.sizes)
+    return _summary(additive, largest, of_coarser, of_base, unit, _non_negative([parts]))
 
 
 def _functions(schema: Schema, parts: Sequence[Part], unit: float) -> tuple[list[dict[int, Floats]], list[int | None]]:
@@ -186,6 +187,7 @@ def scaled(of: Summary, values: Floats) -> SumSummary:
         coarser_estimates=of.coarser_estimates * values,
         coarser_spreads=of.coarser_spreads * size,
         base_variance=of.base_variance * values**2,
+        joint_share=of.joint_share,
         least_fourths=least[1] * values**4,
         least_largest=np.minimum(least[1], 1.0) * size,
         greatest_fourths=greatest[1] * values**4,
@@ -294,7 +296,9 @@ def _non_negative(questions: Sequence[Sequence[Part]]) -> bool:
     return all(bool((part.values.least >= 0).all()) for question in questions for part in question)
 
 
-def _summary(additive: Floats, largest: Floats, of_coarser: Floats, base_variance: Floats, unit: float, non_negative: bool) -> SumSummary:
+def _summary(
+    additive: Floats, largest: Floats, of_coarser: Floats, of_base: base_noise.OfBase, unit: float, non_negative: bool
+) -> SumSummary:
     raw, consistent, squares, fourths, least, least2, least4, greatest, greatest2, greatest4, n_records, spread = additive
     return SumSummary(
         raw=raw * unit,
@@ -309,7 +313,8 @@ def _summary(additive: Floats, largest: Floats, of_coarser: Floats, base_varianc
         spread=np.maximum(spread, 0.0) * unit,
         coarser_estimates=of_coarser[..., 0] * unit,
         coarser_spreads=np.maximum(of_coarser[..., 1], 0.0) * unit,
-        base_variance=base_variance * unit**2,
+        base_variance=of_base.variance * unit**2,
+        joint_share=of_base.joint,
         least_fourths=least4 * unit**4,
         least_largest=largest[1] * unit,
         greatest_fourths=greatest4 * unit**4,

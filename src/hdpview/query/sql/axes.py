@@ -27,6 +27,7 @@ from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, show
 
 MAX_KEYS = 65_536
 _MAX_CELLS = 20_000  # of an expression of several attributes
+_MOST_STEPS, _MANY_STEPS = 10_000, 100  # of a step function: refused, and looked at more closely
 _TRUTHS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike)
 _STEPS = (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.IntDiv, exp.Cast, exp.WidthBucket)
 _RISING = (*_STEPS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Literal, exp.Column, exp.Identifier, exp.DataType)
@@ -240,9 +241,15 @@ def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[A
         border = _border(function, value, start, end, attribute.whole)
         found.append((start, Condition(ranges=((start, border),))))
         start = border
-        if len(found) > 10_000:
-            raise QueryError(f"That cuts {attribute.name!r} into more than 10,000 steps; use wider ones.")
+        if len(found) > _MOST_STEPS or (len(found) == _MANY_STEPS and _too_many_values(function, first, end, attribute.whole)):
+            raise QueryError(f"That cuts {attribute.name!r} into more than {_MOST_STEPS:,} steps; use wider ones.")
     return found
+
+
+def _too_many_values(function: Callable[[float], Any], first: float, end: float, whole: bool) -> bool:
+    """Whether a function takes more values than there may be steps at places spread evenly: known long before all borders are."""
+    places = (first + (end - first) * i / (2 * _MOST_STEPS) for i in range(2 * _MOST_STEPS))
+    return len({function(place // 1 if whole else place) for place in places}) > _MOST_STEPS
 
 
 def _border(function: Callable[[float], Any], value: Any, start: float, end: float, whole: bool) -> float:
