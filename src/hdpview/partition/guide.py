@@ -9,6 +9,7 @@ the share of a block; one pass back tells how it spreads.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ class Guide(NamedTuple):
     n_bins: shape (n_attributes,). table: shape (n_attributes, most bins, most bins): chance of a bin (last axis) given the parent's.
     bin_of_code, shape: shape (n_values,): bin of a value, and its share of that bin.
     least_share: blocks that hold less of the base are not cut. n_quantiles: cuts considered are those next to these quantiles.
+    steps, most: the grid on which cuts are scored; see `privacy/grid.py`.
     """
 
     parent: Ints
@@ -41,10 +43,12 @@ class Guide(NamedTuple):
     shape: Floats
     least_share: float
     n_quantiles: int
+    steps: float
+    most: float
 
 
 _NONE = np.zeros(0, np.int64)
-NO_GUIDE = Guide(_NONE, _NONE, _NONE, np.zeros((0, 0, 0)), _NONE, _NONE, np.zeros(0), 0.0, 0)
+NO_GUIDE = Guide(_NONE, _NONE, _NONE, np.zeros((0, 0, 0)), _NONE, _NONE, np.zeros(0), 0.0, 0, 1.0, 1.0)
 
 
 class GuideWork(NamedTuple):
@@ -122,9 +126,19 @@ def choose_cut(lower, total, sums, offsets, n_cuts, epsilon, guide, room, key, s
             left += sums[offsets[a] + v]
             share += _share_of_value(a, v, guide, room)
             v += 1
-        scores[i] = -abs(left - total * min(share, 1.0))
+        scores[i] = -departure(left, total - left, share, guide)
     chosen = by_inversion(scores, n_cuts, epsilon / 2.0, draw(key, 0, stream))  # [P9]
     return room.cut_attribute[chosen], room.cut_at[chosen]
+
+
+@unmanaged
+def departure(left, right, share, guide):  # type: ignore[no-untyped-def]
+    """|S_L − S·share|, without rounding, from the records on either side and the left one's share: a record more on a side moves it by 1
+    at most. [P9]
+    """
+    on_grid = math.floor(min(share, 1.0) * guide.steps) / guide.steps
+    held_left, held_right = min(float(left), guide.most), min(float(right), guide.most)
+    return abs(held_left - (held_left + held_right) * on_grid)
 
 
 @unmanaged

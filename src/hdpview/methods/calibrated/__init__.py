@@ -27,6 +27,7 @@ from hdpview.methods.calibrated.rake import raked
 from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
 from hdpview.partition.guide import Guide
 from hdpview.partition.parameters import GuidedParameters
+from hdpview.privacy.grid import grid_for
 from hdpview.privacy.ledger import Ledger, exact_delta
 from hdpview.privacy.noise import laplace_scale, laplace_variance, noisy_counts
 from hdpview.privacy.randomness import Draws, Randomness
@@ -75,7 +76,9 @@ class Calibrated(CalibratedSettings, Common):
         total = measured.noisy_total
         budget = purse.blocks(total, measured.with_pairs)
         epsilon_counts = budget.epsilon_counts
-        guided_by = partial(guide_of, least_share=plan.least_records(epsilon_counts) / total, n_quantiles=self.n_quantiles)
+        guided_by = partial(
+            guide_of, least_share=plan.least_records(epsilon_counts) / total, n_quantiles=self.n_quantiles, noisy_total=total
+        )
         guide = guided_by(base)
         leaves = engine.grow(
             counts, GuidedParameters(budget.epsilon_cut, budget.n_levels, guide), randomness.root_key("partition"), progress
@@ -165,9 +168,9 @@ def _total(noisy_histograms: list[Floats]) -> float:
     return max(1.0, float((weights * totals).sum() / weights.sum()))
 
 
-def guide_of(base: Base, least_share: float, n_quantiles: int) -> Guide:
-    """A base as the arrays that growing needs."""
-    n, n_bins = len(base.parent), np.array(base.n_bins, np.int64)
+def guide_of(base: Base, least_share: float, n_quantiles: int, noisy_total: float = 1.0) -> Guide:
+    """A base as the arrays that growing needs. noisy_total: the released number of records, for the grid on which cuts are scored."""
+    n, n_bins, grid = len(base.parent), np.array(base.n_bins, np.int64), grid_for(noisy_total)
     table = np.zeros((n, n_bins.max(), n_bins.max()))
     for a, of_a in enumerate(base.table):
         table[a, : of_a.shape[0], : of_a.shape[1]] = of_a
@@ -181,4 +184,6 @@ def guide_of(base: Base, least_share: float, n_quantiles: int) -> Guide:
         shape=np.concatenate(base.shape),
         least_share=least_share,
         n_quantiles=n_quantiles,
+        steps=grid.steps,
+        most=grid.most,
     )

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.privacy.grid import grid_for
 from hdpview.privacy.randomness import Draws
 
 Floats = NDArray[np.float64]
@@ -19,7 +20,14 @@ def exact_dependence(exact_tables: Mapping[Pair, NDArray[np.int64]], shares: Seq
 
     shares: of each attribute's bins; like the total, they are released.
     """
-    return {(a, b): float(np.abs(table - total * np.outer(shares[a], shares[b])).sum()) for (a, b), table in exact_tables.items()}
+    return {(a, b): _departure(table, total * np.outer(shares[a], shares[b]), total) for (a, b), table in exact_tables.items()}
+
+
+def _departure(exact_table: NDArray[np.int64], expected: Floats, total: float) -> float:
+    """Σ |count − expected|, without rounding; counts and what is expected are held at the grid's bound."""
+    grid = grid_for(total, expected.size)
+    on_grid = np.floor(np.minimum(expected, grid.most) * grid.steps) / grid.steps
+    return float(np.abs(np.minimum(exact_table, grid.most) - on_grid).sum())
 
 
 def choose_tree(exact_scores: Mapping[Pair, float], n: int, epsilon: Fraction, draws: Draws) -> list[Pair]:
