@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hdpview as hv
+from hdpview.counts import learn as learning
 from hdpview.counts.learn import _edges, learn
 from hdpview.privacy.noise import laplace_with_threshold
 
@@ -38,8 +39,9 @@ def table(n: int = 5_000) -> pa.Table:
     )
 
 
-def test_bounds_hold_the_data_and_are_not_far_off() -> None:
+def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Powers of two around the numbers, whole years around the moments, and the frequent texts."""
+    monkeypatch.setattr(learning, "_FALSE_BINS", 1e-12)
     found = {attribute.name: attribute for attribute in learn(table(), KINDS, Fraction(1), TINY).attributes}
     age, balance, born, city = found["age"], found["balance"], found["born"], found["city"]
     assert isinstance(age, hv.Integer)
@@ -50,6 +52,21 @@ def test_bounds_hold_the_data_and_are_not_far_off() -> None:
     assert (born.min, born.max) == ("1950-01-01", "1999-12-31")
     assert isinstance(city, hv.Category)
     assert city.values == ("Graz", "Lyon", "Oslo")
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [([0], (0, 0)), ([1], (1, 1)), ([-1], (-2, -1)), ([0, -1], (-2, 0)), ([0, 1], (0, 1)), ([-8, 5], (-16, 7)), ([-4], (-8, -4))],
+)
+def test_whole_numbers_lie_within_their_bounds(values: list[int], bounds: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also 0 alone and powers of two below it, at the ends of their bins: a budget is not spent on bounds that leave values out."""
+    monkeypatch.setattr(learning, "_FALSE_BINS", 1e-12)
+    (found,) = learn(pa.table({"x": values * 3_000}), {"x": "integer"}, Fraction(1), Fraction(0)).attributes
+    assert isinstance(found, hv.Integer)
+    assert (found.min, found.max) == bounds
+    (real,) = learn(pa.table({"x": pa.array(values * 3_000, pa.float64())}), {"x": "real"}, Fraction(1), Fraction(0)).attributes
+    assert isinstance(real, hv.Real)
+    assert real.min <= min(values) <= max(values) <= real.max
 
 
 def test_what_a_single_row_has_is_not_learnt() -> None:

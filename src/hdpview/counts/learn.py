@@ -88,8 +88,10 @@ def _learn_column(opened: OpenSource, name: str, kind: str, epsilon: Fraction, d
         return None
     low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
     if kind == "real":
-        return Real(name=name, min=low, max=high, bins=100, nullable=True)
-    least, greatest = math.ceil(low), min(math.ceil(high) - 1, 2**62)
+        return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=True)
+    beyond = math.ceil(high) - 1 if high > 0 else math.floor(high)  # bins of positive numbers lack their upper end, the others have it
+    least = math.ceil(low)
+    greatest = max(least, min(beyond, 2**62))
     return Integer(name=name, min=least, max=greatest, every=max(1, -(-(greatest - least + 1) // _MOST_BINS)), nullable=True)
 
 
