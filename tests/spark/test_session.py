@@ -53,3 +53,10 @@ def test_the_packaged_java_starts_as_spark_starts_it(monkeypatch: pytest.MonkeyP
     launched = subprocess.run([f"{spark_session.java_home(tmp_path)}/bin/java", *words], capture_output=True, text=True)
     assert launched.returncode == 0, launched.stderr
     assert "hdpview.words = two words" in launched.stderr
+
+
+@pytest.mark.parametrize("master", [None, "spark://host:7077"])
+def test_a_session_of_our_own_keeps_no_record_of_its_work(master: str | None, tmp_path: Path) -> None:
+    """Events of Spark tell numbers of rows: neither the log of them nor the page about them is left to the installation's defaults."""
+    settings = spark_session._settings_of_new(tmp_path, master, None, None)
+    assert (settings["spark.eventLog.enabled"], settings["spark.ui.enabled"]) == ("false", "false")

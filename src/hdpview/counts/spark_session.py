@@ -132,6 +132,7 @@ def _settings_of_new(directory: Path, master: str | None, threads: int | None, m
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",  # it would keep numbers of rows, whatever the defaults of the installation say
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={directory}/log4j2.properties",
     }
