@@ -51,7 +51,7 @@ def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore
     widest = widest_side(lower, upper)
     # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤ most_gain.
     most_gain = 2.0 * total * n_occupied * (widest / n_cells)
-    return rate, most_gain, total * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES
+    return rate, most_gain, float(total) * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES
 
 
 @unmanaged

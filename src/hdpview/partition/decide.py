@@ -17,7 +17,7 @@ from hdpview.partition.cut import accepts, by_inversion, cut_blindly, cut_number
 from hdpview.partition.deviations import dense_deviations, new_work, sparse_deviations, thresholds
 from hdpview.partition.grow import ExactBlocks, grow, offsets_of
 from hdpview.partition.guide import candidate_cuts, choose_cut, new_guide_work
-from hdpview.partition.kernels import compiled, deviation_above, sparse_deviation, volume
+from hdpview.partition.kernels import compiled, deviation_above, mean_in_parts, sparse_deviation, volume
 from hdpview.partition.parameters import Growth, GuidedParameters, PartitionParameters
 from hdpview.privacy.randomness import draw, new_stream
 
@@ -168,7 +168,7 @@ def decisions_by(parameters: Growth, sizes: tuple[int, ...]) -> PaperDecisions |
 def least_above_mean(block: ExactBlocks) -> int:
     """The least whole count above the mean of a block."""
     _, _, _, total, n_cells = _facts(block)
-    return int(total / n_cells) + 1
+    return int(mean_in_parts(total, n_cells)[0]) + 1
 
 
 def _facts(block: ExactBlocks) -> tuple[NDArray[np.int32], NDArray[np.int32], int, int, float]:
@@ -181,4 +181,4 @@ def _facts(block: ExactBlocks) -> tuple[NDArray[np.int32], NDArray[np.int32], in
 def _deviation(total, n_above, sum_above, n_cells):  # type: ignore[no-untyped-def]
     """As `kernels.absolute_deviation`, with the cells above the mean counted already: all occupied ones where the mean is below 1."""
     mean = total / n_cells
-    return sparse_deviation(total, n_above, n_cells) if mean < 1.0 else deviation_above(n_above, sum_above, mean)
+    return sparse_deviation(total, n_above, n_cells) if mean < 1.0 else deviation_above(n_above, sum_above, total, n_cells)

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.partition.kernels import compiled, sparse_deviation, unmanaged, widest_side
+from hdpview.partition.kernels import compiled, mean_in_parts, sparse_deviation, unmanaged, widest_side
 
 _FEW_LOOKS = 256  # up to this number a look at every row for every cut is faster than putting rows in order
+_MOST_DEVIATION = 2.0**48  # scores are held here: beyond, they would round by whole records [P3]
 _MOST_COUNTS = 1024  # up to this span of thresholds each count has a bin of its own
 
 
@@ -72,7 +73,7 @@ def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
 def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work):  # type: ignore[no-untyped-def]
     """AE_L + AE_R of every cut, into `work.deviations` in order of attribute and cut point; returns their number."""
     histograms(codes, counts, first, last, offsets, lower, upper, work)
-    may_be_dense = total * widest_side(lower, upper) >= n_cells  # otherwise every side of every cut has a mean below 1
+    may_be_dense = float(total) * widest_side(lower, upper) >= n_cells  # otherwise every side of every cut has a mean below 1
     n_cuts = 0
     for a in range(len(lower)):
         start, width = offsets[a] + lower[a], upper[a] - lower[a]
@@ -116,7 +117,7 @@ def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type:
         left_cells = n_cells / width * (v + 1)
         right_cells = n_cells / width * (width - v - 1)
         left, right = sparse_deviation(left_sum, n_left, left_cells), sparse_deviation(total - left_sum, n_rows - n_left, right_cells)
-        work.deviations[out + v] = left + right
+        work.deviations[out + v] = min(left + right, _MOST_DEVIATION)
 
 
 @unmanaged
@@ -125,8 +126,8 @@ def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-d
     left_sum, largest = 0, 1
     for v in range(width - 1):
         left_sum += work.sums[start + v]
-        left = int(left_sum / (n_cells / width * (v + 1))) + 1
-        right = int((total - left_sum) / (n_cells / width * (width - v - 1))) + 1
+        left = mean_in_parts(left_sum, n_cells / width * (v + 1))[0] + 1
+        right = mean_in_parts(total - left_sum, n_cells / width * (width - v - 1))[0] + 1
         work.at_least_left[start + v], work.at_least_right[start + v] = left, right
         largest = max(largest, left, right)
     return largest
@@ -139,10 +140,11 @@ def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[n
     for v in range(width - 1):
         at = start + v
         left_sum += work.sums[at]
-        left_mean = left_sum / (n_cells / width * (v + 1))
-        right_mean = (total - left_sum) / (n_cells / width * (width - v - 1))
-        below = work.n_above_left[at] * left_mean + work.n_above_right[at] * right_mean
-        work.deviations[out + v] = 2.0 * (work.sum_above[at] - below)
+        left, left_rest = mean_in_parts(left_sum, n_cells / width * (v + 1))
+        right, right_rest = mean_in_parts(total - left_sum, n_cells / width * (width - v - 1))
+        n_left, n_right = work.n_above_left[at], work.n_above_right[at]
+        above = (work.sum_above[at] - n_left * left - n_right * right) - (n_left * left_rest + n_right * right_rest)
+        work.deviations[out + v] = min(2.0 * above, _MOST_DEVIATION)
 
 
 @unmanaged

@@ -50,22 +50,35 @@ def sparse_deviation(total, n_occupied, n_cells):  # type: ignore[no-untyped-def
 @unmanaged
 def absolute_deviation(counts, first, last, total, n_cells):  # type: ignore[no-untyped-def]
     """Absolute deviation of a block with these occupied cells: Σ over all its cells of |x − mean|."""
-    mean = total / n_cells
-    if mean < 1.0:
+    if total / n_cells < 1.0:
         return sparse_deviation(total, last - first, n_cells)
-    at_least = np.int64(mean) + 1
+    at_least = mean_in_parts(total, n_cells)[0] + 1
     n_above, sum_above = 0, 0
     for i in range(first, last):
         is_above = counts[i] >= at_least
         n_above += is_above
         sum_above += counts[i] * is_above
-    return deviation_above(n_above, sum_above, mean)
+    return deviation_above(n_above, sum_above, total, n_cells)
 
 
 @unmanaged
-def deviation_above(n_above, sum_above, mean):  # type: ignore[no-untyped-def]
+def deviation_above(n_above, sum_above, total, n_cells):  # type: ignore[no-untyped-def]
     """Absolute deviation from the number and the sum of the cells above the mean."""
-    return 2.0 * (sum_above - n_above * mean)
+    whole, rest = mean_in_parts(total, n_cells)
+    return 2.0 * ((sum_above - n_above * whole) - n_above * rest)
+
+
+@unmanaged
+def mean_in_parts(total, n_cells):  # type: ignore[no-untyped-def]
+    """The mean as a whole number and what is beyond it. Whole numbers do not round, so where counts are huge and close to each other
+    their deviation is as exact as where they are small. [P4]
+    """
+    mean = total / n_cells
+    if mean < 1.0:
+        return np.int64(0), mean
+    n_whole_cells = np.int64(n_cells + 0.5)  # no more than there are records, so within 64 bits
+    whole = np.int64(total) // n_whole_cells
+    return whole, (total - whole * n_whole_cells) / n_cells
 
 
 @unmanaged
