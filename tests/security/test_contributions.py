@@ -59,6 +59,21 @@ def test_rows_of_nobody_are_left_out_and_no_person_has_more_than_k() -> None:
     assert chosen(rows, 3) == Counter({(1, 1): 3, (2, 0): 2})
 
 
+@pytest.mark.parametrize("nobody", [pa.array(["", " ", "   "]), pa.array([float("nan")] * 3), pa.array([float("nan")] * 3, pa.float32())])
+def test_empty_text_and_nan_name_nobody(nobody: pa.Array) -> None:
+    """As they would all be one person otherwise, whoever had some of those rows could change which others of them are counted."""
+    who = pa.concat_arrays([pa.array([7, 7, 8]).cast(nobody.type), nobody])
+    table = pa.table({"who": who, "age": [1, 1, 2, 3, 4, 5], "ill": [True] * 6})
+    found = cells(read_counts(table, SCHEMA, limits=Contributions("who", 3), salt="s"))
+    assert found == Counter({(1, 1): 2, (2, 1): 1})
+
+
+def test_a_csv_file_has_rows_of_nobody_too(tmp_path: Path) -> None:
+    """An empty field is empty text there: rows with one for the person are left out."""
+    (tmp_path / "t.csv").write_text('who,age,ill\na,1,true\n,2,true\n"",3,true\n ,4,true\nb,5,true\n')
+    assert cells(read_counts(tmp_path / "t.csv", SCHEMA, limits=Contributions("who", 3), salt="s")) == Counter({(1, 1): 1, (5, 1): 1})
+
+
 def test_each_row_has_the_same_chance() -> None:
     """Of many persons with ten rows each, nine of them equal, three rows are chosen: the odd one three times in ten."""
     rows = [(f"p{i}", age, age == 1) for i in range(1_000) for age in [*[1] * 9, 5]]

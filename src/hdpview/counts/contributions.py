@@ -70,7 +70,7 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
     counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
     if limits.unit is None:
         return counted if limits.count is not None else counted.mutate(n=exact_int(1))
-    own = counted.filter(counted["unit"].notnull())  # [P11] a row of nobody is nobody's choice: it is left out
+    own = counted.filter(_names_somebody(counted["unit"]))  # [P11] a row of nobody is nobody's choice: it is left out
     cell = [name for name in own.columns if name.startswith("word_")]
     same = [name for name in own.columns if name in (*cell, "n")]
     # Rows of a person that agree in everything are told apart by a number, so that each row has the same chance to be chosen.
@@ -94,6 +94,13 @@ def _records(column: Column) -> Column:
     number = column.cast("int64") if column.type().is_null() else whole_number(column)
     most = exact_int(MOST_PER_ROW)
     return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
+
+
+def _names_somebody(unit: Column) -> Column:
+    """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have for it, nor by NaN."""
+    if unit.type().is_string():
+        return unit.notnull() & (unit.strip() != "")
+    return unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
 
 
 def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
