@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, cast
 
 from hdpview._version import __version__
-from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
@@ -98,7 +98,7 @@ def build(
     salt = randomness.root_key("contributions").tobytes().hex()
     paid: AbstractContextManager[object] = nullcontext()
     if account is not None and name is not None:
-        paid = account.charged(name, budget, chosen.name, limits.unit or "row", limits.max_rows, delta_of(chosen))
+        paid = account.charged(name, budget, chosen.name, limits.unit or EACH_ROW_UNIT, limits.max_rows, delta_of(chosen))
     options = {"memory_limit": memory_limit, "threads": threads, "progress": progress, "limits": limits, "salt": salt}
     with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
@@ -147,7 +147,7 @@ def release(
         settings=method.settings(),
         parameters=released.parameters,
         library_version=__version__,
-        privacy_unit=limits.unit or "row",
+        privacy_unit=limits.unit or EACH_ROW_UNIT,
         not_private_because=_reasons(counts.schema, randomness),
         max_rows=k,
         count_column=limits.count,

@@ -68,6 +68,12 @@ def test_empty_text_and_nan_name_nobody(nobody: pa.Array) -> None:
     assert found == Counter({(1, 1): 2, (2, 1): 1})
 
 
+def test_a_column_cannot_pass_for_the_word_that_means_each_row() -> None:
+    """A view that protects persons named by a column `row` would say that it protects rows, which is another promise."""
+    with pytest.raises(DataError, match="Rename the column 'row'"):
+        hv.build(pa.table({"row": [1], "age": [1], "ill": [True]}), SCHEMA, 1, privacy_unit="row", max_rows=2)
+
+
 def test_a_csv_file_has_rows_of_nobody_too(tmp_path: Path) -> None:
     """An empty field is empty text there: rows with one for the person are left out."""
     (tmp_path / "t.csv").write_text('who,age,ill\na,1,true\n,2,true\n"",3,true\n ,4,true\nb,5,true\n')

@@ -15,6 +15,7 @@ import ibis
 from hdpview.counts.values import Column, exact_float, exact_int, whole_number
 from hdpview.errors import DataError, unknown_name
 
+EACH_ROW_UNIT = "row"  # what manifests and ledgers call it where each row is protected by itself
 MOST_ROWS = 1_000_000
 MOST_PER_ROW = 2**40  # records that one row of an aggregated table can stand for
 _UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date", "timestamp", "null")
@@ -38,6 +39,8 @@ class Contributions:
             raise DataError(f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {self.max_rows!r}.")
         if self.unit is None and self.count is None and self.max_rows != 1:
             raise DataError("max_rows bounds the rows of a person, so it needs privacy_unit: the column that says whose row it is.")
+        if self.unit == EACH_ROW_UNIT:
+            raise DataError("A view that protects each row says so by the word 'row'. Rename the column 'row' that says whose row it is.")
         if self.unit is not None and self.unit == self.count:
             raise DataError(f"Column {self.unit!r} cannot both name the person and count records.")
 
