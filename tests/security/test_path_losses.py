@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cells import random_base
+from hdpview.audit.tables import sparse
+from hdpview.counts.sparse import SparseCounts
+from hdpview.engine.local import LocalEngine
 from hdpview.methods.calibrated import guide_of
 from hdpview.methods.calibrated.forest import exact_dependence
 from hdpview.partition.guide import Guide, candidate_cuts, choose_cut, departure, new_guide_work
@@ -28,6 +31,7 @@ from hdpview.privacy.grid import grid_for
 from hdpview.privacy.randomness import new_stream
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Bounds = tuple[tuple[int, int], ...]
 Law = dict[tuple[int, int], float]
 ROUNDING = 1e-9
@@ -201,3 +205,50 @@ def test_a_record_moves_the_score_of_a_pair_by_one_and_not_a_bit_more(largest: i
             more = table.copy()
             more[rng.integers(size), rng.integers(size)] += 1
             assert abs(exact_dependence({(0, 1): more}, shares, total)[0, 1] - before) <= 1
+
+
+def some_tables(sizes: tuple[int, ...], seed: int) -> tuple[SparseCounts, SparseCounts]:
+    """A table and the same with a record more, as counts of occupied cells."""
+    table, more, _ = neighbours(sizes, seed)
+    return sparse(table), sparse(more)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple), seeds)
+def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: int) -> None:
+    """Each histogram and each table of a pair changes by one in one cell: what noise on all of them together is paid for."""
+    ours, theirs = some_tables(sizes, seed)
+    bins = list(random_base(sizes, np.random.default_rng(seed)).bin_of_code)
+    engine = LocalEngine(1)
+    changes = [b - a for a, b in zip(engine.histograms(ours), engine.histograms(theirs), strict=True)]
+    pairs, more_pairs = engine.pair_tables(ours, bins), engine.pair_tables(theirs, bins)
+    changes += [more_pairs[pair] - pairs[pair] for pair in pairs]
+    assert len(changes) == len(sizes) + math.comb(len(sizes), 2)
+    assert all(change.sum() == 1 == np.abs(change).sum() for change in changes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 4), seeds, st.sampled_from([0.05, 0.5, 3.0]))
+def test_no_choice_of_pairs_loses_more_than_was_charged(n: int, seed: int, epsilon: float) -> None:
+    """In both directions, for all orders in which pairs can connect n attributes: n − 1 choices lose (n − 1)·ε at most."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(size) for size in rng.integers(2, 5, n))
+    bins, shares = [np.arange(size, dtype=np.int32) for size in sizes], [rng.dirichlet(np.ones(size)) for size in sizes]
+    total = float(rng.integers(1, 300))
+    scores = [exact_dependence(LocalEngine(1).pair_tables(each, bins), shares, total) for each in some_tables(sizes, seed)]
+
+    def log_law(of_table: dict[tuple[int, int], float], pairs: list[tuple[int, int]]) -> Floats:
+        weights = epsilon / 2 * np.array([of_table[pair] for pair in pairs])
+        law: Floats = weights - np.logaddexp.reduce(weights)
+        return law
+
+    def loss(ours: dict[tuple[int, int], float], theirs: dict[tuple[int, int], float], part: tuple[int, ...]) -> float:
+        pairs = [(a, b) for a, b in ours if part[a] != part[b]]
+        if not pairs:
+            return 0.0
+        joined = [tuple(part[a] if each == part[b] else each for each in part) for a, b in pairs]
+        each_loss = log_law(ours, pairs) - log_law(theirs, pairs)
+        return max(lost + loss(ours, theirs, after) for lost, after in zip(each_loss.tolist(), joined, strict=True))
+
+    apart = tuple(range(n))
+    assert max(loss(*scores, apart), loss(*scores[::-1], apart)) <= (n - 1) * epsilon + ROUNDING
