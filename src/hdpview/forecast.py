@@ -28,7 +28,7 @@ from hdpview.privacy.ledger import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
 from hdpview.query.summary import summarise
-from hdpview.query.workloads import WORKLOADS, as_questions, draw
+from hdpview.query.workloads import WORKLOADS, as_questions, draw, n_attributes_of
 from hdpview.view.risk import risk_sentence
 
 KINDS = {  # what is asked → the workload that stands for it
@@ -37,7 +37,7 @@ KINDS = {  # what is asked → the workload that stands for it
     "range of three attributes": "random-3d",
     "cell of a two-way table": "marginal-2",
 }
-WANTED = "range of two attributes"  # the kind that a wanted error is about
+_WANTED = ("range of two attributes", "range of one attribute")  # a wanted error is about the first that the table has
 _HEAPED = (0.0, 0.3, 0.6, 0.9)  # share of records on each attribute's most frequent value, one invented table each
 _HEAPED_TOGETHER = 0.95  # in one more table, the share of records on the most frequent values of all attributes at once
 _N_CLASSES, _MOST_ROWS = 6, 50_000
@@ -98,7 +98,7 @@ def estimate(
         schema: the table's schema.
         n_rows: about how many rows it has. Say what is public; a rounded figure will do.
         epsilon: the budget; or leave it out and give `error`.
-        error: wanted root mean square error, in records, of a range of two attributes.
+        error: wanted root mean square error, in records, of a range of two attributes (of one, where there is only one).
         delta: with the method `calibrated`, part of the budget, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
@@ -123,6 +123,8 @@ class _Trial:
     def __init__(self, schema: Schema, n_rows: int, method: Method, progress: Progress | None) -> None:
         self.schema, self.n_rows, self.method = schema, n_rows, method
         self.progress = progress or silent
+        self.kinds = {kind: workload for kind, workload in KINDS.items() if n_attributes_of(workload) <= len(schema)}
+        self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
         self.simulated_rows = min(n_rows, _MOST_ROWS)
         rng = np.random.default_rng(0)  # invented data: the same for every call, so that budgets can be compared
         self.tables = _invented_tables(schema, self.simulated_rows, rng)
@@ -130,9 +132,9 @@ class _Trial:
         self.smaller = _invented_tables(schema, self.simulated_rows // 4, rng) if n_rows > self.simulated_rows else self.tables
 
     def run(self, epsilon: Fraction) -> Estimate:
-        measured, small = self._measured(epsilon, KINDS)
+        measured, small = self._measured(epsilon, self.kinds)
         factor = self.n_rows / self.simulated_rows
-        errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in KINDS}
+        errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in self.kinds}
         n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
         width = len(self.schema) + 1
         return Estimate(
@@ -165,7 +167,7 @@ class _Trial:
         low, high = _SMALLEST, self._largest_feasible()
         if not error > 0 or self._expected(high) > error:
             raise BudgetError(
-                f"No budget up to {high:.3g} brings the error of a {WANTED} down to {error:g} records; "
+                f"No budget up to {high:.3g} brings the error of a {self.wanted} down to {error:g} records; "
                 f"the least to expect is {self._expected(high):,.0f}. Ask for coarser bins or fewer attributes."
             )
         while high / low > 1.05:
@@ -182,8 +184,9 @@ class _Trial:
         return largest
 
     def _expected(self, epsilon: float) -> float:
-        measured, small = self._measured(Fraction(f"{epsilon:.4g}"), {WANTED: KINDS[WANTED]})
-        return _spread([_scaled(m, s, WANTED, self.n_rows / self.simulated_rows) for m, s in zip(measured, small, strict=True)]).expected
+        kind, factor = self.wanted, self.n_rows / self.simulated_rows
+        measured, small = self._measured(Fraction(f"{epsilon:.4g}"), {kind: self.kinds[kind]})
+        return _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]).expected
 
 
 def _measure(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str]) -> Measured:
@@ -200,16 +203,16 @@ def _measure_one(table: SparseCounts, epsilon: Fraction, method: Method, kinds: 
     for kind, workload in kinds.items():
         rng = np.random.default_rng([number, WORKLOADS.index(workload)])
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
-        if boxes is not None:
-            found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
-            measured[kind] = float(np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean()))
+        assert boxes is not None
+        found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
+        measured[kind] = float(np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean()))
     return measured
 
 
 def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:
     """A figure for a table `factor` times as large as the one measured, by the power law through two sizes."""
-    if factor == 1 or what not in measured:
-        return measured.get(what, 0.0)
+    if factor == 1:
+        return measured[what]
     power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
     return float(measured[what] * factor**power)
 

@@ -26,6 +26,18 @@ def test_the_budget_for_a_wanted_error_reaches_it() -> None:
     assert found.epsilon <= 0.55
 
 
+def test_a_table_of_one_attribute_is_judged_by_ranges_of_one() -> None:
+    """No error is told of questions that cannot be asked, and the budget for a wanted error is that of a range of one attribute."""
+    alone = hv.Schema([hv.Integer(name="a", min=0, max=99)])
+    dear = hv.estimate(alone, 1_000, 1.0, method="hdpview")
+    assert set(dear.errors) == {"range of one attribute"}
+    assert "two attributes" not in str(dear)
+    wanted = dear.errors["range of one attribute"].expected
+    found = hv.estimate(alone, 1_000, error=wanted, method="hdpview")
+    assert 0 < found.errors["range of one attribute"].expected <= wanted * 1.1
+    assert found.epsilon > 0.3
+
+
 def test_an_error_out_of_reach_is_refused_with_the_least_there_is() -> None:
     """Asking for the impossible says what is possible."""
     with pytest.raises(hv.BudgetError, match="the least to expect is"):

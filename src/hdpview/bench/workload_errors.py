@@ -18,7 +18,7 @@ from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.base import Release
-from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
+from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw, n_attributes_of
 
 N_RANDOM_QUESTIONS = 3_000
 MOST_SETS = 2_000  # attribute sets of one workload; all of them up to 23 attributes for k = 3
@@ -33,11 +33,6 @@ def possible_workloads(workloads: list[str], n_attributes: int) -> list[str]:
         if name not in WORKLOADS:
             raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
     return [name for name in workloads if n_attributes_of(name) <= n_attributes]
-
-
-def n_attributes_of(workload: str) -> int:
-    """How many attributes each question of a workload is about."""
-    return int(workload.split("-")[1][0])
 
 
 def attribute_sets(n_attributes: int, k: int) -> list[tuple[int, ...]]:

@@ -151,7 +151,7 @@ def estimate(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
     rows: Annotated[int, typer.Option(min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False)],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)] = None,
-    error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes.")] = None,
+    error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one).")] = None,
     delta: Delta = None,
     method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
     format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,

@@ -17,11 +17,11 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.base import Common, Engine, Progress
-from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.noise import noisy_vector
+from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.corners import DenseRelease
-from hdpview.query.workloads import WORKLOADS
+from hdpview.query.workloads import WORKLOADS, n_attributes_of
 
 MOST_CELLS = 2 * 10**7
 
@@ -50,8 +50,7 @@ class Identity(Common):
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
         """Root of: variance of one cell's noise × cells of a question, the latter averaged over the workload."""
-        decay = math.exp(-epsilon)
-        variance = 2 * decay / (1 - decay) ** 2
+        variance = laplace_variance(exact_epsilon(epsilon))
         return math.sqrt(variance * schema.n_cells * mean_share_of_cells(workload, schema.sizes))
 
 
@@ -63,8 +62,7 @@ def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
     """
     if workload not in WORKLOADS:
         raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
-    kind, number = workload.split("-")
-    k = int(number[0])
+    kind, k = workload.split("-")[0], n_attributes_of(workload)
     if k > len(sizes):
         raise QueryError(f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}.")
     if kind == "range":  # uniform over all ranges of all attributes; a range of an attribute of n codes has (n + 2)/3 on average

@@ -32,12 +32,16 @@ class CodeBoxes:
         return len(self.attribute)
 
 
+def n_attributes_of(workload: str) -> int:
+    """How many attributes each question of a workload is about."""
+    return int(workload.split("-")[1][0])
+
+
 def draw(workload: str, sizes: tuple[int, ...], n: int, rng: Generator) -> CodeBoxes | None:
     """Draw `n` questions; None where the domain has too few attributes."""
     if workload not in WORKLOADS:
         raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
-    kind, number = workload.split("-")
-    k = int(number[0])
+    kind, k = workload.split("-")[0], n_attributes_of(workload)
     if k > len(sizes):
         return None
     width = np.array(sizes, dtype=np.int64)

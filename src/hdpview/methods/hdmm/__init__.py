@@ -25,7 +25,7 @@ from hdpview.methods.hdmm.workload import workload_named
 from hdpview.privacy.ledger import Ledger, exact_epsilon
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS, CodeBoxes
+from hdpview.query.workloads import WORKLOADS, CodeBoxes, n_attributes_of
 
 MOST_MEASUREMENTS = 2**22
 MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes
@@ -44,7 +44,7 @@ class Hdmm(Common):
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """Its measurements must fit in memory; its search and its expected error need no such limit."""
-        k = int(self.workload.split("-")[1][0])
+        k = n_attributes_of(self.workload)
         if k > len(schema):
             return f"The workload {self.workload} asks about {k} attributes at once; this domain has {len(schema)}. Use one about fewer."
         if max(schema.sizes) > MOST_CODES:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.workloads import WORKLOADS
+from hdpview.query.workloads import WORKLOADS, n_attributes_of
 
 Floats = NDArray[np.float64]
 
@@ -39,8 +39,7 @@ def workload_named(name: str, sizes: tuple[int, ...]) -> Workload:
     """One of the paper's workloads, as `query/workloads.py` draws from it."""
     if name not in WORKLOADS:
         raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
-    kind, number = name.split("-")
-    k = int(number[0])
+    kind, k = name.split("-")[0], n_attributes_of(name)
     if k > len(sizes):
         raise QueryError(f"The workload {name} asks about {k} attributes at once; this domain has {len(sizes)}.")
     sets = list(combinations(range(len(sizes)), k))
