@@ -99,6 +99,15 @@ def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, dens
     assert block.cut_deviations() == pytest.approx(expected, rel=1e-9, abs=1e-9 * float(block.x.sum()) + 1e-6)
 
 
+def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
+    """Sum times width is above 2⁶³ here, which 64 bits take for a negative number: the block would pass for a sparse one."""
+    x = np.ones(2**16, np.int64)
+    x[:128] = 2**40
+    found = Block(x, np.zeros(1, np.int32), (2**16,), np.uint16).cut_deviations()
+    for v in (1, 64, 128, 129, 30_000, 2**16 - 1):
+        assert found[v - 1] == pytest.approx(dense_deviation(x[:v]) + dense_deviation(x[v:]), rel=1e-9, abs=1.0)
+
+
 @given(st.integers(0, 1000), st.integers(0, 9), st.integers(0, 2**32 - 1), st.integers(0, 5))
 @FAST
 def test_long_runs_of_rows_are_split_too(n_rows: int, cut: int, seed: int, first: int) -> None:

@@ -68,7 +68,7 @@ class PaperDecisions:
         them has to be known to choose a cut. None where it need not be, because every side is sparse or the cut is a blind one.
         """
         lower, upper, _, total, n_cells = _facts(block)
-        if n_cells == 1.0 or block.depth[0] > self.parameters.n_private_cut_levels or total * int((upper - lower).max()) < n_cells:
+        if n_cells == 1.0 or block.depth[0] > self.parameters.n_private_cut_levels or 1.0 * total * int((upper - lower).max()) < n_cells:
             return None
         work = new_work(len(statistics.exact_sums), 0)
         work.sums[:] = statistics.exact_sums

@@ -1,6 +1,6 @@
 """Grow a partition: the loop that owns the worklist. Cut a block, or let it converge into a leaf, until none is left.
 
-A block is what `Blocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies in it. Growing
+A block is what `ExactBlocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies in it. Growing
 reorders those rows in place, so children are runs too and nothing is copied. Leaves come out in depth-first order, left
 before right; with their depths this order says which cuts were made.
 """

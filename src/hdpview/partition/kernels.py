@@ -8,7 +8,8 @@ the mean: AE = 2·Σ_{x > x̄}(x − x̄). And where x̄ < 1 every occupied cell
 AE = 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all cuts of a block.
 
 What is computed from rows is whole numbers (int64) that add up over any parts of the rows, in any order; what is computed from those
-numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios matter.
+numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios matter. So are products of a sum and a number of values,
+which 64 bits do not hold for sums from 2⁴⁷ on.
 """
 
 from __future__ import annotations

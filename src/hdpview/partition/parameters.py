@@ -1,4 +1,4 @@
-"""The paper's parameters and the names they have here. This is the only file with Greek letters in it.
+"""The paper's parameters and the names they have here. Elsewhere Greek letters stand in formulas and comments only, never in names.
 
 paper          code                      unit
 ε_b, ε_r, ε_p  epsilon, epsilon_partition, epsilon_counts
