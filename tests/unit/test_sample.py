@@ -102,6 +102,20 @@ def test_only_occupied_cells_are_drawn() -> None:
     assert {value.strftime("%Y-%m") for value in table.column("day").to_pylist()} == {"2023-08"}
 
 
+def test_values_stay_in_their_bin_where_doubles_are_coarse() -> None:
+    """At 10¹⁵ doubles lie 1/8 apart: a value of the bin [10¹⁵, 10¹⁵ + 1) is never rounded up into the next one."""
+    schema = Schema([Real(name="x", min=1e15, max=1e15 + 4, bins=4)])
+    values = noiseless_view(schema, np.zeros((10, 1), np.int64)).sample(1_000, seed=0, as_="pyarrow").column("x").to_numpy()
+    assert 1e15 <= values.min() < values.max() < 1e15 + 1
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, True, "a"])
+def test_seeds_are_checked(seed: object) -> None:
+    """Anything but a whole number from 0 is refused in words."""
+    with pytest.raises(QueryError, match="A seed is a whole number"):
+        noisy_view(SCHEMA, 0).sample(1, seed=seed)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("n", [-1, 2.5, True, "many", 10**12])
 def test_numbers_of_records_are_checked(n: object) -> None:
     """Anything but a whole number within reason is refused."""

@@ -24,6 +24,8 @@ def draw(view: ViewData, n: int, seed: int | None = None) -> pa.Table:
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= MAX_ROWS:
         raise QueryError(f"The number of records is a whole number from 0 to {MAX_ROWS:,}, not {n!r}.")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise QueryError(f"A seed is a whole number from 0, not {seed!r}.")
     rng = np.random.default_rng(seed)
     blocks = _draw_blocks(view, int(n), rng)
     drawn = _draw_codes_by_base(view, blocks, rng) if view.blocks.bases else None
@@ -91,7 +93,7 @@ def _values(attribute: Attribute, codes: NDArray[np.int64], rng: np.random.Gener
     bins = np.where(missing, 0, codes)
     start, width = attribute.edges[bins], np.diff(attribute.edges)[bins]
     inside = rng.random(len(codes)) * width
-    if not attribute.whole:
-        return pa.array(start + inside, mask=missing)
+    if not attribute.whole:  # rounding may not lift a value into the next bin
+        return pa.array(np.minimum(start + inside, np.nextafter(attribute.edges[bins + 1], -np.inf)), mask=missing)
     whole = start + np.minimum(inside.astype(np.int64), width - 1)
     return pa.array(whole, pa.timestamp("us") if isinstance(attribute, Datetime) else pa.int64(), mask=missing)
