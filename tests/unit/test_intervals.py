@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import hdpview as hv
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.query.boxes import pack
+from hdpview.query.compare import _fieller
 from hdpview.query.intervals import error_left, typical_tail
 from hdpview.query.paper_bound import error_bound
 from hdpview.query.predicates import boxes_of
@@ -129,6 +131,25 @@ def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view: hv.PView) 
     assert 0 < safe.ratio_interval.lower < safe.ratio < safe.ratio_interval.upper < 2
 
 
+def test_ratios_of_large_counts_keep_their_interval() -> None:
+    """Two counts of a billion, known to within a few records: Fieller's ends, as exact fractions give them, and not anything at all."""
+    a, b, variances, tail = 3_000_000_019, 1_000_000_007, (40, 50, 10), 2
+    found = _fieller(float(a), float(b), *map(float, variances), float(tail))
+    two, one, zero = b**2 - tail**2 * variances[1], a * b - tail**2 * variances[2], a**2 - tail**2 * variances[0]
+    with localcontext(prec=60):
+        root = (Decimal(one) ** 2 - Decimal(two) * Decimal(zero)).sqrt()
+        ends = [float((Decimal(one) + sign * root) / Decimal(two)) for sign in (-1, 1)]
+    assert list(found) == pytest.approx(ends, rel=1e-15)
+    assert found.upper - found.lower == pytest.approx(ends[1] - ends[0], rel=1e-4)
+
+
+def test_two_counts_are_compared_up_to_a_stated_confidence(view: hv.PView) -> None:
+    """Both guaranteed intervals together need more confidence than each: what can be had is told."""
+    assert view.compare("age >= 60", None, confidence=0.9998).confidence == 0.9998
+    with pytest.raises(hv.QueryError, match=r"0\.9998 at most, not 0\.9999"):
+        view.compare("age >= 60", None, confidence=0.9999)
+
+
 def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) -> None:
     """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0
@@ -153,7 +174,7 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) ->
 
 def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PView) -> None:
     """μ outside (0, 1) and ξ not above 0 are refused; a question that touches nothing has no error."""
-    for arguments in ({"mu": 0.0}, {"mu": 1.0}, {"xi": 0.0}):
+    for arguments in ({"mu": 0.0}, {"mu": 1.0}, {"xi": 0.0}, {"xi": math.inf}):
         with pytest.raises(hv.QueryError):
             papers_view.error_bound("age > 3", **arguments)
     assert papers_view.error_bound("age > 200") == (0.0, 0.0)

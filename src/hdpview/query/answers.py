@@ -13,7 +13,7 @@ from hdpview.errors import QueryError
 from hdpview.query import intervals
 from hdpview.query.boxes import Box, pack
 from hdpview.query.intervals import Kind, Reading
-from hdpview.query.noise_width import NoiseLaw, check_confidence
+from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.predicates import boxes_of
 from hdpview.query.summary import Summary, summarise
 from hdpview.view.data import ViewData
@@ -118,20 +118,24 @@ def answer(
 
 def with_intervals(of: Summary, law: NoiseLaw, confidence: float, counts: Reading = "consistent", interval: Kind = "typical") -> Answers:
     """Answers from sums over blocks. In the consistent reading nothing lies below 0."""
-    check_confidence(confidence)
-    if counts not in ("consistent", "raw"):
-        raise QueryError(f"counts is 'consistent' (never negative) or 'raw' (unbiased), not {counts!r}.")
-    if interval not in ("typical", "guaranteed", "noise"):
-        raise QueryError(f"interval is 'typical', 'guaranteed' or 'noise', not {interval!r}.")
+    check_reading(counts, interval)
     estimate = of.raw if counts == "raw" else of.consistent
     guaranteed = intervals.guaranteed_interval(of, law, confidence)
     typical = intervals.typical_interval(of, law, confidence, counts, guaranteed)
     noise = intervals.noise_interval(of, law, confidence)
     floor = 0.0 if counts == "consistent" else -np.inf
-    typical, guaranteed, noise = (_around(np.maximum(found, floor), estimate) for found in (typical, guaranteed, noise))
+    typical, guaranteed, noise = (around(np.maximum(found, floor), estimate) for found in (typical, guaranteed, noise))
     return Answers(estimate, confidence, typical, guaranteed, noise, interval)
 
 
-def _around(interval: Floats, estimate: Floats) -> Floats:
+def check_reading(counts: Reading, interval: Kind) -> None:
+    """Raise a QueryError where either is not one of the words for it."""
+    if counts not in ("consistent", "raw"):
+        raise QueryError(f"counts is 'consistent' (never negative) or 'raw' (unbiased), not {counts!r}.")
+    if interval not in ("typical", "guaranteed", "noise"):
+        raise QueryError(f"interval is 'typical', 'guaranteed' or 'noise', not {interval!r}.")
+
+
+def around(interval: Floats, estimate: Floats) -> Floats:
     """The interval, stretched where the estimate would fall outside: widening cannot make it hold less often."""
     return np.stack([np.minimum(interval[:, 0], estimate), np.maximum(interval[:, 1], estimate)], axis=1)

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.errors import QueryError
 from hdpview.query import base_noise
-from hdpview.query.answers import Answer, Interval, Where, count_many
+from hdpview.query.answers import Answer, Interval, Where, answer
 from hdpview.query.boxes import MAX_BOXES, Box, Questions, intersect, pack
 from hdpview.query.intervals import error_left, typical_tail, variance_of_parts
-from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.noise_width import MAX_CONFIDENCE, NoiseLaw, check_confidence
 from hdpview.query.predicates import boxes_of
 from hdpview.query.summary import block_weights, spread_weights
 from hdpview.view.blocks import Level
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
+_MOST_CONFIDENCE = 0.9998  # with which two intervals of the most confidence hold together
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,13 @@ class Comparison:
 
 def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
     """Compare the counts of two conditions."""
-    one, other = count_many(view, [first, second], confidence)
+    check_confidence(confidence)
+    if confidence > _MOST_CONFIDENCE:
+        raise QueryError(
+            f"Counts are compared with a confidence of {_MOST_CONFIDENCE} at most, not {confidence!r}: both must hold at once."
+        )
     boxes = boxes_of(first, view.schema), boxes_of(second, view.schema)
+    one, other = answer(view, boxes, confidence)
     questions, apart = pack(boxes, view.schema), _share_apart(view, *boxes)
     variances = [_variance(view, questions, signs, of_base) for signs, of_base in (((1, 0), 1.0), ((0, 1), 1.0), ((1, -1), apart))]
     difference = one.estimate - other.estimate
@@ -65,7 +72,7 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
     covariance = (variances[0] + variances[1] - variances[2]) / 2
     ratio_ends = _fieller(one.estimate, other.estimate, variances[0], variances[1], covariance, typical_tail(confidence))
     # Each guaranteed interval may miss with half of the chance that both together may.
-    sure_one, sure_other = (found.guaranteed for found in count_many(view, [first, second], 1 - (1 - confidence) / 2))
+    sure_one, sure_other = (found.guaranteed for found in answer(view, boxes, min(1 - (1 - confidence) / 2, MAX_CONFIDENCE)))
     return Comparison(
         first=one,
         second=other,
@@ -117,8 +124,9 @@ def _estimate_and_spread(level: Level, questions: Questions, signs: tuple[int, i
 def _fieller(a: float, b: float, var_a: float, var_b: float, covariance: float, tail: float) -> Interval:
     """All ratios r for which a − r·b could be 0: (a − r·b)² ≤ tail²·(var_a − 2·r·cov + r²·var_b). Ratios of counts are not negative."""
     square = tail**2
-    two, one, zero = b**2 - square * var_b, a * b - square * covariance, a**2 - square * var_a
-    inside = one**2 - two * zero
+    two, one = b**2 - square * var_b, a * b - square * covariance
+    # one² − two·(a² − square·var_a), written without the products of four counts, which cancel
+    inside = square * (b**2 * var_a - 2 * a * b * covariance + a**2 * var_b) - square**2 * (var_a * var_b - covariance**2)
     if two <= 0 or inside < 0:  # the second count cannot be told from 0: any ratio is possible
         return Interval(0.0, math.inf)
     root = math.sqrt(inside)

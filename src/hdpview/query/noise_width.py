@@ -19,7 +19,7 @@ from hdpview.errors import QueryError
 
 _LARGEST_KURTOSIS = 3.0  # of one Laplace variable; a sum of several has less
 _N_TABLE, _N_FREQUENCIES, _PERIOD, _NEWTON_STEPS = 33, 4_000, 50.0, 8
-_MAX_CONFIDENCE = 0.9999
+MAX_CONFIDENCE = 0.9999
 
 Floats = NDArray[np.float64]
 
@@ -69,8 +69,8 @@ def quantile(kurtosis: Floats, confidence: float) -> Floats:
 
 
 def check_confidence(confidence: float) -> None:
-    if not isinstance(confidence, (int, float)) or not 0.5 <= confidence <= _MAX_CONFIDENCE:
-        raise QueryError(f"confidence must lie between 0.5 and {_MAX_CONFIDENCE}, such as 0.95; got {confidence!r}.")
+    if not isinstance(confidence, (int, float)) or not 0.5 <= confidence <= MAX_CONFIDENCE:
+        raise QueryError(f"confidence must lie between 0.5 and {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}.")
 
 
 @lru_cache(maxsize=64)

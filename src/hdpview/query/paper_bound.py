@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -28,7 +29,7 @@ def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0)
         mu: the probability with which each side may fail.
         xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data that no one may look up.
     """
-    if not 0 < mu < 1 or not xi > 0:
+    if not 0 < mu < 1 or not 0 < xi < math.inf:
         raise QueryError(f"mu must lie between 0 and 1 and xi above 0; got {mu!r} and {xi!r}.")
     parameters = view.manifest.parameters
     if any(name not in parameters for name in _NEEDED):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Integer, Ordered, Schema
 from hdpview.errors import QueryError
 from hdpview.query import base_noise, intervals
-from hdpview.query.answers import Answers
+from hdpview.query.answers import Answers, around
 from hdpview.query.boxes import Box
 from hdpview.query.cover import Column, Cover, covers
 from hdpview.query.grouped import Shares, code_classes, code_shares, shares_of_levels
@@ -206,9 +206,8 @@ def with_sum_intervals(of: SumSummary, law: NoiseLaw, confidence: float, counts:
     typical = intervals.typical_interval(of, law, confidence, counts, guaranteed)
     noise = intervals.noise_interval(of, law, confidence)
     lowest = 0.0 if counts == "consistent" and of.non_negative else -np.inf
-    ends = [np.maximum(found, lowest) for found in (typical, guaranteed, noise)]
-    around = [np.stack([np.minimum(e[:, 0], estimate), np.maximum(e[:, 1], estimate)], axis=1) for e in ends]
-    return Answers(estimate, confidence, around[0], around[1], around[2], interval=interval)
+    typical, guaranteed, noise = (around(np.maximum(found, lowest), estimate) for found in (typical, guaranteed, noise))
+    return Answers(estimate, confidence, typical, guaranteed, noise, interval)
 
 
 _N_ADDITIVE = 12

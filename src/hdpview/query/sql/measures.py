@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Datetime, Integer, Ordered
 from hdpview.errors import QueryError
-from hdpview.query.answers import with_intervals
+from hdpview.query.answers import check_reading, with_intervals
 from hdpview.query.boxes import Box, intersect
 from hdpview.query.conditions import Condition
 from hdpview.query.grouped import shares_of_levels, summarise_groups
 from hdpview.query.intervals import Kind, Reading
-from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.noise_width import MAX_CONFIDENCE, NoiseLaw
 from hdpview.query.sql.aggregates import Aggregate
 from hdpview.query.sql.groups import Groups
 from hdpview.query.summary import Summary
 from hdpview.query.sums import Part, SumSummary, Values, summarise_sums, with_sum_intervals
 
 Floats = NDArray[np.float64]
-_MOST_CONFIDENT = 0.9999
 _MAX_CENTRED = 1_000  # groups whose means get an interval by way of deviations; beyond, by way of sum and count
 _MAX_QUANTILES = 2_000
 _NOTHING = 1e-9  # a consistent count below this is 0, but for rounding
@@ -40,6 +39,7 @@ class Measures:
     """Aggregates of groups, computed when asked for. `confidence` is of a statement about one of them."""
 
     def __init__(self, groups: Groups, aggregates: Sequence[Aggregate], counts: Reading, interval: Kind) -> None:
+        check_reading(counts, interval)
         self.groups, self.aggregates, self.counts, self.interval = groups, aggregates, counts, interval
         self.law = NoiseLaw(groups.view.manifest.noise_scale)
         self._spans: dict[tuple[int, float], Span] = {}
@@ -47,7 +47,7 @@ class Measures:
 
     def span(self, i: int, confidence: float) -> Span:
         """Aggregate `i` in every group."""
-        confidence = min(confidence, _MOST_CONFIDENT)
+        confidence = min(confidence, MAX_CONFIDENCE)
         key = (i, confidence)
         if key not in self._spans:
             compute = {"count": self._count, "sum": self._sum, "mean": self._mean, "quantile": self._quantile}[self.aggregates[i].kind]
@@ -78,7 +78,7 @@ class Measures:
         Guaranteed, it allows for the least count that may be true, and both have to hold at once.
         """
         aggregate, of, strict = self.aggregates[i], self._sums(i), self.interval == "guaranteed"
-        level = min(1 - (1 - confidence) / 2, _MOST_CONFIDENT) if strict else confidence
+        level = min(1 - (1 - confidence) / 2, MAX_CONFIDENCE) if strict else confidence
         total = with_sum_intervals(of, self.law, level, self.counts, self.interval)
         count = with_intervals(self.groups.counts(aggregate.boxes), self.law, level, self.counts, self.interval)
         with np.errstate(divide="ignore", invalid="ignore"):
