@@ -258,3 +258,31 @@ def test_random_words_are_answered_or_refused(view: PView, seed: int) -> None:
             run(view, " ".join(words))
         except HdpviewError:
             continue
+
+
+def test_readings_and_intervals_are_named_by_known_words(view: PView) -> None:
+    """Sums refuse a reading or an interval that there is not, as counts do."""
+    for options in ({"counts": "exact"}, {"interval": "wide"}):
+        for aggregate in ("COUNT(*)", "SUM(age)", "AVG(age)", "MEDIAN(age)"):
+            with pytest.raises(QueryError, match=r"counts is|interval is"):
+                run(view, f"SELECT {aggregate} FROM view", **options)
+
+
+def test_numbers_too_large_to_add_up_are_refused_in_words() -> None:
+    """Fourth powers of values have to stay within doubles; quantiles need none."""
+    schema = Schema([Real(name="x", min=0.0, max=1e100, bins=4)])
+    huge = noiseless_view(schema, np.array([[0], [2], [2]]))
+    for aggregate in ("SUM(x)", "AVG(x)"):
+        with pytest.raises(QueryError, match="cannot be added up"):
+            run(huge, f"SELECT {aggregate} FROM view")
+    assert rows(huge, "SELECT MEDIAN(x) AS m FROM view")[0]["m"] > 5e99
+
+
+@pytest.mark.parametrize("unit", ["year", "quarter", "month", "week"])
+def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
+    """Databases write 9999-12-31 for `never`: the last period of an axis that ends there holds its records."""
+    schema = Schema([Datetime(name="until", min="9990-01-01", max="9999-12-31", every="1y")])
+    statement = f"SELECT date_trunc('{unit}', until) AS p, COUNT(*) AS n FROM view GROUP BY p"
+    found = rows(noiseless_view(schema, np.array([[9], [9], [0]])), statement)
+    assert sum(row["n"] for row in found) == pytest.approx(3.0)
+    assert max(row["p"] for row in found).year == 9999

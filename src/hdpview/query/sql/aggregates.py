@@ -21,6 +21,7 @@ from hdpview.query.sums import Part, Values, bin_values
 
 Kind = Literal["count", "sum", "mean", "quantile"]
 _MAX_PARTS = 2_000
+_LARGEST_SUMMAND = 1e60  # fourth powers of values stay within doubles
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _NAMED_QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont"}
 
@@ -143,7 +144,12 @@ class AggregateReader:
     def _vector(self, node: exp.Expr, a: int, attribute: Attribute) -> list[Part]:
         """Values per code of an expression of one attribute."""
         if isinstance(node, exp.Column):
-            return [Part({a: conditions.everything(attribute)}, bin_values(attribute, a))]
+            values = bin_values(attribute, a)
+            if max(abs(float(values.least.min())), abs(float(values.greatest.max()))) > _LARGEST_SUMMAND:
+                raise QueryError(
+                    f"{attribute.name!r} goes beyond {_LARGEST_SUMMAND:g}; such numbers cannot be added up. Ask for quantiles."
+                )
+            return [Part({a: conditions.everything(attribute)}, values)]
 
         def value_at(key: Any) -> Any:
             return evaluate(node, lambda part: key if isinstance(part, exp.Column) else UNKNOWN)
@@ -197,7 +203,7 @@ def _condition_of_codes(attribute: Attribute, chosen: Sequence[bool]) -> Conditi
 
 
 def _number(value: Any, node: exp.Expr) -> float:
-    if not isinstance(value, (bool, int, float)) or abs(float(value)) > 1e60:
+    if not isinstance(value, (bool, int, float)) or abs(float(value)) > _LARGEST_SUMMAND:
         raise QueryError(f"{shown(node)} is not a number that can be added up.")
     return float(value)
 

@@ -106,10 +106,19 @@ def periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
     if (attribute.last - attribute.first) / (shortest * calendar.MICROSECONDS_PER_DAY) > _MAX_PERIODS:
         raise QueryError(f"{attribute.name!r} spans more than {_MAX_PERIODS:,} {unit.lower()}s; use a longer unit.")
     found = []
-    start = moment_of(truncate(calendar.moment(attribute.first), unit))
-    while calendar.microseconds(start) <= attribute.last:
-        beyond = start + timedelta(days=max(1.0, shortest * 1.15)) if shortest >= 1 else start + timedelta(days=shortest, seconds=1)
-        after = moment_of(truncate(beyond, unit))
-        found.append((start, Condition(ranges=((calendar.microseconds(start), calendar.microseconds(after)),))))
+    start: datetime | None = moment_of(truncate(calendar.moment(attribute.first), unit))
+    while start is not None and calendar.microseconds(start) <= attribute.last:
+        after = _next_period(start, unit, shortest)
+        end = attribute.last + 1 if after is None else calendar.microseconds(after)
+        found.append((start, Condition(ranges=((calendar.microseconds(start), end),))))
         start = after
     return found
+
+
+def _next_period(start: datetime, unit: str, shortest: float) -> datetime | None:
+    """The start of the next period; None after the last one of the calendar, which ends with the year 9999. shortest: in days."""
+    try:
+        beyond = start + (timedelta(days=shortest * 1.15) if shortest > 1 else timedelta(days=shortest, seconds=1))
+    except OverflowError:
+        return None
+    return moment_of(truncate(beyond, unit))
