@@ -197,6 +197,12 @@ def test_files_that_are_no_views_are_refused(folder: Path) -> None:
         assert name in refused("info", name, cwd=folder)
 
 
+def test_files_that_cannot_be_written_are_named(folder: Path) -> None:
+    """One sentence with the name of the file, whatever was to be written."""
+    assert "people.csv" in refused("demo", "-d", "people.csv/demo", cwd=folder)
+    assert "does not exist" in refused("schema", "draft", "people.csv", "-o", "nowhere/people.toml", cwd=folder)
+
+
 def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit code 130, no view, no temporary file or folder."""
     write_people(tmp_path / "people.csv", n_rows=200_000)

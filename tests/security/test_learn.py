@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import hdpview as hv
 from hdpview.counts import learn as learning
 from hdpview.counts.learn import _edges, learn
+from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.noise import laplace_with_threshold
 
 TINY = Fraction(1, 10**9)
@@ -128,6 +129,25 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
     card = hv.build(table(), schema, 1).privacy_card().text
     assert "learnt from the table before, for epsilon 1/2 and delta 1/1000000000" in card
     assert run("schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5").returncode == 2
+
+
+def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) -> None:
+    """A delta that OpenDP cannot certify and a folder that is not there are refused before the ledger is charged."""
+    pq.write_table(table(10), tmp_path / "people.parquet")
+    draft = [sys.executable, "-m", "hdpview", "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "1", "--ledger", "l.sqlite"]
+    for words in (["--learn-delta", "1e-40", "-o", "p.toml"], ["-o", "nowhere/p.toml"]):
+        done = subprocess.run([*draft, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "l.sqlite").exists()
+    with pytest.raises(hv.BudgetError, match="certifies no delta below"):
+        laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 2**54))
+
+
+def test_a_schema_remembers_any_budget_that_can_be_spent() -> None:
+    """Fifty digits, as many as a budget may be written with."""
+    budget = exact_epsilon("0." + "123456789" * 5 + "7")
+    assert hv.Schema([hv.Boolean(name="a")], learnt_epsilon=str(budget)).learnt_epsilon == str(budget)
 
 
 @pytest.mark.parametrize("cost", ["", "x", "1e-9", "-1", "1/0", 3])

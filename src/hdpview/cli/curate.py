@@ -38,7 +38,10 @@ def draft(
     Example: hdpview schema draft adult.parquet -o adult.toml
     """
     from hdpview.counts.draft import draft_schema
+    from hdpview.errors import SchemaError
 
+    if output_path is not None and not output_path.parent.is_dir():  # before anything is spent on what could not be written
+        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if learn_bounds_epsilon is not None:
         book = ledger or (output_path or Path()).parent / guard.LEDGER_NAME
         text = guard.learnt_schema(data, learn_bounds_epsilon, learn_delta, book, table)

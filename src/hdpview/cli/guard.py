@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hdpview.privacy.account import Account
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
+_LEAST_LEARNT_DELTA = Fraction(1, 10**12)  # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each
 Ledger = Annotated[Path, typer.Option("--ledger", help="The ledger's file.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)]
 Shape = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
@@ -111,20 +113,15 @@ def audit(
 
 def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, table: str | None) -> str:
     """A schema learnt privately: charged first, whatever comes of it."""
-    import re
-    from fractions import Fraction
-
     from hdpview.counts.draft import learnt_schema as learn
     from hdpview.errors import BudgetError
     from hdpview.privacy.account import Account, name_of
-    from hdpview.privacy.ledger import exact_epsilon
+    from hdpview.privacy.ledger import exact_delta, exact_epsilon
 
     budget = exact_epsilon(epsilon)
-    slack = Fraction(0)
-    if delta is not None:
-        if not re.fullmatch(r"\d{0,3}\.?\d{1,30}(e-\d{1,2})?", delta, re.ASCII) or not 0 < Fraction(delta) <= Fraction(1, 1000):
-            raise BudgetError(f"delta must be a small number, far below one over the number of rows, such as 1e-9, not {delta!r}.")
-        slack = Fraction(delta)
+    slack = Fraction(0) if delta is None else exact_delta(delta)
+    if delta is not None and slack < _LEAST_LEARNT_DELTA:
+        raise BudgetError(f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}.")
     with Account(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
         return learn(data, budget, slack)
 

@@ -68,3 +68,6 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away, as `head` does
         sys.exit(0)
+    except OSError as problem:
+        typer.echo(f"Error: {problem.filename or 'A file'}: {problem.strerror or problem}.", err=True)
+        sys.exit(2)

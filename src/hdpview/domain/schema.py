@@ -164,7 +164,7 @@ def _cost(text: Any) -> str | None:
     """A budget as text, such as 0.1 or 1/30; None where nothing was spent."""
     if text is None:
         return None
-    if not isinstance(text, str) or not re.fullmatch(r"\d{1,30}(\.\d{1,30}|/[1-9]\d{0,30})?", text, re.ASCII):
+    if not isinstance(text, str) or not re.fullmatch(r"\d{1,100}(\.\d{1,100}|/[1-9]\d{0,99})?", text, re.ASCII):
         raise SchemaError('learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".')
     return text
 

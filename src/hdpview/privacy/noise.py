@@ -21,6 +21,7 @@ from hdpview.progress import Progress, silent
 _TEST_NOISE_BLOCK = 2**31  # far behind the draws that a block uses while it is grown
 _ENTRIES_AT_ONCE = 2**17  # of a long vector: OpenDP takes lists, and about a second for each
 _WIDEST_TABLE = 2**12  # of σ: beyond, a rounded normal variable is the discrete Gaussian for any test
+_LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)  # of a threshold: OpenDP rounds up to the last bit of 1
 Integers = NDArray[np.int64]
 
 
@@ -150,6 +151,8 @@ def laplace_with_threshold(exact_counts: dict[str, int], epsilon: Fraction, delt
     """
     import opendp.prelude as dp
 
+    if delta < _LEAST_CERTIFIED_DELTA:
+        raise BudgetError(f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}; {float(delta):.2g} was asked for.")
     dp.enable_features("contrib")
     space = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")), dp.l01inf_distance(dp.absolute_distance(T="i64"))
     scale = laplace_scale(epsilon)
