@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hdpview.query import answers
 from hdpview.query.answers import Answer, Answers, Interval, Where
 from hdpview.query.compare import Comparison, compare
@@ -205,11 +207,11 @@ class PView(ViewData):
         return smallest_meaningful_counts(self, confidence)
 
     def __repr__(self) -> str:
-        facts = self.info()
-        private = "" if facts["private"] else " — NOT PRIVATE: " + "; ".join(facts["not_private_because"])
+        manifest, n_records = self.manifest, float(self.blocks.noisy_counts.sum(dtype=np.float64))
+        private = "" if manifest.is_private else " — NOT PRIVATE: " + "; ".join(manifest.not_private_because)
         return (
-            f"PView of about {facts['estimated_records']:,.0f} records, {facts['n_attributes']} attributes, {facts['n_blocks']:,} blocks\n"
-            f"{self.manifest.budget} (adding or removing one {facts['privacy_unit']}), method {facts['method']}{private}\n"
+            f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, {len(self.blocks):,} blocks\n"
+            f"{manifest.budget} (adding or removing one {manifest.privacy_unit}), method {manifest.method}{private}\n"
             f"attributes: {', '.join(self.schema.names)}"
         )
 
