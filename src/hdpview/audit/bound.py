@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 _STEPS = 60  # halvings of an interval: to the last bit of a double
 _TINY = 1e-300
@@ -29,7 +30,8 @@ def upper_end(hits: int, runs: int, error: float) -> float:
     return 1.0 if hits == runs else _solve(lambda p: at_least(hits + 1, runs, p), 1 - error)
 
 
-def _solve(rising, target: float) -> float:  # type: ignore[no-untyped-def]
+def _solve(rising: Callable[[float], float], target: float) -> float:
+    """Where a rising function of a probability reaches `target`."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2

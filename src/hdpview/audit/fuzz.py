@@ -18,8 +18,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import HdpviewError
@@ -216,8 +219,6 @@ def _table_reader(folder: Path) -> Callable[[bytes], object]:
 @cache
 def _view() -> PView:
     """A small invented view: the whole domain cut in two, again and again."""
-    import numpy as np
-
     sizes = np.array(SCHEMA.sizes)
     boxes, depths = [(np.zeros(len(sizes), int), sizes)], [1]
     for step in range(6):
@@ -233,8 +234,6 @@ def _view() -> PView:
         depths += [depth, depth]
     lower, upper = (np.array(side, np.int32) for side in zip(*boxes, strict=True))
     blocks = Blocks(lower, upper, np.arange(len(boxes), dtype=np.int64) * 37 - 5, np.array(depths, np.int32))
-    from fractions import Fraction
-
     spending = (Spending("noise on counts", Fraction(1), 1),)
     return PView(Manifest(SCHEMA, "hdpview", Fraction(1), spending, 1.0, {"bias_ratio": 1.6}, {"epsilon_cut": 0.1}, "0"), blocks)
 
@@ -242,8 +241,6 @@ def _view() -> PView:
 @cache
 def _view_with_base() -> PView:
     """The same, with a base in which each attribute depends on the one before, and fitted counts."""
-    import numpy as np
-
     blocks, sizes = _view().blocks, SCHEMA.sizes
     bins = tuple((np.arange(size) >= size // 2).astype(np.int32) for size in sizes)
     shape = tuple(1.0 / np.bincount(of_code)[of_code] for of_code in bins)
@@ -267,7 +264,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hdpview.audit.fuzz", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--only", help="one of: schema, manifest, view file, condition, question, table")
+    parser.add_argument("--only", choices=("schema", "manifest", "view file", "condition", "question", "table"), help="this reader alone")
     chosen = parser.parse_args(words)
     failures = fuzz(chosen.inputs, chosen.seed, chosen.only, _print)
     _print(json.dumps({"inputs": chosen.inputs, "seed": chosen.seed, "failures": failures}))

@@ -54,7 +54,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class _Event:
-    """Views of a pair whose score is `threshold` or more; `second` says which table it is likelier on."""
+    """Views of a pair whose score is `threshold` or more. second: whether they are likelier with the canary; else scores change sign."""
 
     pair: Neighbours
     scorer: Scorer
@@ -91,7 +91,6 @@ def audit(
     """
     budget = exact_epsilon(epsilon)
     chosen = method_named(method, settings) if isinstance(method, str) else method
-
     if delta_of(chosen):
         raise MethodError("An audit judges the promise of epsilon alone. Audit the method without a delta.")
     limits = Contributions(None if max_rows == 1 else "person", max_rows)
@@ -135,7 +134,7 @@ def audit_builds(
         confidence=confidence,
         max_rows=max_rows,
         table=event.pair.name,
-        event=f"score {event.column} of {'more' if event.second else 'less'} than {event.threshold:.3g}",
+        event=f"score {event.column} of {f'{event.threshold:.3g} or more' if event.second else f'{-event.threshold:.3g} or less'}",
         hits=hits,
     )
 
@@ -143,8 +142,8 @@ def audit_builds(
 def _best_event(pair: Neighbours, build: Build, runs: int, report: _Steps) -> _Event:
     """A quarter of `runs` on each table teaches the scores, another quarter chooses among them and their thresholds."""
     n_learn = runs // 4
-    first = list(_views(pair.without, pair, build, runs // 2, report))
-    second = list(_views(pair.with_canary, pair, build, runs // 2, report))
+    first = _views(pair.without, pair, build, runs // 2, report)
+    second = _views(pair.with_canary, pair, build, runs // 2, report)
     scorer = Scorer.learn(first[:n_learn], second[:n_learn])
     on_first, on_second = scorer.scores(first[n_learn:]), scorer.scores(second[n_learn:])
     found = [_Event(pair, scorer, 0, np.inf, True, -np.inf)]
