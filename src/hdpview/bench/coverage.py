@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hdpview.bench.datasets import dataset_counts
 from hdpview.counts.answers import exact_answers
 from hdpview.door import release
 from hdpview.methods import method_named
+from hdpview.privacy.ledger import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.query.answers import Answers, with_intervals
@@ -55,7 +55,7 @@ def coverage_rows(
                         "dataset": name,
                         "method": method,
                         "workload": workload,
-                        "epsilon": float(epsilon),
+                        "epsilon": float(exact_epsilon(epsilon)),
                         "trials": trials,
                         **_aggregate(found),
                     }
@@ -66,7 +66,7 @@ def one_build(
 ) -> dict[str, dict[str, float]]:
     """One view with fresh noise and, per workload, what its intervals did."""
     counts = dataset_counts(name, data_dir)
-    view = release(counts, Fraction(epsilon), method_named(method, {}), Randomness.fresh())
+    view = release(counts, exact_epsilon(epsilon), method_named(method, {}), Randomness.fresh())
     law, sizes = NoiseLaw(view.manifest.noise_scale), counts.schema.sizes
     found = {}
     for workload in workloads:

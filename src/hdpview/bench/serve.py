@@ -40,11 +40,13 @@ class _Measured:
 
 def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
     """Let people brush for a while; a row with what they met."""
-    schema = PView.open(view)
+    opened = PView.open(view)
+    if not any(isinstance(attribute, Ordered) for attribute in opened.schema):
+        raise HdpviewError("This view has no range to draw. Measure another view, or name none for the demo's.")
     with running_server(view) as (port, pid):
-        asyncio.run(_warm_up(schema, view.name, port))
+        asyncio.run(_warm_up(opened, view.name, port))
         before, busy_before = _resident_mb(pid), _busy_seconds(pid)
-        measured, halfway = asyncio.run(_load(schema, view.name, port, users, seconds, pid))
+        measured, halfway = asyncio.run(_load(opened, view.name, port, users, seconds, pid))
         after, busy_after = _resident_mb(pid), _busy_seconds(pid)
     busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     times = np.array(measured.milliseconds or [np.nan])

@@ -80,6 +80,7 @@ def in_processes(
                 outcome = _outcome(worker, limits)
                 if outcome is not None:
                     if not worker.process.is_alive():
+                        worker.pipe.close()
                         workers.remove(worker)
                     task, worker.task = worker.task, None
                     assert task is not None
