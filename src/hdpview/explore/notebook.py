@@ -24,7 +24,10 @@ class Explorer:
 
     def __init__(self, views: Mapping[str, PView], port: int, height: int) -> None:
         warm_up(views.values())
-        self._listener = socket.create_server(("127.0.0.1", port))
+        try:
+            self._listener = socket.create_server(("127.0.0.1", port))
+        except OSError as problem:
+            raise ViewFileError(f"Cannot listen on port {port}: {problem.strerror}. Name another, or 0 for a free one.") from None
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
         self._height = height
         config = uvicorn.Config(create_app(views, framed_by=_NOTEBOOKS), log_level="warning", access_log=False, limit_concurrency=200)
