@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.domain.schema import MAX_SCHEMA_BYTES
 from hdpview.errors import SchemaError
 
 EVERY_TYPE = Schema(
@@ -313,7 +314,7 @@ def test_a_missing_or_giant_file_is_refused(tmp_path: Path) -> None:
         Schema.load(tmp_path / "none.toml")
     with pytest.raises(SchemaError, match="Cannot read the schema"):
         Schema.load(tmp_path)
-    (tmp_path / "giant.toml").write_bytes(b"#" * (Schema.MAX_BYTES + 1))
+    (tmp_path / "giant.toml").write_bytes(b"#" * (MAX_SCHEMA_BYTES + 1))
     with pytest.raises(SchemaError, match="larger than 16 MB"):
         Schema.load(tmp_path / "giant.toml")
 

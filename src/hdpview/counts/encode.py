@@ -22,11 +22,6 @@ MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from
 _DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
 
 
-def code_expression(column: Column, attribute: Attribute) -> Column:
-    """The int64 code of each value of a column, never null. A category of many values needs `encode`, which can join."""
-    return _code(value(harmless(column, attribute), attribute), attribute)
-
-
 def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None) -> ibis.Table:
     """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row, never null.
 

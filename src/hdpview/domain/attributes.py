@@ -93,12 +93,13 @@ class Ordered(Attribute):
         raise NotImplementedError
 
     def position(self, value: Any) -> int | float:
-        """Where a literal written by a person stands on the axis."""
+        """Where a literal written by a person stands on the axis. TypeError for what does not belong there."""
         raise NotImplementedError
 
     @cached_property
     def _edge_list(self) -> list[float]:
-        return [float(edge) if not self.whole else edge for edge in self.edges.tolist()]
+        edges: list[float] = self.edges.tolist()  # of a whole axis, whole numbers
+        return edges
 
     def bin_of(self, position: float) -> tuple[int, float, bool]:
         """The bin that a place falls into, the fraction of it that lies below the place, and whether the place cuts through it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from hdpview.domain.attributes import Attribute
 from hdpview.domain.categories import Boolean, Category
@@ -43,8 +43,6 @@ class Schema:
     learnt_from_data: bool = False
     learnt_epsilon: str | None = None
     learnt_delta: str | None = None
-
-    MAX_BYTES: ClassVar[int] = MAX_SCHEMA_BYTES
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
     """The δ a person wrote, as the exact fraction they meant; 0 for pure differential privacy."""
     try:
         exact = delta if isinstance(delta, Fraction) else _fraction(str(delta))
-        usable = not isinstance(delta, bool) and 0 <= exact <= _MOST_DELTA
+        usable = 0 <= exact <= _MOST_DELTA
     except (ValueError, ZeroDivisionError, OverflowError):
         usable = False
     if not usable:

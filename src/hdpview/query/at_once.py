@@ -16,12 +16,11 @@ from hdpview.domain import Schema
 from hdpview.query import base_noise
 from hdpview.query.boxes import Box, pack
 from hdpview.query.grouped import Shares, code_shares, tidied
-from hdpview.query.summary import FULL, Summary, over_base
+from hdpview.query.summary import FULL, N_COLUMNS, Summary, over_base
 from hdpview.view.blocks import Level
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
-_N_COLUMNS = 10  # of `Summary`, before those of coarser blocks
 _MOST_KEPT = 8_000_000  # numbers, 64 MB
 _kept = threading.local()
 
@@ -35,7 +34,7 @@ def summarise_at_once(view: ViewData, boxes: Sequence[Box], numbers: Sequence[in
     """What the blocks say to every code of these attributes under a filter, attribute by attribute, and last to the filter itself."""
     finest, *coarser = view.blocks.levels
     n = sum(view.schema.sizes[a] for a in numbers) + 1
-    columns, of_coarser = np.zeros((_N_COLUMNS, n)), np.zeros((len(coarser), 2, n))
+    columns, of_coarser = np.zeros((N_COLUMNS, n)), np.zeros((len(coarser), 2, n))
     filter_ = (_OverBases if view.blocks.bases else _Evenly)(view, boxes, numbers)
     filter_.add(finest, view.blocks.noisy_counts.astype(np.float64), columns)
     for level, out in zip(coarser, of_coarser, strict=True):

@@ -117,7 +117,7 @@ class Cover:
         return found
 
     def maxima(self, values: Floats, power: float = 1.0) -> Floats:
-        """In each group, the largest value · shape^power of the rectangles that cover it, shape (n_groups,). values: not negative."""
+        """In each group, the largest value · shape^power of the rectangles that cover it, shape (n_groups,). values: ≥ 0; power: 0 or 1."""
         if self.shape is None:
             return self.grid.maxima(values)
         found = np.zeros(self.n_groups)

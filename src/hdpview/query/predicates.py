@@ -81,8 +81,8 @@ def attribute_number(name: str, schema: Schema) -> int:
     try:
         return schema.index(name)
     except SchemaError:
-        quoted = next((known for known in schema.names if known.startswith(name) and not known.isidentifier()), None)
-        hint = "" if quoted is None else f' Write a name like that in double quotes: "{quoted}".'
+        odd = next((known for known in schema.names if known.startswith(name) and not known.isidentifier()), None)
+        hint = "" if odd is None else f' Write a name like that in double quotes: "{odd}".'
         raise QueryError(unknown_name("attribute", name, schema.names, "This view has") + hint) from None
 
 

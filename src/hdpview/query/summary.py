@@ -7,7 +7,7 @@ command line should not wait for a compiler. Both give the same sums.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ FEW = 32  # boxes; a NumPy pass over a block costs about ten times the kernel's
 # of 2^16 at the least, has a weight of at most 1 − 2^-36; rounding takes less than 1e-12 from 1 in up to 1,000 products.
 FULL = 1.0 - 1e-12
 _QUESTIONS_PER_TASK = 250
-_N_COLUMNS, _LARGEST = 10, 4  # of `Summary`, before the coarser ones, and the one that does not add up
+N_COLUMNS, _LARGEST = 10, 4  # of `Summary`, before the coarser ones, and the one that does not add up
 Arrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]
 
 
@@ -62,11 +62,11 @@ class Summary:
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
     """Answer questions with sums over all blocks, fine and coarse."""
     finest, *coarser = blocks.levels
-    columns = np.empty((len(questions), _N_COLUMNS))
+    columns = np.empty((len(questions), N_COLUMNS))
     of_coarser = np.empty((len(coarser), len(questions), 2))
     many = _summarise_many_over_bases if finest.within else _summarise_many
     (_summarise_few if questions.box_start[-1] <= FEW else many)(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
-    named = dict(zip(Summary.__dataclass_fields__, columns.T, strict=False))
+    named = dict(zip((field.name for field in fields(Summary)), columns.T, strict=False))
     variance, joint = base_noise.of_questions(blocks.bases, questions)
     coarse = {"coarser_estimates": of_coarser[..., 0], "coarser_spreads": of_coarser[..., 1]}
     return Summary(**named, **coarse, base_variance=variance, joint_share=joint)

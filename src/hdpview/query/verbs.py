@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from hdpview.domain import calendar
+from hdpview.domain import Attribute, calendar
 from hdpview.errors import QueryError
 from hdpview.query.answers import Where
 from hdpview.query.histograms import histograms
@@ -20,7 +20,7 @@ from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import check_confidence
 from hdpview.query.predicates import attribute_number, boxes_of
 from hdpview.query.sql.aggregates import Aggregate, AggregateReader
-from hdpview.query.sql.axes import AxisReader
+from hdpview.query.sql.axes import AxisReader, code_keys
 from hdpview.query.sql.execute import Column, arrow_column
 from hdpview.query.sql.groups import EVERYTHING, Groups
 from hdpview.query.sql.measures import Measures
@@ -117,9 +117,7 @@ def _counted(keys: Sequence[tuple[str, list[Any]]], estimate: Any, lower: Any, u
     return pa.table([arrow_column(column) for column in columns], names=[column.name for column in columns])
 
 
-def _texts(attribute: Any) -> list[str]:
-    from hdpview.query.sql.axes import code_keys
-
+def _texts(attribute: Attribute) -> list[str]:
     return [_text(key) for key in code_keys(attribute)]
 
 

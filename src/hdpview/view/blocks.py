@@ -65,7 +65,7 @@ class Blocks:
     fitted: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.lower, self.upper, self.noisy_counts, self.depth, self.parts, self.fitted):
+        for array in (self.lower, self.upper, self.noisy_counts, self.depth, self.part, self.fitted):
             if array is not None:
                 array.setflags(write=False)
 

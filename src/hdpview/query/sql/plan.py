@@ -40,7 +40,7 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to compute. Expressions hold slots; `axes` is None where the statement has no groups: one row, always."""
+    """What to compute. Expressions hold slots. grouped: whether there are groups; without them there is one row, always."""
 
     where: Sequence[Box]
     axes: Sequence[Axis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -47,7 +47,7 @@ class Relation:
     order: tuple[exp.Ordered, ...] = ()
     limit: int = -1
     offset: int = 0
-    is_base: bool = field(default=False)
+    is_base: bool = False
 
     @property
     def is_cut(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from hdpview.errors import QueryError
+from hdpview.errors import QueryError, shortened
 from hdpview.query.sql.dates import PART_NODES, PARTS, moment_of, truncate
 
 Lookup = Callable[[exp.Expr], Any]  # the value of a node that is known already, or UNKNOWN
@@ -24,8 +24,7 @@ _MOST_BITS = 512  # of a whole number on the way; larger ones go on as doubles
 
 def shown(node: Any) -> str:
     """A piece of SQL as it is quoted in a message."""
-    text = node.sql(dialect="duckdb") if isinstance(node, exp.Expr) else str(node)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return shortened(node.sql(dialect="duckdb") if isinstance(node, exp.Expr) else str(node))
 
 
 def evaluate(node: exp.Expr, lookup: Lookup) -> Any:
