@@ -39,7 +39,7 @@ def speed(
     Example: hdpview bench speed --datasets small-adult,numerical-adult,adult --data-dir data
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    names = [name.strip() for name in datasets.split(",") if name.strip()]
+    names = output.names_in(datasets) or ["hospital"]
     if methods:
         from hdpview.bench.beside import beside_rows
 
@@ -127,8 +127,8 @@ def coverage(
     from hdpview.bench.coverage import coverage_rows
     from hdpview.query.workloads import WORKLOADS
 
-    names = [name.strip() for name in datasets.split(",") if name.strip()]
-    chosen = list(WORKLOADS) if workloads is None else [name.strip() for name in workloads.split(",")]
+    names = output.names_in(datasets) or ["hospital"]
+    chosen = output.names_in(workloads) or list(WORKLOADS)
     with ProgressBar() as progress:
         rows = list(coverage_rows(names, data_dir, chosen, epsilon, trials, questions, confidence, method, progress))
     if format == output.JsonOrTable.json:

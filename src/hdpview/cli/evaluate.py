@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.bench import DataDir
 from hdpview.cli.progress import ProgressBar
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder with the datasets as Parquet files.")]
 Seconds = Annotated[
     float, typer.Option(min=0.001, help="Seconds of computing one release with its answers may take; beyond, it is infeasible.")
 ]
@@ -58,10 +58,10 @@ def accuracy(
     from hdpview.query.workloads import WORKLOADS
 
     plan = Plan(
-        datasets=tuple(_names(datasets)),
-        methods=with_all(_names(methods)),
-        workloads=tuple(_names(workloads)) or (tuple(_QUICK_WORKLOADS) if quick else WORKLOADS),
-        epsilons=tuple(_names(epsilon)),
+        datasets=tuple(output.names_in(datasets)),
+        methods=with_all(output.names_in(methods)),
+        workloads=tuple(output.names_in(workloads)) or (tuple(_QUICK_WORKLOADS) if quick else WORKLOADS),
+        epsilons=tuple(output.names_in(epsilon)),
         trials=min(trials, _QUICK_TRIALS) if quick else trials,
         data_dir=data_dir,
         test_key=None if test_key is None else test_key.encode(),
@@ -107,14 +107,10 @@ def paper(
     from hdpview.bench import experiments, report
     from hdpview.bench.workers import Limits, memory_bytes
 
-    scope = experiments.choose(_names(datasets), _names(methods), trials, data_dir, quick, row_seconds)
+    scope = experiments.choose(output.names_in(datasets), output.names_in(methods), trials, data_dir, quick, row_seconds)
     with ProgressBar() as progress:
         written = report.write_report(scope, out, cells or out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
     if format == output.JsonOrTable.json:
         output.print_json(report.all_rows(scope, cells or out))
     else:
         typer.echo(f"Wrote {written[0]} and {written[1]}.")
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]

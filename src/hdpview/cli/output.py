@@ -37,6 +37,11 @@ class Interval(StrEnum):
     noise = "noise"
 
 
+def names_in(text: str | None) -> list[str]:
+    """The names in a list with commas between them; none in nothing."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
 def print_json(content: Any) -> None:
     """Dates as ISO text; infinities, which JSON does not know, as null."""
     typer.echo(json.dumps(_json_value(content), ensure_ascii=False, indent=2, allow_nan=False))

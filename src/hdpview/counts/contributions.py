@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import ibis
 
-from hdpview.counts.values import Column, exact_float, exact_int, whole_number
+from hdpview.counts.values import Column, exact_float, exact_int, is_one_of, whole_number
 from hdpview.errors import DataError, unknown_name
 
 EACH_ROW_UNIT = "row"  # what manifests and ledgers call it where each row is protected by itself
@@ -56,8 +56,7 @@ class Contributions:
                 raise DataError(unknown_name("column", name, types, "The table has"))
         kinds = {self.unit: _UNITS, self.count: ("integer", "floating", "decimal", "string", "null")}
         for name in self.columns:
-            dtype = ibis.dtype(types[name]) if not types[name].startswith("unknown") else None
-            if dtype is None or not any(getattr(dtype, f"is_{kind}")() for kind in kinds[name]):
+            if not is_one_of(types[name], kinds[name]):
                 fitting = ", ".join(kind for kind in kinds[name] if kind != "null")
                 raise DataError(f"Column {name!r} is of type {types[name]}; it has to be one of: {fitting}.")
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 
 from hdpview.counts.ingest import column_types
 from hdpview.counts.sources import describe, open_source
+from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.domain.schema import toml_key
 from hdpview.errors import DataError, HdpviewError
@@ -22,6 +22,7 @@ _HEADER = """\
 """
 _BOUNDS_NOTE = "known without looking at the data"
 _TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
+_KINDS = {"boolean": ("boolean",), "integer": ("integer",), "real": ("floating", "decimal"), "datetime": ("timestamp", "date")}
 _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 
@@ -50,17 +51,8 @@ def learnt_schema(source: Any, epsilon: Fraction, delta: Fraction) -> str:
 
 
 def _kind(written: str) -> str:
-    try:
-        dtype = dt.dtype(written)
-    except Exception:  # a type that Ibis writes but does not read
-        return "category"
-    if dtype.is_boolean():
-        return "boolean"
-    if dtype.is_integer():
-        return "integer"
-    if dtype.is_floating() or dtype.is_decimal():
-        return "real"
-    return "datetime" if dtype.is_timestamp() or dtype.is_date() else "category"
+    """The type of attribute that a column of this type becomes."""
+    return next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), "category")
 
 
 def _open_table(name: str, kind: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import duckdb
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from hdpview.counts.pack import pack
 from hdpview.counts.sources import OpenSource, describe, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
 from hdpview.counts.unpack import unpack, words_of
+from hdpview.counts.values import is_one_of
 from hdpview.domain import Schema
 from hdpview.errors import DataError, HdpviewError, unknown_name
 from hdpview.progress import Progress, silent
@@ -88,19 +88,12 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
         if attribute.name not in types:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
         written = types[attribute.name]
-        if not any(getattr(_dtype(written), f"is_{kind}")() for kind in _COLUMN_KINDS[attribute.kind]):
+        if not is_one_of(written, _COLUMN_KINDS[attribute.kind]):
             fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
             raise DataError(
                 f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "
                 f"Change its type in the schema, or make the column one of: {fitting}."
             )
-
-
-def _dtype(written: str) -> dt.DataType:
-    try:
-        return dt.dtype(written)
-    except Exception:  # Ibis writes types it does not know in a way it does not read
-        return dt.unknown
 
 
 def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str) -> ibis.Table:

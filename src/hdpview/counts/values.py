@@ -9,9 +9,11 @@ that may fail, and databases differ in how they round, so moments are put togeth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 
 from hdpview.domain import Attribute, Boolean, Datetime, Integer, Real
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY
@@ -34,6 +36,15 @@ _OFFSET = r" ?(Z|z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _MOMENT = rf"^ *[0-9]{{4}}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([Tt ]{_TIME}({_OFFSET})?)? *$"
 
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def is_one_of(written: str, kinds: Sequence[str]) -> bool:
+    """Whether a type, as Ibis writes it, is of one of these kinds: integer, floating, string, …"""
+    try:
+        dtype = dt.dtype(written)
+    except Exception:  # Ibis writes types it does not know in a way it does not read
+        return False
+    return any(getattr(dtype, f"is_{kind}")() for kind in kinds)
 
 
 def exact_int(number: int) -> Column:
