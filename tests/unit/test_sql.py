@@ -286,3 +286,10 @@ def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
     found = rows(noiseless_view(schema, np.array([[9], [9], [0]])), statement)
     assert sum(row["n"] for row in found) == pytest.approx(3.0)
     assert max(row["p"] for row in found).year == 9999
+
+
+def test_what_has_no_value_after_counting_is_refused_or_infinite(view: PView) -> None:
+    """A negative power of 0 is infinite, as in DuckDB; a text that is no truth is refused in words, also where only a row can tell."""
+    assert rows(view, "SELECT COUNT(*) + power(0, -1) AS n FROM view")[0]["n"] == float("inf")
+    with pytest.raises(QueryError, match="has no value"):
+        run(view, "SELECT CAST(CAST(COUNT(*) AS VARCHAR) AS BOOLEAN) AS n FROM view")

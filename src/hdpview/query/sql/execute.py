@@ -18,10 +18,11 @@ from hdpview.errors import QueryError
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import check_confidence
 from hdpview.query.sql.axes import BinLabel
+from hdpview.query.sql.functions import alike
 from hdpview.query.sql.groups import Groups, same_key_totals
 from hdpview.query.sql.measures import Measures, Span
 from hdpview.query.sql.plan import AGGREGATE, GROUP, TOTAL, Plan, slot_of
-from hdpview.query.sql.scalar import UNKNOWN, Lookup, alike, evaluate, shown
+from hdpview.query.sql.scalar import UNKNOWN, Lookup, evaluate, shown
 from hdpview.query.sql.spans import span_of
 from hdpview.view.data import ViewData
 

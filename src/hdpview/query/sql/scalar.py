@@ -9,17 +9,29 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from datetime import date
 from typing import Any
 
 from sqlglot import exp
 
 from hdpview.errors import QueryError, shortened
 from hdpview.query.sql.dates import PART_NODES, PARTS, moment_of, truncate
+from hdpview.query.sql.functions import (
+    alike,
+    as_number,
+    as_text,
+    divide,
+    divide_whole,
+    literal_number,
+    power,
+    remainder,
+    round_half_away,
+    substring,
+    to_whole,
+    width_bucket,
+)
 
 Lookup = Callable[[exp.Expr], Any]  # the value of a node that is known already, or UNKNOWN
 UNKNOWN = object()
-_MOST_BITS = 512  # of a whole number on the way; larger ones go on as doubles
 
 
 def shown(node: Any) -> str:
@@ -37,7 +49,7 @@ def evaluate(node: exp.Expr, lookup: Lookup) -> Any:
         raise QueryError(f"{shown(node)} cannot be computed here. {_WHAT_WORKS}")
     try:
         return rule(node, lookup)
-    except (TypeError, ValueError, OverflowError, AttributeError):
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
         raise QueryError(f"{shown(node)} has no value: the types do not fit.") from None
 
 
@@ -47,11 +59,6 @@ _WHAT_WORKS = "Use arithmetic, comparisons, CASE, COALESCE, ROUND, FLOOR, CEIL, 
 def constant(node: exp.Expr) -> Any:
     """The value of an expression without columns."""
     return evaluate(node, lambda _: UNKNOWN)
-
-
-def literal_number(text: str) -> int | float:
-    """A number as written; whole ones stay whole."""
-    return int(text) if text.isdigit() and len(text) < 100 else float(text)
 
 
 def _literal(node: exp.Expr, _: Lookup) -> Any:
@@ -68,48 +75,12 @@ def _strict(compute: Callable[..., Any], *keys: str) -> Callable[[exp.Expr, Look
     return rule
 
 
-def _number(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError
-    return float(value) if isinstance(value, int) and value.bit_length() > _MOST_BITS else value
-
-
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Lookup], Any]:
-    return _strict(lambda a, b: compute(_number(a), _number(b)), "this", "expression")
-
-
-def _divide(a: float, b: float) -> float:
-    if b:
-        return a / b
-    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
-
-
-def _divide_whole(a: float, b: float) -> int | float | None:
-    """Rounded towards 0, as databases do; of fractional numbers DuckDB divides plainly."""
-    if not b:
-        return None
-    if isinstance(a, int) and isinstance(b, int):
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a / b
-
-
-def _remainder(a: float, b: float) -> float | None:
-    if not b:
-        return None
-    return abs(a) % abs(b) * (-1 if a < 0 else 1) if isinstance(a, int) and isinstance(b, int) else math.fmod(a, b)
+    return _strict(lambda a, b: compute(as_number(a), as_number(b)), "this", "expression")
 
 
 def _compare(sign: Callable[[Any, Any], bool]) -> Callable[[exp.Expr, Lookup], Any]:
     return _strict(lambda a, b: sign(*alike(a, b)), "this", "expression")
-
-
-def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: a text beside a date is read as one, and a date beside a moment is its midnight."""
-    if isinstance(a, date) or isinstance(b, date):
-        return moment_of(a), moment_of(b)
-    if isinstance(a, bool) != isinstance(b, bool) or isinstance(a, str) != isinstance(b, str):
-        raise TypeError
-    return a, b
 
 
 def _and(node: exp.Expr, lookup: Lookup) -> bool | None:
@@ -194,21 +165,6 @@ def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[exp.Expr, Lookup],
     return rule
 
 
-def round_half_away(value: float, digits: int = 0) -> int | float:
-    """To so many decimals; halves go away from 0."""
-    value, scale = _number(value), 10.0 ** min(max(int(digits), -300), 300)
-    if not math.isfinite(value):
-        return value
-    if isinstance(value, int) and digits >= 0:
-        return value
-    rounded = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value) if math.isfinite(value * scale) else value
-    return int(rounded) if isinstance(value, int) else rounded
-
-
-def _whole(function: Callable[[float], int]) -> Callable[[Any], float]:
-    return lambda value: function(_number(value)) if math.isfinite(_number(value)) else value
-
-
 def _cast(node: exp.Expr, lookup: Lookup) -> Any:
     value, kind = evaluate(node.this, lookup), node.args["to"]
     if value is None:
@@ -241,31 +197,9 @@ def _truncate(node: exp.Expr, lookup: Lookup) -> Any:
     return None if value is None else truncate(value, node.args["unit"].name)
 
 
-def width_bucket(value: float, low: float, high: float, n: int) -> int:
-    """Which of n equal buckets between low and high a value falls into, from 1; 0 below and n + 1 from `high` on."""
-    if not low < high or not 1 <= n <= 100_000:
-        raise ValueError
-    return 0 if value < low else n + 1 if value >= high else int((value - low) * n / (high - low)) + 1
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _substring(text: Any, start: int = 1, length: int | None = None) -> str:
-    first = max(start, 1) - 1
-    return _text(text)[first : None if length is None else max(start - 1 + length, first)]
-
-
 def _concat(node: exp.Expr, lookup: Lookup) -> str:
     values = (evaluate(each, lookup) for each in node.expressions)
     return "".join(str(value) for value in values if value is not None)
-
-
-def _power(a: float, b: float) -> float:
-    return float(a) ** float(b) if a >= 0 or float(b).is_integer() else math.nan
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Lookup], Any]] = {
@@ -273,14 +207,14 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Lookup], Any]] = {
     exp.Boolean: lambda node, _: bool(node.this),
     exp.Null: lambda *_: None,
     exp.Paren: lambda node, lookup: evaluate(node.this, lookup),
-    exp.Neg: _strict(lambda a: -_number(a), "this"),
+    exp.Neg: _strict(lambda a: -as_number(a), "this"),
     exp.Add: _arithmetic(operator.add),
     exp.Sub: _arithmetic(operator.sub),
     exp.Mul: _arithmetic(operator.mul),
-    exp.Div: _arithmetic(_divide),
-    exp.IntDiv: _arithmetic(_divide_whole),
-    exp.Mod: _arithmetic(_remainder),
-    exp.Pow: _arithmetic(_power),
+    exp.Div: _arithmetic(divide),
+    exp.IntDiv: _arithmetic(divide_whole),
+    exp.Mod: _arithmetic(remainder),
+    exp.Pow: _arithmetic(power),
     exp.EQ: _compare(operator.eq),
     exp.NEQ: _compare(operator.ne),
     exp.LT: _compare(operator.lt),
@@ -299,21 +233,21 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Lookup], Any]] = {
     exp.Nullif: _nullif,
     exp.Greatest: _extreme(max),
     exp.Least: _extreme(min),
-    exp.Floor: _strict(_whole(math.floor), "this"),
-    exp.Ceil: _strict(_whole(math.ceil), "this"),
-    exp.Trunc: _strict(_whole(math.trunc), "this"),
+    exp.Floor: _strict(to_whole(math.floor), "this"),
+    exp.Ceil: _strict(to_whole(math.ceil), "this"),
+    exp.Trunc: _strict(to_whole(math.trunc), "this"),
     exp.Round: _strict(round_half_away, "this", "decimals"),
-    exp.Abs: _strict(lambda a: abs(_number(a)), "this"),
+    exp.Abs: _strict(lambda a: abs(as_number(a)), "this"),
     exp.Sign: _strict(lambda a: (a > 0) - (a < 0), "this"),
-    exp.Sqrt: _strict(lambda a: math.sqrt(_number(a)), "this"),
+    exp.Sqrt: _strict(lambda a: math.sqrt(as_number(a)), "this"),
     exp.Cast: _cast,
     exp.TryCast: _cast,
-    exp.Upper: _strict(lambda text: _text(text).upper(), "this"),
-    exp.Lower: _strict(lambda text: _text(text).lower(), "this"),
-    exp.Trim: _strict(lambda text: _text(text).strip(" "), "this"),
-    exp.Length: _strict(lambda text: len(_text(text)), "this"),
-    exp.Left: _strict(lambda text, n: _text(text)[:n], "this", "expression"),
-    exp.Substring: _strict(_substring, "this", "start", "length"),
+    exp.Upper: _strict(lambda text: as_text(text).upper(), "this"),
+    exp.Lower: _strict(lambda text: as_text(text).lower(), "this"),
+    exp.Trim: _strict(lambda text: as_text(text).strip(" "), "this"),
+    exp.Length: _strict(lambda text: len(as_text(text)), "this"),
+    exp.Left: _strict(lambda text, n: as_text(text)[:n], "this", "expression"),
+    exp.Substring: _strict(substring, "this", "start", "length"),
     exp.DPipe: _strict(lambda a, b: f"{a}{b}", "this", "expression"),
     exp.Concat: _concat,
     exp.Extract: _part,
