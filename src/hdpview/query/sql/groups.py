@@ -18,8 +18,9 @@ from hdpview.errors import QueryError
 from hdpview.query.boxes import Box, intersect, pack
 from hdpview.query.grouped import check_number_of_groups, summarise_groups
 from hdpview.query.sql.axes import Axis
+from hdpview.query.sum_summary import SumSummary, scaled, take
 from hdpview.query.summary import Summary, summarise
-from hdpview.query.sums import Part, SumSummary, scaled, summarise_group_sums, summarise_sums, take
+from hdpview.query.sums import Part, summarise_group_sums, summarise_sums
 from hdpview.view.data import ViewData
 
 _MAX_LISTED = 20_000

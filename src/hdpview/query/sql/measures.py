@@ -18,8 +18,9 @@ from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import MAX_CONFIDENCE, NoiseLaw
 from hdpview.query.sql.aggregates import Aggregate
 from hdpview.query.sql.groups import Groups
+from hdpview.query.sum_summary import SumSummary, with_sum_intervals
 from hdpview.query.summary import Summary
-from hdpview.query.sums import Part, SumSummary, Values, summarise_sums, with_sum_intervals
+from hdpview.query.sums import Part, Values, summarise_sums
 
 Floats = NDArray[np.float64]
 _MAX_CENTRED = 1_000  # groups whose means get an interval by way of deviations; beyond, by way of sum and count
