@@ -25,7 +25,15 @@ def test_greek_stands_in_one_file_of_the_partition() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Relative links and pictures of the README and the docs exist."""
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} → {target}"
+    """Relative links and pictures of the README and the docs exist, and so do the headings that links name."""
+    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
+        for target, heading in re.findall(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+            named = page.parent / target if target else page
+            assert named.exists(), f"{page.name} → {target}"
+            assert not heading or heading in _headings(named), f"{page.name} → {target}#{heading}"
+
+
+def _headings(page: Path) -> set[str]:
+    """Headings as links name them: small letters, without punctuation, with hyphens for spaces."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
