@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -82,6 +83,31 @@ def test_missing_values_have_a_code(row_codes: RowCodes) -> None:
     assert column_codes(row_codes, Real(name="x", min=0.5, max=1.0, bins=5), pa.array([None, float("nan"), 0.95])) == [0, 0, 4]
     assert column_codes(row_codes, truth, pa.nulls(2)) == [2, 2]
     assert column_codes(row_codes, Category(name="x", values=("a",), other="o", nullable=True), pa.nulls(1)) == [2]
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_not_a_number_in_parquet_is_missing(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
+    """What a file's statistics say of other rows does not decide where a row without a number goes; infinities keep their side."""
+    file = tmp_path / "reals.parquet"
+    pq.write_table(pa.table({"x": pa.array([0.05, 0.95, *[float("nan")] * 5], kind)}), file, write_statistics=statistics)
+    infinite = tmp_path / "infinite.parquet"
+    pq.write_table(pa.table({"x": pa.array([float("-inf"), float("inf"), float("nan")], kind)}), infinite, write_statistics=statistics)
+    expected = {0: 1, 9: 1, 10: 5}
+    assert _counted(file) == expected
+    assert _counted(infinite) == {0: 1, 9: 1, 10: 1}
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE VIEW reals AS SELECT * FROM read_parquet('{file}')")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            table = ibis.duckdb.from_connection(connection).table("reals")
+        assert _counted(table) == expected
+
+
+def _counted(source: Any) -> dict[int, int]:
+    """Records of each code of the attribute `real`."""
+    found = read_counts(source, Schema([real]))
+    return dict(sorted(zip(found.exact_codes[:, 0].tolist(), found.exact_counts.tolist(), strict=True)))
 
 
 def test_categories_by_text(row_codes: RowCodes) -> None:
