@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from people import write_people
@@ -55,6 +58,11 @@ def refused(*words: object, cwd: Path) -> str:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, the ledger among them."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -142,6 +150,37 @@ def test_schema_draft_leaves_knowledge_open_and_check_says_what_is_missing(folde
     assert "needs a type" in refused("schema", "check", "draft.toml", cwd=folder)
 
 
+BAD_DRAFTS = {
+    "missing folder": (["people.csv", "-o", "nowhere/x.toml"], "does not exist"),
+    "a schema written by hand": (["people.csv", "-o", "people.toml"], "is there already"),
+    "the table": (["people.csv", "-o", "people.csv"], "is there already"),
+    "text without types": (["people.csv", "--learn-bounds-epsilon", "0.5"], "Save the table as Parquet"),
+    "missing table to learn from": (["nothing.parquet", "--learn-bounds-epsilon", "0.5"], "There is no file"),
+    "delta without a budget": (["people.csv", "--learn-delta", "1e-9"], "--learn-bounds-epsilon"),
+    "both free and paid": (["people.csv", "--from-data-not-private", "--learn-bounds-epsilon", "1"], "Give either"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DRAFTS)
+def test_bad_drafts_are_refused_in_a_sentence_and_cost_nothing(folder: Path, case: str) -> None:
+    """What can be refused without a look at values is: no file is written or written over, no budget spent."""
+    words, expected = BAD_DRAFTS[case]
+    before = contents(folder)
+    assert expected in refused("schema", "draft", *words, cwd=folder)
+    assert contents(folder) == before
+
+
+def test_columns_that_cannot_be_read_are_left_out_of_drafts(tmp_path: Path) -> None:
+    """A draft names lists and bytes in a comment only, and a schema filled in from the data can be built on at once."""
+    odd = {"age": [30, 40], "list": [[1], [2]], "raw": [b"a", b"b"], "place": [{"x": 1}, {"x": 2}]}
+    pq.write_table(pa.table(odd), tmp_path / "odd.parquet")
+    text = run("schema", "draft", "odd.parquet", cwd=tmp_path).stdout
+    assert list(tomllib.loads(text)["attributes"]) == ["age"]
+    assert all(f"# {name} is left out" in text for name in ("list", "raw", "place"))
+    run("schema", "draft", "odd.parquet", "--from-data-not-private", "-o", "odd.toml", cwd=tmp_path)
+    assert run("schema", "check", "odd.toml", "odd.parquet", cwd=tmp_path).returncode == 0
+
+
 def test_schema_drawn_from_data_is_marked_down_to_the_view(folder: Path) -> None:
     """--from-data-not-private fills everything in, and the view built on it is stamped."""
     run("schema", "draft", "people.csv", "--from-data-not-private", "-o", "drawn.toml", cwd=folder)
@@ -157,6 +196,10 @@ BAD_BUILDS = {
     "unknown method": (["people.csv", "--method", "hdpviw"], "Did you mean 'hdpview'?"),
     "unknown engine": (["people.csv", "--engine", "lokal"], "Did you mean 'local'?"),
     "missing folder": (["people.csv", "-o", "nowhere/x.pview"], "does not exist"),
+    "name too long": (["people.csv", "-o", "x" * 300 + ".pview"], "File name too long"),
+    "the table as output": (["people.csv", "-o", "people.csv"], "is no view"),
+    "the schema as output": (["people.csv", "-o", "people.toml"], "is no view"),
+    "a folder as output": (["people.csv", "-o", "."], "is no view"),
     "missing schema": (["people.csv", "-s", "nothing.toml"], "Cannot read the schema"),
     "memory limit without unit": (["people.csv", "--memory-limit", "lots"], "such as '4GB'"),
 }
@@ -164,13 +207,13 @@ BAD_BUILDS = {
 
 @pytest.mark.parametrize("case", BAD_BUILDS)
 def test_bad_builds_are_refused_in_a_sentence_and_leave_nothing(folder: Path, case: str) -> None:
-    """Exit code 2, the way out in words, and no file half-written."""
+    """Exit code 2, the way out in words, no file half-written or written over, and no budget spent."""
     words, expected = BAD_BUILDS[case]
     defaults = [option for option in (("-s", "people.toml"), ("-e", "1"), ("-o", "bad.pview")) if option[0] not in words]
-    before = sorted(folder.iterdir())
+    before = contents(folder)
     message = refused("build", *words, *(word for option in defaults for word in option), cwd=folder)
     assert expected in message
-    assert sorted(folder.iterdir()) == before
+    assert contents(folder) == before
 
 
 BAD_QUESTIONS = {

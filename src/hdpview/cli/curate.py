@@ -40,6 +40,12 @@ def draft(
     from hdpview.counts.draft import draft_schema
     from hdpview.errors import SchemaError
 
+    if from_data_not_private and learn_bounds_epsilon is not None:
+        raise SchemaError("Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which costs budget.")
+    if learn_delta is not None and learn_bounds_epsilon is None:
+        raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
+    if output_path is not None and output_path.exists():
+        raise SchemaError(f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file.")
     if output_path is not None and not output_path.parent.is_dir():  # before anything is spent on what could not be written
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if learn_bounds_epsilon is not None:
@@ -112,11 +118,10 @@ def build(
     """
     from hdpview.domain import Schema
     from hdpview.door import build as build_view
-    from hdpview.errors import ViewFileError
     from hdpview.privacy.account import Account, name_of
+    from hdpview.view.storage import check_place
 
-    if not output_path.parent.is_dir():
-        raise ViewFileError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+    check_place(output_path)
     if ledger is None and not no_ledger and test_key is None:
         ledger = schema.parent / guard.LEDGER_NAME
     with ProgressBar() as progress:

@@ -112,7 +112,8 @@ def audit(
 
 
 def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, table: str | None) -> str:
-    """A schema learnt privately: charged first, whatever comes of it."""
+    """A schema learnt privately: charged before a value is looked at, whatever comes of it."""
+    from hdpview.counts.draft import learnable_columns
     from hdpview.counts.draft import learnt_schema as learn
     from hdpview.errors import BudgetError
     from hdpview.privacy.account import Account, name_of
@@ -122,8 +123,9 @@ def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, tabl
     slack = Fraction(0) if delta is None else exact_delta(delta)
     if delta is not None and slack < _LEAST_LEARNT_DELTA:
         raise BudgetError(f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}.")
+    kinds = learnable_columns(data)
     with Account(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
-        return learn(data, budget, slack)
+        return learn(data, kinds, budget, slack)
 
 
 def warn_of_company(data: str, view: Path) -> None:

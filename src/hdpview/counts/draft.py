@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ibis
 
-from hdpview.counts.ingest import column_types
+from hdpview.counts.files import files_of, kind_of_file
+from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.sources import describe, open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.domain.schema import toml_key
-from hdpview.errors import DataError, HdpviewError
+from hdpview.errors import DataError, HdpviewError, quoted
 
 _HEADER = """\
 # Schema draft: which columns to use and what values they may take.
@@ -21,7 +24,6 @@ _HEADER = """\
 # Replace every ? and uncomment the line; delete the columns nobody needs to ask about, such as identifiers.
 """
 _BOUNDS_NOTE = "known without looking at the data"
-_TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
 _KINDS = {"boolean": ("boolean",), "integer": ("integer",), "real": ("floating", "decimal"), "datetime": ("timestamp", "date")}
 _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
@@ -30,19 +32,24 @@ def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
     """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked."""
     if from_data_not_private:
         return _filled(source).to_toml()
-    types = column_types(source)
-    says_nothing = str(source).lower().endswith(_TEXT_FILES)
-    tables = [_undecided_table(name) if says_nothing else _open_table(name, _kind(written)) for name, written in types.items()]
+    types, says_nothing = column_types(source), _is_text(source)
+    tables = [_undecided_table(name) if says_nothing else _table_of(name, written) for name, written in types.items()]
     return _HEADER + "\n" + "\n".join(tables)
 
 
-def learnt_schema(source: Any, epsilon: Fraction, delta: Fraction) -> str:
-    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost."""
+def learnable_columns(source: Any) -> dict[str, str]:
+    """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent on looking at values."""
+    types = column_types(source)
+    if _is_text(source):
+        raise DataError("Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it.")
+    return {name: kind for name, written in types.items() if (kind := _kind(written)) is not None}
+
+
+def learnt_schema(source: Any, kinds: Mapping[str, str], epsilon: Fraction, delta: Fraction) -> str:
+    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost. kinds: of `learnable_columns`."""
     from hdpview.counts.learn import learn
 
-    if str(source).lower().endswith(_TEXT_FILES):
-        raise DataError("Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it.")
-    found = learn(source, {name: _kind(written) for name, written in column_types(source).items()}, epsilon, delta)
+    found = learn(source, kinds, epsilon, delta)
     spent = {"learnt_epsilon": str(epsilon), "learnt_delta": str(delta) if delta else None}
     if not found.attributes:
         raise DataError("Nothing could be learnt with this budget. The budget is spent; write the bounds yourself.")
@@ -50,9 +57,23 @@ def learnt_schema(source: Any, epsilon: Fraction, delta: Fraction) -> str:
     return _HEADER + "\n" + drawn.to_toml() + "\n" + "\n".join(_open_table(name, kind) for name, kind in found.open)
 
 
-def _kind(written: str) -> str:
-    """The type of attribute that a column of this type becomes."""
-    return next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), "category")
+def _is_text(source: Any) -> bool:
+    return isinstance(source, (str, Path)) and kind_of_file(files_of(source)[0]) == "csv"
+
+
+def _kind(written: str) -> str | None:
+    """The type of attribute that a column of this type becomes; None where it cannot be read as any, such as lists."""
+    found = next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), None)
+    return found or ("category" if can_be_read(written, "category") else None)
+
+
+def _table_of(name: str, written: str) -> str:
+    kind = _kind(written)
+    return (
+        f"# {toml_key(name)} is left out: no attribute can be read from the type {quoted(written)}.\n"
+        if kind is None
+        else _open_table(name, kind)
+    )
 
 
 def _open_table(name: str, kind: str) -> str:
@@ -91,7 +112,8 @@ def _undecided_table(name: str) -> str:
 def _filled(source: Any) -> Schema:
     try:
         with open_source(source) as opened:
-            attributes = [_filled_attribute(opened.table, opened.backend, name, _kind(written)) for name, written in opened.types.items()]
+            kinds = {name: kind for name, written in opened.types.items() if (kind := _kind(written)) is not None}
+            attributes = [_filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()]
     except HdpviewError:
         raise
     except Exception as refusal:

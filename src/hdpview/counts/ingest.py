@@ -88,12 +88,17 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
         if attribute.name not in types:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
         written = types[attribute.name]
-        if not is_one_of(written, _COLUMN_KINDS[attribute.kind]):
+        if not can_be_read(written, attribute.kind):
             fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
             raise DataError(
                 f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "
                 f"Change its type in the schema, or make the column one of: {fitting}."
             )
+
+
+def can_be_read(written: str, kind: str) -> bool:
+    """Whether a column of this type, as Ibis writes it, can be read as an attribute of that kind."""
+    return is_one_of(written, _COLUMN_KINDS[kind])
 
 
 def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str) -> ibis.Table:

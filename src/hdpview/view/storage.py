@@ -35,9 +35,10 @@ _DEPTH_TYPE, _COUNT_TYPE, _PART_TYPE, _FITTED_TYPE = pa.uint16(), pa.int64(), pa
 
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
-    """Write a view, whole or not at all."""
+    """Write a view, whole or not at all, and over nothing but an older view."""
     target = Path(path)
     try:
+        _refuse_what_is_no_view(target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as file:
             try:
                 pq.write_table(
@@ -50,6 +51,19 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
+    except OSError as problem:
+        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+def check_place(path: str | PathLike[str]) -> None:
+    """Refuse a place that a view cannot be written to. Ask before the budget is spent: a view that finds no place is lost."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")
+    try:
+        _refuse_what_is_no_view(target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
+            pass
     except OSError as problem:
         raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
 
@@ -69,6 +83,19 @@ def read(path: str | PathLike[str]) -> ViewData:
     except (pa.ArrowException, MemoryError, ValueError, TypeError, IndexError, OverflowError):
         raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
     return ViewData(manifest, _blocks(table, manifest, bases, is_fitted, path))
+
+
+def _refuse_what_is_no_view(target: Path) -> None:
+    """A slip of the pen in a name must not cost a table or a schema."""
+    if target.exists() and not (target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))):
+        raise ViewFileError(f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that ends in .pview.")
+
+
+def _holds_a_view(file: Path) -> bool:
+    try:
+        return MANIFEST_KEY in (pq.read_schema(file).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def column_types(schema: Schema, is_merged: bool = False, is_fitted: bool = False) -> dict[str, pa.DataType]:
