@@ -131,6 +131,14 @@ def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
         hv.merge([view(0)])
 
 
+def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
+    """The same view twice certainly has the same people in it: only the sum of the budgets is true of that."""
+    same = view(0)
+    with pytest.raises(SchemaError, match="there twice"):
+        hv.merge([same, view(1), same])
+    assert hv.merge([same, same], overlapping=True).manifest.epsilon == 2 * same.manifest.epsilon
+
+
 def test_what_is_not_private_in_a_part_is_not_private_in_the_whole() -> None:
     """Reasons of the parts are the reasons of the merged view, each once."""
     merged = hv.merge([noiseless_view(SCHEMA, np.zeros((1, 3), np.int64)), view(1)])

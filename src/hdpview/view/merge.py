@@ -26,6 +26,8 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     """
     if len(views) < 2 or not all(isinstance(view, ViewData) for view in views):
         raise SchemaError("Merging takes a list of at least two views.")
+    if not overlapping and len({id(view) for view in views}) < len(views):
+        raise SchemaError("One of the views is there twice, so whoever is in it is in two of them. Name it once, or say that they overlap.")
     first = views[0].manifest
     for number, view in enumerate(views[1:], start=2):
         _check_alike(first, view.manifest, number)
