@@ -130,6 +130,21 @@ def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
         assert column_codes(row_codes, attribute, pa.array(["1", "1.0", None]).dictionary_encode()) == [0, rest, missing]
 
 
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (pd.DataFrame({0: [1]}), "called by text, and one is called 0"),
+        (pd.DataFrame({("a", "b"): [1]}), r"called \('a', 'b'\)"),
+        (pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns named 'age'"),
+        (pd.DataFrame(), "no columns"),
+    ],
+)
+def test_frames_whose_columns_cannot_be_named_are_refused_in_words(frame: pd.DataFrame, words: str) -> None:
+    """pandas allows names that are no text, and the same name twice; the refusal says which."""
+    with pytest.raises(DataError, match=words):
+        read_counts(frame, AGE)
+
+
 def test_many_categories(row_codes: RowCodes) -> None:
     """65,000 categories are looked up, and no row is lost or doubled on the way."""
     attribute = Category(name="x", values=tuple(f"value {i}" for i in range(65_000)), nullable=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -12,7 +13,7 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from hdpview.errors import DataError
+from hdpview.errors import DataError, quoted
 
 _BATCH_ROWS = 131_072
 _WIDE = ("HUGEINT", "UHUGEINT")
@@ -54,16 +55,29 @@ def _narrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
 
 
 def _from_frame(source: Any, wanted: Sequence[str] | None) -> pa.Table:
+    if nw.dependencies.is_pandas_dataframe(source):
+        _check_names(list(source.columns))
     try:
         frame = nw.from_native(source)
     except TypeError:
         kinds = "a path, a pandas, Polars or Arrow table, a DuckDB relation or an Ibis table"
         raise DataError(f"A value of type {type(source).__name__!r} is not a table. Pass {kinds}.") from None
-    schema = frame.collect_schema()
-    frame = frame.select(_kept(schema.names(), wanted))
+    frame = frame.select(_kept(frame.collect_schema().names(), wanted))
     if isinstance(frame, nw.LazyFrame):
         return frame.collect("pyarrow").to_arrow()
     return pa.table({series.name: _column(series) for series in frame.iter_columns()})
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    """Raise where a schema could not call a pandas frame's columns by name: pandas takes anything for a name, and twice."""
+    if not names:
+        raise DataError("The frame has no columns.")
+    for name in names:
+        if not isinstance(name, str):
+            raise DataError(f"Columns are called by text, and one is called {quoted(name)}. Rename it, for example: frame.columns = [...].")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"The frame has two columns named {quoted(twice[0])}. Rename one of them.")
 
 
 def _column(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
