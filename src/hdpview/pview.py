@@ -192,7 +192,7 @@ class PView(ViewData):
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
             **({"base": [base.story(self.schema.names) for base in bases]} if (bases := self._released_bases()) else {}),
             "n_blocks": len(self.blocks),
-            "estimated_records": self.count(None, counts="raw").estimate,
+            "estimated_records": self.count(None).estimate,
             "n_attributes": len(self.schema),
             "n_cells": float(self.schema.n_cells),
             "attributes": self.schema.to_dict()["attributes"],

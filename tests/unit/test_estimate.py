@@ -6,6 +6,7 @@ import pytest
 
 import hdpview as hv
 from hdpview.demo import hospital_schema
+from hdpview.view.risk import risk_sentence
 
 SMALL = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=9), hv.Category(name="c", values=("x", "y", "z"))])
 
@@ -70,6 +71,7 @@ def test_one_sentence_tells_the_risk() -> None:
     text = str(hv.estimate(SMALL, 1_000, 1.0))
     assert "at most 73.1% sure" in text
     assert "range of two attributes" in text
+    assert "can become as good as certain of it" in risk_sentence(100)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}])

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hdpview
-from cells import based_view
-from hdpview.domain import Integer, Schema
+from cells import based_view, noisy_view
+from hdpview.domain import Boolean, Integer, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending
@@ -170,6 +170,14 @@ def test_a_manifest_can_be_pickled() -> None:
     """Read-only mappings do not keep a view from being sent to another process."""
     manifest = small_view().manifest
     assert pickle.loads(pickle.dumps(manifest)) == manifest
+
+
+def test_the_number_of_records_told_is_the_one_answered() -> None:
+    """What a view says of itself, and what it answers when asked for the count of everything, is one number, and never below 0."""
+    empty = noisy_view(Schema([Boolean(name="a")]), seed=0, n_cuts=0)
+    below = PView(empty.manifest, dataclasses.replace(empty.blocks, noisy_counts=np.array([-7])))
+    assert below.info()["estimated_records"] == below.count().estimate == 0
+    assert "about 0 records" in repr(below)
 
 
 def test_info_is_a_copy() -> None:

@@ -16,8 +16,6 @@ def risk_sentence(epsilon: float | Fraction, unit: str = "row", delta: float | F
     """The risk of a budget, for people who do not know what ε is."""
     whose = "a record" if unit == "row" else f"one {unit}"
     belief = largest_belief(epsilon)
-    shown = f"{belief:.1%}" if belief < 0.999 else "certainty, near enough"
-    sentence = (
-        f"Someone who thinks it 50 % likely that {whose} is in the table can become at most {shown} sure of it, whatever else they know."
-    )
+    bound = f"at most {belief:.1%} sure of it" if belief < 0.999 else "as good as certain of it"
+    sentence = f"Someone who thinks it 50 % likely that {whose} is in the table can become {bound}, whatever else they know."
     return sentence if not delta else f"{sentence} Delta loosens this: {float(delta):g} of all probability may lie outside."
