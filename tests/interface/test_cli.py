@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +23,8 @@ import typer
 from people import write_people
 from typer.testing import CliRunner
 
-from hdpview.cli.main import app
+import hdpview
+from hdpview.cli.main import app, main
 
 SCHEMA = """
 [attributes.age]
@@ -39,6 +43,22 @@ nullable = true
 
 def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], cwd=cwd, capture_output=True, text=True)
+
+
+def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:
+    """What a command shows on a screen of that many columns."""
+    ours, theirs = pty.openpty()
+    variables = {**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", "COLUMNS": str(columns), **environment}
+    command = [sys.executable, "-m", "hdpview", *map(str, words)]
+    with subprocess.Popen(command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how Linux says that nobody writes there any more
+            while part := os.read(ours, 65_536):
+                shown += part
+    os.close(ours)
+    assert running.returncode == 0, shown
+    return shown.decode()
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +103,63 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     assert "Usage" in done.stdout
     is_group = any(other[: len(command)] == command for other in COMMANDS if other != command)
     assert is_group or "Example: hdpview " + " ".join(command) in " ".join(done.stdout.split())
+
+
+def test_the_version_is_told_without_a_command() -> None:
+    """--version stands by itself."""
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"hdpview {hdpview.__version__}\n")
+
+
+def test_numbers_and_names_of_columns_are_never_folded(folder: Path) -> None:
+    """However many columns there are and however narrow the screen, each row of numbers is a line of as many words; texts may be folded."""
+    names = ["n", *(f"a_rather_long_name_{i}" for i in range(9))]
+    sql = f"SELECT {', '.join(f'COUNT(*) * 1000000 AS {name}' for name in names)} FROM view"
+    into_a_file = run("query", "people.pview", sql, cwd=folder).stdout
+    on_a_screen = on_terminal("query", "people.pview", sql, cwd=folder, columns=40)
+    for text in (into_a_file, on_a_screen):
+        header, row = (line.split() for line in re.sub(r"\x1b\[\d*m", "", text).splitlines())
+        assert header == [name + end for name in names for end in ("", "_lower", "_upper")]
+        assert len(row) == len(header)
+        assert all(re.fullmatch(r"[\d,]+", number) for number in row)
+
+
+def test_colours_are_left_out_on_request(folder: Path) -> None:
+    """NO_COLOR takes the red from the warning, which stands there all the same."""
+    run("build", "people.csv", "-s", "people.toml", "-e", "1", "--test-key", "k", "-o", "red.pview", cwd=folder)
+    for environment, is_red in (({}, True), ({"NO_COLOR": "1"}, False)):
+        text = on_terminal("query", "red.pview", "SELECT COUNT(*) FROM view", cwd=folder, **environment)
+        assert "This view is NOT PRIVATE" in text
+        assert ("\x1b[31m" in text) == is_red
+
+
+def test_a_full_disk_and_a_folder_for_a_picture_are_told_in_a_sentence(folder: Path) -> None:
+    """What the operating system refuses is one line, not a traceback."""
+    (folder / "folder.png").mkdir()
+    assert "Is a directory" in refused("plot", "people.pview", "member", "-o", "folder.png", cwd=folder)
+    (folder / "folder.png").rmdir()
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "hdpview", "info", "people.pview"]
+        done = subprocess.run(words, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "Error: Cannot read or write: No space left on device.\n")
+
+
+def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba hands Ctrl-C on as the cause of a SystemError: the command ends with 130 as elsewhere; any other SystemError is shown."""
+
+    def interrupted(cause: BaseException | None) -> Any:
+        def stop(**_: Any) -> None:
+            raise SystemError("a result with an exception set") from cause
+
+        return stop
+
+    monkeypatch.setitem(main.__globals__, "app", interrupted(KeyboardInterrupt()))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    monkeypatch.setitem(main.__globals__, "app", interrupted(None))
+    with pytest.raises(SystemError):
+        main()
 
 
 def test_query_prints_json_for_programs(folder: Path) -> None:

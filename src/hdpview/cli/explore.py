@@ -11,6 +11,7 @@ from hdpview.cli import output
 from hdpview.errors import ViewFileError
 
 if TYPE_CHECKING:
+    from hdpview.domain import Attribute
     from hdpview.view.card import PrivacyCard
 
 View = Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", show_default=False)]
@@ -44,8 +45,20 @@ def info(
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
     typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
-    rows = [{"attribute": a.name, "type": a.kind, "values": a.size, "from": a.labels()[0], "to": a.labels()[-1]} for a in opened.schema]
-    output.print_table(["attribute", "type", "values", "from", "to"], rows)
+    output.print_table(["attribute", "type", "values", "from", "to", "missing"], [_row(attribute) for attribute in opened.schema])
+
+
+def _row(attribute: Attribute) -> dict[str, object]:
+    labels = attribute.value_labels()
+    own = "a value of its own" if attribute.nullable else f"as {labels[attribute.missing_code]}"
+    return {
+        "attribute": attribute.name,
+        "type": attribute.kind,
+        "values": attribute.size,
+        "from": labels[0],
+        "to": labels[-1],
+        "missing": own,
+    }
 
 
 def _card(card: PrivacyCard, path: Path | None) -> None:
@@ -144,7 +157,8 @@ def merge(
     from hdpview.pview import PView
     from hdpview.pview import merge as merge_views
 
-    merged = merge_views([PView.open(path) for path in views], overlapping=overlapping)
+    opened = {path.resolve(): PView.open(path) for path in views}
+    merged = merge_views([opened[path.resolve()] for path in views], overlapping=overlapping)
     merged.save(output_path)
     how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
     typer.echo(f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; {merged.manifest.budget} ({how})")

@@ -61,7 +61,7 @@ def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.
     output.print_table(["table", "spent", "delta", "limit", "left"], shown)
     if rows:
         typer.echo()
-        output.print_table(list(rows[0]), rows)
+        output.print_table(list(rows[0]), [{**row, "when": str(row["when"])[:16].replace("T", " ")} for row in rows])
 
 
 def limit(

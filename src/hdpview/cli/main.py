@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -51,23 +52,34 @@ bench_app.command("serve")(bench.serve)
 bench_app.command("spark")(cluster.spark)
 
 
-@app.callback()
-def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")] = False) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"hdpview {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")] = False,
+) -> None:
+    """Typer looks here for what all commands share."""
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        app(**({"color": False} if os.environ.get("NO_COLOR") else {}))
     except HdpviewError as problem:
         typer.echo(f"Error: {problem}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away, as `head` does
         sys.exit(0)
-    except OSError as problem:
-        typer.echo(f"Error: {problem.filename or 'A file'}: {problem.strerror or problem}.", err=True)
+    except OSError as problem:  # a full disk, a folder where a file should be
+        place = "" if problem.filename is None else f" {str(problem.filename)!r}"
+        typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
         sys.exit(2)
+    except SystemError as problem:
+        if not isinstance(problem.__cause__, KeyboardInterrupt):  # what Ctrl-C becomes on its way through compiled code
+            raise
+        sys.exit(130)

@@ -13,6 +13,8 @@ from typing import Any
 
 import typer
 
+_WIDEST = 100_000  # characters of a line that no screen folds: a file or another program reads it
+
 
 class Format(StrEnum):
     """How a result is printed."""
@@ -58,17 +60,24 @@ def _json_value(value: Any) -> Any:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table with right-aligned numbers."""
+    """A table with right-aligned numbers. Where the screen is too narrow, texts are folded, but never a number or the name of a column."""
+    from rich.cells import cell_len
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         numeric = any(isinstance(row[column], (int, float)) and not isinstance(row[column], bool) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            escape(column), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric, min_width=cell_len(column)
+        )
     for row in rows:
         table.add_row(*(_shown(row[column]) for column in columns))
-    Console().print(table)
+    console = Console()
+    needed = console.measure(table, options=console.options.update(max_width=_WIDEST))
+    console.width = max(console.width, needed.minimum) if console.is_terminal else needed.maximum
+    console.print(table)
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
