@@ -71,7 +71,7 @@ class Attribute:
 
     def strays(self) -> str:
         """In words: where values go that the schema did not foresee."""
-        return f"missing → {self.labels()[self.missing_code]}"
+        return f"missing or unreadable → {self.labels()[self.missing_code]}"
 
     def to_dict(self) -> dict[str, Any]:
         """The attribute as it stands in a schema file, without its name. Values are plain JSON types."""

@@ -58,7 +58,7 @@ class Category(Attribute):
         return 0 if self.other is None else self.unknown_code
 
     def strays(self) -> str:
-        return f"undeclared → {self.labels()[self.unknown_code]}; {super().strays()}"
+        return f"undeclared → {self.labels()[self.unknown_code]}; missing → {self.labels()[self.missing_code]}"
 
     def code_of(self, value: str) -> int | None:
         """The code of a declared value or of the name of `other`; None for anything else."""
