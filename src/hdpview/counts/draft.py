@@ -102,7 +102,7 @@ def _undecided_table(name: str) -> str:
         '# type = "integer"      # with min = ?, max = ? and perhaps every = 5',
         '# type = "real"         # with min = ?, max = ? and bins = 100, or edges = [?, ?, ?]',
         '# type = "category"     # with values = ["?", "?"] and perhaps other = "other"',
-        '# type = "datetime"     # with min = 2020-01-01, max = 2024-12-31 and every = "1mo"; read if written 2024-01-31 or 2024-01-31 13:05',
+        '# type = "datetime"     # with min = 2020-01-01, max = 2024-12-31 and every = "1mo"; read if written 2024-01-31 [13:05]',
         '# type = "boolean"',
         "nullable = true",
     ]
