@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import hostile_names
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
-from visitor import Visitor, agrees, bar, brush, card, number, picture, shown_count, shows
+from visitor import Visitor, agrees, bar, brush, card, number, picture, saves, shown_count, shows
 
-from hdpview.explore.notebook import Explorer
+from hdpview.domain import Category, Integer, Schema
+from hdpview.door import build
+from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
 
 HOSTILE, INJECTION, QUOTE = hostile_names.HTML, hostile_names.SQL, hostile_names.SCRIPT
@@ -17,6 +23,7 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
     """HTML, script and SQL in names and values are shown as text, can be filtered by, and nothing runs; the view is called not private."""
     page = visitor.visit("hostile.pview")
     expect(page.locator("#banner")).to_contain_text("NOT PRIVATE")
+    expect(page.locator("footer")).to_contain_text("NOT private")
     assert page.locator("#charts h2 .name").all_inner_texts() == [HOSTILE, INJECTION]
     assert page.locator("img").count() == 0
     agrees(page, hostile)
@@ -34,6 +41,7 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
     page.wait_for_selector("#panel-heatmap svg[aria-label]")
     page.locator("#trust-open").click()
     assert HOSTILE in page.locator("#trust").inner_text()
+    assert "the promise below does not hold" in page.locator("#trust").inner_text()
     assert page.locator("img").count() == 0
     page.keyboard.press("Escape")
     picture(page, "hostile")
@@ -62,7 +70,7 @@ def test_on_a_phone(browser: Browser, explorer: Explorer, scheme: str) -> None:
 
 
 def test_light_and_dark(browser: Browser, explorer: Explorer) -> None:
-    """The page follows the system's scheme, and a button switches it; text stands out from its ground in both."""
+    """The page follows the system's scheme, and a button switches it for good; text, fields and the focus stand out in both."""
     person = Visitor(browser, explorer, scheme="dark")
     page = person.visit()
     picture(page, "dark")
@@ -74,8 +82,17 @@ def test_light_and_dark(browser: Browser, explorer: Explorer) -> None:
         grounds.append(ground)
         assert contrast(ink, ground) >= 7
         assert contrast(quiet, ground) >= 4.5
+        page.locator("#where").focus()
+        edge, field, ring = page.locator("#where").evaluate(
+            "one => { const s = getComputedStyle(one); return [s.borderColor, s.backgroundColor, s.outlineColor]; }"
+        )
+        assert min(contrast(edge, field), contrast(ring, field)) >= 3
         page.locator("#theme").click()
     assert luminance(grounds[0]) < 0.1 < 0.8 < luminance(grounds[1])
+    page.locator("#theme").click()
+    page.reload()
+    page.wait_for_selector("body[data-shown]")
+    assert page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor") == grounds[1]
     person.leave()
 
 
@@ -115,3 +132,76 @@ def test_nothing_moves_while_bars_are_read(visitor: Visitor) -> None:
         bar(page, "smoker", code).hover()
         expect(card(page, "smoker").locator(".tip")).to_contain_text(" to ")
         assert page.locator("html").evaluate("one => one.scrollHeight") == before
+
+
+def test_a_count_that_may_be_nothing_leaves_room_for_the_filter(visitor: Visitor) -> None:
+    """Words on a count that cannot be told from 0 take nothing from the field beside them; where nothing fits, the page says just that."""
+    page = visitor.visit()
+    wide = page.locator("#where").evaluate("one => one.clientWidth")
+    for where, word in (
+        ("age = 3 AND cost > 60000 AND ward = 'maternity'", "Not distinguishable"),
+        ("age > 200", "No value of this view fits"),
+    ):
+        page.locator("#where").fill(where)
+        page.locator("#run").click()
+        expect(page.locator("#verdict")).to_contain_text(word)
+        assert page.locator("#where").evaluate("one => one.clientWidth") == wide
+    expect(page.locator("#count")).to_have_text("0")
+    assert set(page.locator("#charts .scale").all_inner_texts()) == {"no records"}
+
+
+@pytest.fixture
+def postcodes() -> Iterator[Explorer]:
+    """A view with a category of many values, under a test key."""
+    values = [f"post {i:03d}" for i in range(600)]
+    schema = Schema([Category(name="postcode", values=values), Integer(name="size", min=0, max=99, every=10)])
+    table = pa.table({"postcode": [values[i % 600] for i in range(6_000)], "size": [i % 100 for i in range(6_000)]})
+    running = explore({"many.pview": build(table, schema, 20.0, method="hdpview", test_key=b"many")})
+    yield running
+    running.stop()
+
+
+def test_one_of_many_values_is_found_by_its_name(browser: Browser, postcodes: Explorer, tmp_path: Path) -> None:
+    """A category of 600 values has a field to find one; the table tells what it leaves out, and the saved file has all."""
+    person = Visitor(browser, postcodes)
+    page = person.visit("many.pview")
+    expect(card(page, "postcode").locator(".labels")).to_contain_text("600 values")
+    assert card(page, "size").locator(".labels span").all_inner_texts() == ["0", "40", "99"]
+    field = page.get_by_label("Add or remove a value of postcode")
+    field.fill("nowhere")
+    field.press("Enter")
+    expect(card(page, "postcode").locator(".tip")).to_contain_text("There is no value")
+    field.fill("post 123")
+    field.press("Enter")
+    assert shows(page, "post 123") == "postcode IN ('post 123')"
+    expect(page.locator("#chips")).to_have_text("postcode: post 123 ✕")
+    page.locator("#reset").click()
+    page.locator("#tab-table").click()
+    expect(page.locator("#panel-table")).to_contain_text("The 500 largest groups")
+    assert page.locator("#panel-table tbody tr").count() == 500
+    with page.expect_download() as download:
+        saves(page, "the table", "CSV")
+    download.value.save_as(tmp_path / "all.csv")
+    assert len((tmp_path / "all.csv").read_text().strip().splitlines()) == 601
+    person.leave()
+
+
+def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: Explorer) -> None:
+    """A slow answer dims the page until it is there; a server that ended is told in words, and what was shown stays."""
+    person = Visitor(browser, postcodes)
+    page = person.visit("many.pview")
+    count = page.locator("#count").inner_text()
+    page.route("**/api/histograms", lambda route: (page.wait_for_timeout(600), route.continue_()))
+    bar(page, "size", 2).click()
+    page.wait_for_selector("body.waiting", state="attached")
+    shows(page, "size")
+    expect(page.locator("body")).not_to_have_class("waiting")
+    page.unroute("**/api/histograms")
+    page.locator("#undo").click()
+    shows(page, "everything")
+    postcodes.stop()
+    bar(page, "size", 3).click()
+    expect(page.locator("#error")).to_contain_text("does not answer")
+    expect(page.locator("#count")).to_have_text(count)
+    person.complaints = [text for text in person.complaints if "ERR_" not in text]  # the browser logs what it could not reach
+    person.leave()

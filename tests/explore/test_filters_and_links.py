@@ -11,7 +11,7 @@ from hdpview.pview import PView
 
 
 def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
-    """A condition written by hand filters all charts; a gesture after it starts anew and can be undone."""
+    """A condition written by hand filters all charts; gestures narrow it further, and each of the two can be given up alone."""
     page = visitor.visit()
     written = "age BETWEEN 20 AND 40 OR (sex = 'Male' AND stay_days > 10)"
     page.locator("#where").fill(written)
@@ -20,9 +20,14 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
     agrees(page, hospital)
     assert page.locator("#where").input_value() == written
     bar(page, "sex", 1).click()
-    assert shows(page, "sex IN") == "sex IN ('Male')"
+    assert shows(page, "sex IN") == f"({written}) AND sex IN ('Male')"
+    agrees(page, hospital, {"sex": written})
+    page.get_by_role("button", name="Remove what was written by hand").click()
+    page.wait_for_selector("""body[data-shown="sex IN ('Male')"]""")
     page.locator("#undo").click()
-    assert shows(page, "BETWEEN") == written
+    shows(page, "BETWEEN", "sex IN")
+    page.locator("#undo").click()
+    page.wait_for_selector(f'body[data-shown="{written}"]')
     page.locator("#where").fill("sex = 'Female'")
     page.locator("#where").press("Control+Enter")
     shows(page, "Female")
@@ -72,6 +77,68 @@ def test_a_link_restores_the_state(browser: Browser, explorer: Explorer, visitor
         other.page.goto(explorer.url + broken)
         assert shows(other.page, "everything") == ""
     other.leave()
+
+
+def test_back_and_forward_lead_through_the_steps(visitor: Visitor) -> None:
+    """The browser's back and forward buttons lead from filter to filter and from view to view; undo takes back even that."""
+    page = visitor.visit()
+    brush(page, "age", 0.3, 0.5)
+    age = shows(page, "age >=")
+    bar(page, "smoker", 1).click()
+    both = shows(page, "smoker")
+    page.go_back()
+    page.wait_for_selector(f'body[data-shown="{age}"]')
+    page.go_back()
+    assert shows(page, "everything") == ""
+    page.go_forward()
+    assert shows(page, "age >=") == age
+    page.locator("#undo").click()
+    assert shows(page, "everything") == ""
+    page.go_back()
+    page.go_forward()
+    page.locator("#undo").click()
+    page.get_by_label("View", exact=True).select_option("hostile.pview")
+    expect(page.locator("#banner")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#banner")).to_be_hidden()
+    assert both.startswith(age)
+
+
+def test_a_link_restores_what_was_looked_at(browser: Browser, explorer: Explorer, visitor: Visitor) -> None:
+    """Panel, axes, groups and the filter kept for comparison are in the link, too."""
+    page = visitor.visit()
+    page.get_by_label("Across").select_option("cost")
+    page.get_by_label("Down").select_option("ward")
+    page.locator("#tab-compare").click()
+    bar(page, "sex", 0).click()
+    shows(page, "Female")
+    page.get_by_role("button", name="Keep the active filter as A").click()
+    page.locator("#reset").click()
+    expect(page.locator("#panel-compare")).to_contain_text("really differ")
+    verdict = page.locator("#panel-compare .result").inner_text()
+    other = Visitor(browser, explorer)
+    other.page.goto(page.url)
+    other.page.wait_for_selector("body[data-shown]")
+    expect(other.page.locator("#panel-compare .result")).to_have_text(verdict, use_inner_text=True)
+    other.page.locator("#tab-heatmap").click()
+    other.page.wait_for_selector("#panel-heatmap svg[aria-label*='cost and ward']")
+    other.leave()
+
+
+def test_keys_take_back_and_bring_again(visitor: Visitor) -> None:
+    """Ctrl-Z, Ctrl-Shift-Z and Ctrl-Y undo and redo, from a list as well; the link to the charts leaves the filter alone."""
+    page = visitor.visit()
+    page.get_by_label("age from").select_option("60")
+    where = shows(page, "age >= 60")
+    for redo in ("Control+Shift+Z", "Control+y"):
+        page.keyboard.press("Control+z")
+        assert shows(page, "everything") == ""
+        page.keyboard.press(redo)
+        assert shows(page, "age >= 60") == where
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    expect(bar(page, "age", 0)).to_be_focused()
+    assert shows(page, "age >= 60") == where
 
 
 def test_two_people_do_not_disturb_each_other(browser: Browser, explorer: Explorer, hospital: PView) -> None:

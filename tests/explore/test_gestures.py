@@ -93,7 +93,7 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, na
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
-    """Arrows move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists do the same; tabs follow arrows."""
+    """Arrows, Home and End move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists work; tabs follow arrows."""
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for _ in range(3):
@@ -108,12 +108,19 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     expect(bar(page, "age", 5)).to_be_focused()
+    page.keyboard.press("End")
+    expect(bar(page, "age", 95)).to_be_focused()
+    page.keyboard.press("PageDown")
+    expect(bar(page, "age", 85)).to_be_focused()
+    page.keyboard.press("Home")
+    expect(bar(page, "age", 0)).to_be_focused()
     page.keyboard.press("Escape")
     shows(page, "everything")
     page.get_by_label("age from").select_option("18")
     page.get_by_label("age to").select_option("65")
     assert shows(page, "age < 66") == "age >= 18 AND age < 66"
-    page.get_by_label("Add or remove a value of ward").select_option("surgery")
+    bar(page, "ward", 1).focus()
+    page.keyboard.press("Space")
     where = shows(page, "surgery")
     assert shown_count(page) == pytest.approx(number(hospital, where))
     page.locator("#tab-heatmap").focus()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
-from visitor import ARTEFACTS, Visitor, bar, brush, picture, shows
+from visitor import ARTEFACTS, Visitor, bar, brush, number, picture, saves, shown_count, shows
 
 from hdpview.pview import PView
 
@@ -20,19 +20,20 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
     where = shows(page, "age")
     page.get_by_label("Down").select_option("stay_days")
     page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
-    assert page.locator("#panel-heatmap svg rect").count() > hospital.schema["age"].size * hospital.schema["stay_days"].size
+    cells = page.locator("#panel-heatmap path.cells").evaluate_all("all => all.map((one) => one.getAttribute('d')).join('')")
+    assert cells.count("M") == hospital.schema["age"].size * hospital.schema["stay_days"].size
     page.locator("#blocks").check()
-    page.wait_for_selector("#panel-heatmap rect[fill=none]")
+    page.wait_for_selector("#panel-heatmap path.blocks", state="attached")
     expect(page.locator("#panel-heatmap .result")).to_contain_text("blocks")
     picture(page, "heatmap")
     page.locator("#tab-table").click()
     page.locator("select[aria-label='Group by']").select_option("diagnosis")
-    page.wait_for_selector("#panel-table td:has-text('cancer')")
+    page.wait_for_selector("#panel-table th:has-text('cancer')")
     rows = hospital.sql(
         f"SELECT diagnosis, COUNT(*) AS n FROM view WHERE {where} GROUP BY diagnosis ORDER BY n DESC", as_="pyarrow"
     ).to_pylist()
     assert page.locator("#panel-table tbody tr").count() == len(rows)
-    assert page.locator("#panel-table tbody tr td").first.inner_text() == rows[0]["diagnosis"]
+    assert page.locator("#panel-table tbody tr th[scope=row]").first.inner_text() == rows[0]["diagnosis"]
     assert page.locator("#panel-table tr.faint").count() == sum(row["n_lower"] <= 0 for row in rows)
     picture(page, "groups")
     page.locator("#tab-numbers").click()
@@ -53,13 +54,13 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
     page = visitor.visit()
     page.locator("#tab-table").click()
     page.locator("select[aria-label='Group by']").select_option("sex")
-    page.wait_for_selector("#panel-table td:has-text('Female')")
+    page.wait_for_selector("#panel-table th:has-text('Female')")
     kinds = {"the table": ("CSV", "Parquet"), "the picture of age": ("PNG", "SVG")}
     saved: dict[str, Path] = {}
     for what, endings in kinds.items():
         for kind in endings:
             with page.expect_download() as download:
-                page.get_by_label(f"Save {what} as").select_option(kind)
+                saves(page, what, kind)
             saved[kind] = tmp_path / download.value.suggested_filename
             download.value.save_as(saved[kind])
     assert {"sex", "n", "n_lower", "n_upper", "share"} <= set(pq.read_table(saved["Parquet"]).column_names)
@@ -79,6 +80,51 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
     program = page.evaluate("navigator.clipboard.readText()")
     compile(program, "copied", "exec")
     assert "view.count(" in program
+
+
+def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> None:
+    """Arrows read the heatmap's cells as `view.sql` counts them; Enter and a drag filter by both attributes, in one step."""
+    page = visitor.visit()
+    page.get_by_label("Down").select_option("ward")
+    heatmap = page.locator("#panel-heatmap svg[aria-label*=ward]")
+    heatmap.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(page.locator("#cell")).to_contain_text("surgery × 2: ")
+    told = page.locator("#cell").inner_text().removeprefix("surgery × 2: ").split(" (")[0]
+    assert float(told.replace(",", "")) == pytest.approx(number(hospital, "age = 2 AND ward = 'surgery'"), abs=0.51)
+    page.keyboard.press("Enter")
+    where = shows(page, "ward IN", "age")
+    assert where == "age >= 2 AND age < 3 AND ward IN ('surgery')"
+    assert shown_count(page) == pytest.approx(number(hospital, where))
+    page.locator("#undo").click()
+    assert shows(page, "everything") == ""
+    heatmap.scroll_into_view_if_needed()
+    box = heatmap.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 40, steps=3)
+    page.mouse.up()
+    where = shows(page, "age", "ward IN ('general medicine', 'surgery')")
+    assert shown_count(page) == pytest.approx(number(hospital, where))
+
+
+def test_an_arrow_key_alone_saves_nothing(visitor: Visitor) -> None:
+    """What saves opens by Enter and closes by Escape; arrows on it do nothing, as a list's would have saved at once."""
+    page = visitor.visit()
+    opener = page.get_by_label("Save the picture of age", exact=True)
+    downloads: list[object] = []
+    page.on("download", lambda download: downloads.append(download))
+    opener.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Save the picture of age as PNG")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Save the picture of age as PNG")).to_be_hidden()
+    expect(opener).to_be_focused()
+    assert downloads == []
 
 
 def test_what_is_protected(visitor: Visitor, hospital: PView) -> None:

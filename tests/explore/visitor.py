@@ -39,7 +39,7 @@ class Visitor:
 
     def leave(self) -> None:
         self.context.close()
-        assert not self.complaints
+        assert not self.complaints, self.complaints
         assert self.requested <= {urlsplit(self.home).netloc, "inline"}
 
 
@@ -67,6 +67,12 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * last, box["y"] + 60, steps=4)
     page.mouse.up()
+
+
+def saves(page: Page, what: str, kind: str) -> None:
+    """Ask for a file."""
+    page.get_by_label(f"Save {what}", exact=True).click()
+    page.get_by_label(f"Save {what} as {kind}").click()
 
 
 def shown_count(page: Page) -> float:

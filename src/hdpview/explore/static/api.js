@@ -9,7 +9,7 @@ async function answer(response) {
   return body;
 }
 
-const reach = (path, options) => fetch(path, options).catch(() => { throw new Error("The explorer's server does not answer. Is it still running?"); });
+const reach = (path, options) => fetch(path, options).catch(() => { throw new Error("The explorer's server does not answer. Start it again if it has ended, then press Run."); });
 const posted = (path, body) => reach(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
 export const get = async (path) => answer(await reach(path));

@@ -3,11 +3,13 @@
 import { ask, forget, get } from "./api.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
-import { element, shown } from "./parts.js";
+import { counted, element, inFull, say, shown } from "./parts.js";
 import { histogramPicture, savePicture } from "./picture.js";
-import { State, condition } from "./state.js";
+import { State, inWords } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
+const PATIENCE = 300; // milliseconds after which the page says that it waits
+const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
 
 class Page {
   constructor() {
@@ -24,29 +26,57 @@ class Page {
     $("copy-python").addEventListener("click", () => this.copy(this.python(), "Python copied"));
     $("view").addEventListener("change", () => this.open($("view").value, ""));
     $("theme").addEventListener("click", () => this.switchTheme());
-    $("trust-open").addEventListener("click", () => $("trust").showModal());
-    window.addEventListener("hashchange", () => { if (location.hash !== this.link) this.open(this.viewOf(location.hash) ?? this.view, location.hash); });
-    document.addEventListener("keydown", (event) => {
-      const typing = /^(TEXTAREA|INPUT|SELECT)$/.test(event.target.tagName);
-      if ((event.ctrlKey || event.metaKey) && event.key === "z" && !typing) { event.preventDefault(); this.state[event.shiftKey ? "redo" : "undo"](); this.show(); }
-    });
+    $("trust-open").addEventListener("click", () => { $("trust").showModal(); $("trust-title").focus(); }); // read from its beginning
+    $("trust").addEventListener("click", (event) => { if (event.target === $("trust")) $("trust").close(); }); // beside what it says
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("charts").querySelector("[tabindex='0']")?.focus(); });
+    window.addEventListener("hashchange", () => this.follow(location.hash));
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /** Ctrl-Z takes back; Ctrl-Shift-Z and Ctrl-Y bring again. Where one types they belong to the text. */
+  key(event) {
+    const key = event.key.toLowerCase();
+    if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key) || event.target.matches("textarea, input:not([type=checkbox])")) return;
+    event.preventDefault();
+    this.state[key === "y" || event.shiftKey ? "redo" : "undo"]();
+    this.show();
   }
 
   async start() {
     this.views = await get("/api/views");
     $("view").replaceChildren(...this.views.map((v) => element("option", { value: v.name }, v.name)));
-    const wanted = this.viewOf(location.hash);
-    await this.open(this.views.some((v) => v.name === wanted) ? wanted : this.views[0].name, location.hash);
+    await this.open(this.served(location.hash) ?? this.views[0].name, location.hash);
   }
 
-  viewOf(hash) { return new URLSearchParams(hash.slice(1)).get("view"); }
+  /** The view that a link names, if it is served. */
+  served(hash) { return this.views.find((v) => v.name === fromLink(hash, "view"))?.name; }
 
-  async open(view, hash) {
-    forget();
-    this.view = view;
+  /** The address changed from outside: back, forward, or another link. */
+  follow(hash) {
+    if (hash === this.link || !this.schema) return;
+    const view = this.served(hash) ?? this.wanted;
+    if (view !== this.view || view !== this.wanted) { this.open(view, hash, false); return; }
+    this.link = hash;
+    this.state.follow(hash);
+    this.closer.take(fromLink(hash, "look"));
+    this.show(false, false);
+  }
+
+  /** Write the address of what is shown; a step of its own for the browser's back button, unless the page is a frame in another. */
+  remember(isStep) {
+    const link = this.state.toLink(this.view, this.closer.look());
+    if (link === this.link) return;
+    history[isStep && this.link && window === window.top ? "pushState" : "replaceState"](null, "", link);
+    this.link = location.hash;
+  }
+
+  async open(view, hash, isStep = true) {
+    this.wanted = view;
     $("view").value = view;
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
-    if (view !== this.view) return; // meanwhile another one was chosen
+    if (view !== this.wanted) return; // meanwhile another one was chosen
+    forget();
+    this.view = view;
     this.schema = schema;
     this.moving = null;
     this.state = new State();
@@ -54,19 +84,29 @@ class Page {
     this.state.fromLink(hash);
     this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
     $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
-    $("budget").textContent = `${this.spent()}, about ${shown(this.schema.estimated_records)} records, ${shown(this.schema.n_blocks)} blocks`;
+    document.title = `${view} – hdpview`;
+    $("budget").textContent = `${this.spent()}, ${counted(this.schema.attributes.length, "attribute")}, ${counted(this.schema.n_blocks, "block")}`;
     $("banner").hidden = this.schema.private;
-    $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE: ${this.schema.not_private_because.join("; ")}.`;
+    $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${this.reasons()}`;
+    say($("source"), this.schema.private ? "Answers come from a differentially private view." : "Answers come from a view that is NOT private.");
     this.trust();
     this.closer.setUp(this.schema);
-    await this.show();
+    this.closer.take(fromLink(hash, "look"));
+    await this.show(false, isStep);
   }
 
   /** A chart's filter changed; while the mouse still moves, one step of history is kept for the whole gesture. */
   filter(name, filter, moving = false) {
-    if (this.moving === name) { const past = this.state.past; this.state.set(name, filter); past.pop(); } else this.state.set(name, filter);
+    this.state.set({ [name]: filter });
+    if (this.moving === name) this.state.past.pop();
     this.moving = moving ? name : null;
     return this.show(moving);
+  }
+
+  /** Change the filters of several attributes as one step. */
+  filterAll(changes) {
+    this.state.set(changes);
+    return this.show();
   }
 
   runText() {
@@ -76,41 +116,48 @@ class Page {
     return this.show();
   }
 
-  async show(moving = false) {
+  /** Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: the browser's back button leads here. */
+  async show(moving = false, isStep = true) {
     const where = this.state.where(), own = {}, turn = this.turn = (this.turn ?? 0) + 1;
     delete document.body.dataset.shown;
-    if (!this.state.custom) for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
+    for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     if (document.activeElement !== $("where") || !moving) $("where").value = where ?? "";
-    this.link = this.state.toLink(this.view);
-    if (!moving) history.replaceState(null, "", this.link);
+    if (!moving) this.remember(isStep);
     this.chips();
     $("undo").disabled = !this.state.past.length;
     $("redo").disabled = !this.state.future.length;
     $("reset").disabled = where === null;
+    const waits = setTimeout(() => document.body.classList.add("waiting"), PATIENCE);
     try {
       const answer = await ask("/api/histograms", { view: this.view, where, own });
       if (!answer) return;
       $("error").textContent = "";
       this.draw(answer);
-      if (!moving) await this.closer.refresh();
-    } catch (problem) { $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`; }
+      if (!moving) { this.speak(answer.count); await this.closer.refresh(); }
+    } catch (problem) { $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`; } finally {
+      clearTimeout(waits);
+      if (turn === this.turn) document.body.classList.remove("waiting");
+    }
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
   }
 
   draw({ count, histograms }) {
-    $("count").textContent = shown(count.estimate);
+    $("count").textContent = inFull(count.estimate);
     $("count").dataset.value = count.estimate;
     $("interval").replaceChildren(
-      element("span", { title: "Holds the true count about 95 times in 100" }, `95 % typical: ${shown(count.lower)} to ${shown(count.upper)}`),
-      element("span", { title: "Holds the true count in 95 of 100 cases, whatever the data" }, `guaranteed: ${shown(count.guaranteed[0])} to ${shown(count.guaranteed[1])}`));
-    $("verdict").textContent = count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
-    for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.custom ? null : this.state.filters[name]);
+      element("span", { title: "Holds the true count about 95 times in 100" }, `95 % typical: ${inFull(count.lower)} to ${inFull(count.upper)}`),
+      element("span", { title: "Holds the true count in 95 of 100 cases, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
+    $("verdict").textContent = count.upper <= 0 ? "No value of this view fits the filter." : count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
+    for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.filters[name]);
   }
+
+  /** For screen readers: the count at the end of a gesture, not at each of its moves. */
+  speak({ estimate, lower, upper }) { say($("spoken"), `${inFull(estimate)} records, 95 % typical ${inFull(lower)} to ${inFull(upper)}. ${$("verdict").textContent}`); }
 
   chips() {
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
-    const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${a.name}`, onclick: () => this.filter(a.name, null) }, `${condition(a, this.state.filters[a.name])} ✕`));
-    if (this.state.custom) chips.push(element("button", { onclick: () => { this.state.change({}); this.show(); } }, "written by hand ✕"));
+    const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${a.name}`, onclick: () => this.filter(a.name, null) }, `${inWords(a, this.state.filters[a.name])} ✕`));
+    if (this.state.custom) chips.unshift(element("button", { "aria-label": "Remove what was written by hand", onclick: () => { this.state.change(this.state.filters); this.show(); } }, "written by hand ✕"));
     $("chips").replaceChildren(...chips);
   }
 
@@ -121,7 +168,7 @@ class Page {
 
   savePicture(chart, kind) {
     if (!chart.data) return;
-    const own = this.state.custom ?? this.state.where(chart.attribute.name), name = chart.attribute.name;
+    const own = this.state.where(chart.attribute.name), name = chart.attribute.name;
     const caption = `${own ? own.slice(0, 90) : "all records"}; lines are 95 % intervals; ${this.spent()}`;
     savePicture(histogramPicture(chart.attribute, chart.data, caption, shown), name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
   }
@@ -134,7 +181,11 @@ class Page {
   switchTheme() {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     document.documentElement.dataset.theme = dark ? "light" : "dark";
+    try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* where nothing may be stored it lasts until the page is left */ }
   }
+
+  /** Why a view is not private, as sentences. */
+  reasons() { return this.schema.not_private_because.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" "); }
 
   spent() {
     return `ε = ${this.schema.epsilon}${this.schema.delta ? `, δ = ${this.schema.delta}` : ""}`;
@@ -143,6 +194,7 @@ class Page {
   trust() {
     const s = this.schema, list = element("dl");
     const add = (term, ...texts) => list.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
+    if (!s.private) add("NOT PRIVATE", `${this.reasons()} So the promise below does not hold.`);
     add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
     add(s.delta ? "What ε and δ mean" : "What ε means", `${this.spent()}. ${s.risk}`);
     add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
@@ -150,9 +202,10 @@ class Page {
     add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
     add("What the intervals mean", "Typical (shown): holds about 95 % of true counts; a model of how unevenly records lie in blocks, measured on real data.",
       "Guaranteed: holds whatever the data; wide where a question cuts through blocks.", `A count under ranges of two attributes means something from about ${shown(s.meaningful_from.two_way_range)} records on.`);
-    $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1, autofocus: true }, "What is protected, and what this shows"), list, element("p", {}, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
+    $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), list, element("p", { class: "last" }, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
   }
 }
 
+try { document.documentElement.dataset.theme = localStorage.getItem("theme") ?? ""; } catch { /* the system's scheme, then */ }
 const page = new Page();
 page.start().catch((problem) => { $("error").textContent = problem.message; });

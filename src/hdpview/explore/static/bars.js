@@ -21,14 +21,14 @@ export class Bars {
 
   get step() { return WIDTH / this.n; }
 
-  /** Show counts with their intervals; isOff(code) says which are filtered out, range (first and last code) what is brushed. Returns the scale's upper end. */
+  /** Show counts with their intervals; isOff(code) says which are filtered out, range (first and last code) what is brushed. Returns the scale's upper end, 0 where nothing is to be seen. */
   show({ estimate, lower, upper }, isOff, range) {
     const most = Math.max(...estimate, 1e-9), top = Math.min(Math.max(...upper, 1e-9), 1.6 * most);
     const drawn = this.#outlines(estimate, lower, upper, top, isOff);
     for (const [layer, path] of this.paths) set(path, "d", drawn[layer].join(""));
     set(this.brush, "visibility", range ? "visible" : "hidden");
     if (range) { set(this.brush, "x", String(range[0] * this.step)); set(this.brush, "width", String((range[1] - range[0] + 1) * this.step)); }
-    return top;
+    return Math.max(...upper) > 0 ? top : 0;
   }
 
   /** The outlines of each layer, value by value. */
@@ -37,7 +37,7 @@ export class Bars {
     const y = (value) => BASE - (HEIGHT - 6) * Math.max(0, Math.min(value, top)) / top;
     const width = Math.max(this.step * 0.86, 0.6), whisker = this.dense ? width : Math.min(this.step * 0.1, 3.5);
     for (let i = 0; i < this.n; i++) {
-      const x = i * this.step, middle = x + width / 2, off = isOff(i) ? " off" : "", high = y(upper[i]), low = y(lower[i]);
+      const x = i * this.step + (this.step - width) / 2, middle = x + width / 2, off = isOff(i) ? " off" : "", high = y(upper[i]), low = y(lower[i]);
       if (estimate[i] > 0) {
         drawn[`bar${off}${lower[i] <= 0 ? " faint" : ""}`].push(box(x, width, y(estimate[i]), BASE));
         drawn.level.push(`M${tidy(x)} ${tidy(y(estimate[i]))}h${tidy(width)}`);

@@ -1,11 +1,11 @@
 // A histogram that filters: bars with whiskers, drag over bars for a range, click or press Enter on a bar to pick a value.
 
 import { Bars, HEIGHT, WIDTH } from "./bars.js";
-import { element, say, set, short, words } from "./parts.js";
-import { saveList } from "./picture.js";
+import { bound, brief, element, say, set, short, words } from "./parts.js";
+import { saveMenu } from "./picture.js";
 
-/** Of a bin such as [500, 1000), the beginning or the end; other labels as they are. */
-function bound(label, atEnd) { return /^\[(.+), (.+)[)\]]$/.exec(label)?.[atEnd ? 2 : 1] ?? label; }
+const NAMED = 20; // so many values of a category have room for their names
+let made = 0;
 
 export class Chart {
   /** onFilter(filter, moving) is told of gestures; onSave(chart, kind) of a wish for a picture. */
@@ -15,38 +15,36 @@ export class Chart {
     this.onSave = onSave;
     this.n = attribute.labels.length;
     this.nValues = attribute.nullable ? this.n - 1 : this.n;
-    this.hint = attribute.ends ? "drag for a range, click for one" : "click to pick values";
-    this.tip = element("div", { class: "tip", "aria-live": "off" }, this.hint);
+    this.tip = element("div", { class: "tip", "aria-hidden": "true" });
     this.scale = element("span", { class: "quiet scale", "aria-hidden": "true", title: "Records at the top of the chart" });
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "group", "aria-label": `Histogram of ${attribute.name}` });
     this.bars = new Bars(this.n);
     this.hits = attribute.labels.map((_, code) => this.#hit(code));
     this.svg.append(...this.bars.nodes, ...this.hits);
-    this.selected = element("span", { class: "quiet" });
+    this.selected = element("span", { class: "hidden" });
     this.card = element("article", { class: "card", "data-attribute": attribute.name },
-      element("h2", {}, element("span", { class: "name" }, attribute.name), this.selected, this.scale), this.svg, this.#labels(), this.tip, this.#pick());
-    this.card.addEventListener("pointerleave", () => { this.tip.textContent = this.hint; });
+      element("div", { class: "head" }, element("h2", { title: attribute.name }, element("span", { class: "name" }, attribute.name)), this.selected, this.scale, this.#save()),
+      this.svg, element("div", { class: "below" }, this.#labels(), this.tip), ...this.#pick());
+    this.card.addEventListener("pointerleave", () => say(this.tip, ""));
     this.#drag();
   }
 
-  /** Under the bars: every value's name where there is room, upright if need be; else the ends and the middle. */
+  /** Under the bars: of a category every name where there is room, upright if need be; of a scale its ends and middle. */
   #labels() {
-    const { labels, ends } = this.attribute, last = this.n - 1, every = labels.map((_, code) => code);
-    const under = (kind, codes, brief) => element("div", { class: `labels ${kind}`, "aria-hidden": "true" }, ...codes.map((code) => element("span", { title: labels[code] }, brief(labels[code], code))));
-    if (this.n <= 4 && !ends) return under("under", every, String);
-    if (this.n <= 16 && !ends) return under("upright", every, String);
-    return under("few", last > 1 ? [0, Math.floor((this.nValues - 1) / 2), last] : every, (label, code) => (ends ? bound(label, code === last) : label));
+    const { labels, ends } = this.attribute, last = this.nValues - 1;
+    const under = (kind, texts) => element("div", { class: `labels ${kind}`, "aria-hidden": "true" }, ...texts.map(([text, title]) => element("span", { title }, text)));
+    if (!ends && this.n <= 4 && labels.every((label) => label.length <= 14)) return under("under", labels.map((label) => [label, label]));
+    if (!ends && this.n <= NAMED) return under("upright", labels.map((label) => [brief(label, 18), label]));
+    if (!ends) return under("few", [[""], [`${this.nValues} values`], [this.attribute.nullable ? labels.at(-1) : ""]]);
+    const marks = [...new Set([0, Math.floor(last / 2), last])].map((code) => [bound(labels[code], code === last && code > 0), labels[code]]);
+    return under("few", this.attribute.nullable ? [...marks, [labels.at(-1)]] : marks);
   }
 
-  /** The same choice without a mouse: two lists for a range, or one to toggle values. */
+  /** The same choice without a mouse: two lists for a range, or a field to find one of many values. */
   #pick() {
     const { labels, ends, name } = this.attribute;
-    const options = (first) => [element("option", { value: "" }, first), ...labels.slice(0, ends ? this.nValues : this.n).map((label, i) => element("option", { value: i }, label))];
-    if (!ends) {
-      const pick = element("select", { "aria-label": `Add or remove a value of ${name}` }, ...options("pick…"));
-      pick.addEventListener("change", () => { if (pick.value !== "") this.toggle(Number(pick.value)); pick.value = ""; });
-      return element("div", { class: "pick" }, pick, this.#save());
-    }
+    if (!ends) return this.n > NAMED ? [this.#find()] : [];
+    const options = (first) => [element("option", { value: "" }, first), ...labels.slice(0, this.nValues).map((label, i) => element("option", { value: i }, label))];
     this.from = element("select", { "aria-label": `${name} from` }, ...options("from"));
     this.to = element("select", { "aria-label": `${name} to` }, ...options("to"));
     const changed = () => {
@@ -55,22 +53,39 @@ export class Chart {
     };
     this.from.addEventListener("change", changed);
     this.to.addEventListener("change", changed);
-    return element("div", { class: "pick" }, this.from, "–", this.to, this.#save());
+    return [element("div", { class: "pick" }, this.from, "–", this.to)];
   }
 
-  #save() { return saveList(`the picture of ${this.attribute.name}`, ["PNG", "SVG"], (kind) => this.onSave(this, kind)); }
+  /** A field that offers values while one types, and picks the one typed or chosen. */
+  #find() {
+    const { labels, name } = this.attribute, id = `values-${made += 1}`;
+    const field = element("input", { list: id, placeholder: "find a value…", "aria-label": `Add or remove a value of ${name}`, autocomplete: "off" });
+    const choose = () => {
+      const code = labels.indexOf(field.value.trim());
+      if (code < 0) { say(this.tip, field.value ? `There is no value “${brief(field.value, 40)}”.` : ""); return; }
+      field.value = "";
+      this.toggle(code);
+    };
+    field.addEventListener("change", choose);
+    field.addEventListener("input", (event) => { if (!event.inputType || event.inputType === "insertReplacementText") choose(); }); // chosen from the list, not typed
+    return element("div", { class: "pick" }, field, element("datalist", { id }, ...labels.map((label) => element("option", { value: label }))));
+  }
+
+  #save() { return saveMenu(`the picture of ${this.attribute.name}`, ["PNG", "SVG"], (kind) => this.onSave(this, kind), ""); }
 
   /** Show an answer. Elements stay and only what differs is changed, so that charts keep up with the mouse and the focus stays where it is. */
   draw(data, filter) {
     this.data = data;
     this.filter = filter;
-    say(this.scale, `up to ${short(this.bars.show(data, (code) => this.isOff(code), filter?.range))}`);
+    const top = this.bars.show(data, (code) => this.isOff(code), filter?.range);
+    say(this.scale, top ? `up to ${short(top)}` : "no records");
     this.hits.forEach((hit, code) => {
       set(hit, "aria-label", this.#words(code));
       set(hit, "aria-checked", String(Boolean(filter) && !this.isOff(code)));
     });
     if (this.from) { this.from.value = filter?.range ? filter.range[0] : ""; this.to.value = filter?.range ? filter.range[1] : ""; }
     say(this.selected, filter ? "filtered" : "");
+    this.card.classList.toggle("filtered", Boolean(filter));
   }
 
   #words(code) { return words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]); }
@@ -87,13 +102,14 @@ export class Chart {
     const focused = () => { tell(); this.hits.forEach((hit, other) => set(hit, "tabindex", other === code ? "0" : "-1")); }; // Tab comes back to the bar it left
     return element("rect", {
       class: "hit", x: code * step, width: step, y: 0, height: HEIGHT, "data-code": code, tabindex: code === 0 ? 0 : -1, role: "checkbox",
-      "aria-checked": "false", "aria-label": this.attribute.labels[code], onpointerenter: tell, onfocus: focused, onkeydown: (event) => this.#key(event, code),
+      "aria-checked": "false", "aria-label": this.attribute.labels[code], onpointerenter: tell, onfocus: focused, onblur: () => say(this.tip, ""), onkeydown: (event) => this.#key(event, code),
     });
   }
 
   #key(event, code) {
-    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (move) { event.preventDefault(); this.hits[code + move]?.focus(); }
+    const far = Math.max(1, Math.round(this.n / 10)), last = this.n - 1;
+    const to = { ArrowRight: code + 1, ArrowLeft: code - 1, PageUp: Math.min(last, code + far), PageDown: Math.max(0, code - far), Home: 0, End: last }[event.key];
+    if (to !== undefined) { event.preventDefault(); this.hits[to]?.focus(); }
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.toggle(code, event.shiftKey); }
     if (event.key === "Escape") this.onFilter(null);
   }

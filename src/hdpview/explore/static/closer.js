@@ -1,12 +1,13 @@
 // Look closer: two attributes as a heatmap, group-by, means and quantiles, two filters side by side. All by SQL, under the active filter.
 
 import { ask, file } from "./api.js";
-import { element, shown, words } from "./parts.js";
-import { save, saveList, savePicture } from "./picture.js";
-import { quoted } from "./state.js";
+import { Heatmap } from "./heatmap.js";
+import { element, say, shown } from "./parts.js";
+import { save, saveMenu, savePicture } from "./picture.js";
+import { between, quoted } from "./state.js";
 
-const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"]; // light to dark in grey, too
-
+const PICTURE = 50_000; // cells of a picture that is drawn unasked
+const LISTED = 500; // groups in the table; a saved file has all
 const signed = (x) => shown(x).replace("-", "−");
 
 const selectOf = (label, names, chosen) => {
@@ -14,6 +15,13 @@ const selectOf = (label, names, chosen) => {
   made.value = chosen ?? names[0];
   return made;
 };
+
+/** The two attributes of the first picture: one that has an order, and one with which it makes no huge picture. */
+function firstPair(attributes) {
+  const across = attributes.find((a) => a.ends) ?? attributes[0], others = attributes.filter((a) => a !== across);
+  const down = others.find((b) => across.labels.length * b.labels.length <= PICTURE) ?? others[0] ?? across;
+  return [across.name, down.name];
+}
 
 export class Closer {
   constructor(page) {
@@ -34,21 +42,49 @@ export class Closer {
     this.schema = schema;
     this.kept = null;
     this.hasKept = false;
-    const ordered = schema.attributes.filter((a) => a.ends).map((a) => a.name);
-    this.#heatmapPanel(names, ordered);
+    this.#heatmapPanel(names, ...firstPair(schema.attributes));
     this.#tablePanel(names);
     this.#numbersPanel(schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real").map((a) => a.name));
     this.#comparePanel();
   }
 
+  /** What is looked at, for the link. */
+  look() {
+    const kept = this.hasKept ? { kept: this.kept } : {};
+    return { tab: this.current, x: this.x.value, y: this.y.value, blocks: this.blocks.checked, by: this.group.value, and: this.group2.value, ...kept };
+  }
+
+  /** Take over what a link says was looked at; what does not fit the view is left out. */
+  take(text) {
+    let look = null;
+    try { look = JSON.parse(text); } catch { /* a broken link is an empty one */ }
+    if (typeof look !== "object" || look === null) return;
+    const names = new Set(this.schema.attributes.map((a) => a.name));
+    for (const [list, name] of [[this.x, look.x], [this.y, look.y], [this.group, look.by], [this.group2, look.and]]) if (names.has(name) || (name === "" && list === this.group2)) list.value = name;
+    this.blocks.checked = look.blocks === true;
+    this.hasKept = typeof look.kept === "string" || look.kept === null;
+    this.kept = look.kept ?? null;
+    if (this.tabs[look.tab]) this.#turn(look.tab);
+  }
+
   open(i) {
+    this.#turn(i);
+    this.changed();
+  }
+
+  /** Something else is looked at: show it, and let the link say so. */
+  changed() {
+    this.page.remember(false);
+    return this.refresh();
+  }
+
+  #turn(i) {
     this.current = i;
     this.tabs.forEach((tab, j) => {
       tab.setAttribute("aria-selected", String(i === j));
       tab.tabIndex = i === j ? 0 : -1;
       document.getElementById(tab.getAttribute("aria-controls")).hidden = i !== j;
     });
-    this.refresh();
   }
 
   refresh() { return [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.compare()][this.current]().catch((p) => this.#say(p.message)); }
@@ -58,18 +94,21 @@ export class Closer {
   #panel(i) { return document.getElementById(this.tabs[i].getAttribute("aria-controls")); }
   #say(text) { this.#panel(this.current).querySelector(".result")?.replaceChildren(element("p", { class: "error" }, text)); }
 
-  #heatmapPanel(names, ordered) {
-    this.x = selectOf("Across", names, ordered[0] ?? names[0]);
-    this.y = selectOf("Down", names, names.find((n) => n !== this.x.value) ?? names[0]);
-    this.x.addEventListener("change", () => this.refresh());
-    this.y.addEventListener("change", () => this.refresh());
+  #heatmapPanel(names, across, down) {
+    this.x = selectOf("Across", names, across);
+    this.y = selectOf("Down", names, down);
+    this.x.addEventListener("change", () => this.changed());
+    this.y.addEventListener("change", () => this.changed());
     this.map = element("div", { class: "result scroll" });
-    this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.refresh() });
-    const saved = saveList("the heatmap", ["PNG", "SVG"], (kind) => this.picture && savePicture(this.picture, "heatmap", kind).catch((p) => this.#say(p.message)));
+    this.cell = element("div", { class: "quiet", id: "cell", "aria-live": "polite" });
+    this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.changed() });
+    const saved = saveMenu("the heatmap", ["PNG", "SVG"], (kind) => this.picture && savePicture(this.picture, "heatmap", kind).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.plot.heatmap(${JSON.stringify(this.x.value)}, ${JSON.stringify(this.y.value)}${this.page.state.where() ? `, ${JSON.stringify(this.page.state.where())}` : ""})`) }, "Copy Python");
-    this.#panel(0).replaceChildren(element("div", { class: "controls" }, "across", this.x, "down", this.y, element("label", {}, this.blocks, " draw the blocks"), saved, copy),
-      element("div", { class: "tip", id: "cell" }, "point at a cell to read it"), this.map);
+    this.#panel(0).replaceChildren(element("div", { class: "controls" }, "across", this.x, "down", this.y, element("label", {}, this.blocks, " draw the blocks"), saved, copy), this.cell, this.map);
+    this.#read("");
   }
+
+  #read(words) { say(this.cell, words || "Point at a cell to read it, click it to filter by it."); }
 
   async heatmap() {
     const [a, b] = [this.x.value, this.y.value].map((name) => this.schema.attributes.find((x) => x.name === name));
@@ -77,34 +116,13 @@ export class Closer {
     const answer = await ask("/api/pairs", { view: this.page.view, where: this.page.state.where(), first: b.name, second: a.name }, "pairs");
     if (!answer) return;
     const drawn = this.blocks.checked ? await ask("/api/blocks", { view: this.page.view, first: a.name, second: b.name }, "blocks") : null;
-    this.picture = this.#drawHeatmap(a, b, answer, drawn?.blocks ?? []);
-    const notes = ["Pale cells cannot be told from 0: their interval reaches it."];
+    const choose = (across, down) => this.page.filterAll({ [a.name]: between(a, ...across), [b.name]: between(b, ...down) });
+    const map = new Heatmap(a, b, answer, drawn?.blocks ?? [], this.map.clientWidth, (words) => this.#read(words), choose), wasFocused = document.activeElement === this.picture;
+    this.picture = map.picture;
+    const notes = [];
     if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the view knows one number.`);
-    this.map.replaceChildren(this.picture, element("p", { class: "quiet" }, notes.join(" ")));
-  }
-
-  #drawHeatmap(a, b, { estimate, lower, upper }, blocks) {
-    const longest = Math.min(18, Math.max(...b.labels.map((label) => label.length))), left = 14 + longest * 6, top = 4;
-    const room = this.map.clientWidth - left - 12;
-    const cell = Math.max(2.5, Math.min(64, room / a.labels.length)), height = Math.max(4, Math.min(30, 460 / b.labels.length)), bottom = top + b.labels.length * height;
-    const most = Math.max(...estimate.map((row) => Math.max(...row)), 1e-9), tell = document.getElementById("cell"), parts = [];
-    const colour = (value) => COLOURS[Math.min(COLOURS.length - 1, Math.floor(Math.sqrt(value / most) * COLOURS.length))];
-    const text = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
-    const cut = (label, n) => (label.length > n ? label.slice(0, n - 1) + "…" : label);
-    parts.push(element("rect", { x: left, y: top, width: a.labels.length * cell, height: b.labels.length * height, fill: "#ffffff" })); // pale is pale in the dark, too
-    estimate.forEach((row, j) => row.forEach((value, i) => {
-      const said = words(`${b.labels[j]} × ${a.labels[i]}`, value, lower[j][i], upper[j][i]);
-      parts.push(element("rect", { x: left + i * cell, y: top + j * height, width: cell - 0.4, height: height - 0.4, fill: colour(value), "fill-opacity": lower[j][i] <= 0 ? 0.4 : 1,
-        onpointerenter: () => { tell.textContent = said; } }, element("title", {}, said)));
-    }));
-    for (const [x1, x2, y1, y2] of blocks) parts.push(element("rect", { x: left + x1 * cell, y: top + y1 * height, width: (x2 - x1) * cell, height: (y2 - y1) * height, fill: "none", stroke: "#0b7fab", "stroke-width": 0.5, "pointer-events": "none" }));
-    const every = Math.ceil(b.labels.length / 26);
-    b.labels.forEach((label, j) => { if (j % every === 0) parts.push(text(left - 5, top + (j + 0.5) * height + 4, cut(label, 18), { "text-anchor": "end" })); });
-    const wide = Math.max(1, Math.ceil(74 / cell));
-    a.labels.forEach((label, i) => { if (i % wide === 0 && (a.labels.length - i) * cell > 40) parts.push(text(left + i * cell, bottom + 15, cut(label, 12))); });
-    COLOURS.forEach((fill, k) => parts.push(element("rect", { x: left + k * 26, y: bottom + 28, width: 26, height: 10, fill })));
-    parts.push(text(left, bottom + 51, "0"), text(left + COLOURS.length * 26, bottom + 51, `${shown(most)} records`, { "text-anchor": "end" }));
-    return element("svg", { width: Math.ceil(left + Math.max(a.labels.length * cell, COLOURS.length * 26) + 8), height: Math.ceil(bottom + 58), role: "img", "aria-label": `Records by ${a.name} and ${b.name}; the same numbers are under Group by` }, ...parts);
+    this.map.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
+    if (wasFocused) this.picture.focus();
   }
 
   #copyPython(call) { this.page.copy(`import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.page.view)})\n${call}\n`, "Python copied"); }
@@ -112,20 +130,22 @@ export class Closer {
   #tablePanel(names) {
     this.group = selectOf("Group by", names);
     this.group2 = selectOf("and by", ["", ...names], "");
-    for (const pick of [this.group, this.group2]) pick.addEventListener("change", () => this.refresh());
+    for (const pick of [this.group, this.group2]) pick.addEventListener("change", () => this.changed());
     this.rows = element("div", { class: "result scroll" });
-    const saved = saveList("the table", ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
+    const saved = saveMenu("the table", ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.sql(${JSON.stringify(this.tableSql)})`) }, "Copy Python");
     const copySql = element("button", { onclick: () => this.page.copy(this.tableSql, "SQL copied") }, "Copy SQL");
     this.#panel(1).replaceChildren(element("div", { class: "controls" }, "by", this.group, "and", this.group2, saved, copySql, copy), this.rows);
   }
 
   async table() {
-    const by = [...new Set([this.group.value, this.group2.value].filter(Boolean))].map(quoted).join(", ");
-    this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY n DESC LIMIT 500`;
-    const answer = await this.sql(this.tableSql, "table");
+    const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], by = names.map(quoted).join(", ");
+    this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY n DESC`;
+    const answer = await this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table");
     if (!answer) return;
-    this.rows.replaceChildren(asTable(answer), element("p", { class: "quiet" }, "Values in italics cannot be told from 0: their interval reaches it. Noise and uneven blocks alone could make them."));
+    const more = answer.rows.length > LISTED, told = { ...answer, rows: answer.rows.slice(0, LISTED) };
+    const notes = [more ? `The ${LISTED} largest groups; a saved file has all.` : "", answer.rows.length ? "Values in italics cannot be told from 0: their interval reaches it. Noise and uneven blocks alone could make them." : "No value of this view fits the filter."];
+    this.rows.replaceChildren(asTable(told, names.length), element("p", { class: "quiet" }, notes.filter(Boolean).join(" ")));
   }
 
   async #saveTable(format) { save(`groups.${format}`, await file("/api/table", { view: this.page.view, sql: this.tableSql, format })); }
@@ -159,7 +179,7 @@ export class Closer {
 
   #comparePanel() {
     this.sides = element("div", { class: "result" });
-    const keep = element("button", { onclick: () => { this.kept = this.page.state.where(); this.hasKept = true; this.refresh(); } }, "Keep the active filter as A");
+    const keep = element("button", { onclick: () => { this.kept = this.page.state.where(); this.hasKept = true; this.changed(); } }, "Keep the active filter as A");
     this.#panel(3).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
   }
 
@@ -177,15 +197,16 @@ export class Closer {
   }
 }
 
-/** A result as a table: each aggregate with its interval in one cell; rows that may be nothing but noise say so. */
-export function asTable({ columns, rows, aggregates = [] }) {
+/** A result as a table, whose first columns name the rows: each aggregate with its interval in one cell; rows that may be nothing but noise say so. */
+export function asTable({ columns, rows, aggregates = [] }, nNames) {
   const ends = new Set(aggregates.flatMap((name) => [`${name}_lower`, `${name}_upper`])), seen = columns.filter((column) => !ends.has(column));
   const number = (value) => (value === null || value === undefined ? "—" : typeof value !== "number" ? String(value) : Math.abs(value) < 10 ? String(Number(value.toPrecision(3))) : shown(value));
   const told = (row, key, column) => (column === "share" && typeof row[key] === "number" ? `${(100 * row[key]).toFixed(1)} %` : number(row[key]));
   const isNumber = (column) => rows.some((row) => typeof row[column] === "number");
   const faint = (row) => aggregates.length > 0 && typeof row[`${aggregates[0]}_lower`] === "number" && row[`${aggregates[0]}_lower`] <= 0;
   const cells = (row, column) => {
-    const made = [element("td", { class: isNumber(column) ? "number" : null }, told(row, column, column))];
+    const isName = seen.indexOf(column) < nNames, content = isName ? String(row[column] ?? "(missing)") : told(row, column, column);
+    const made = [element(isName ? "th" : "td", { class: isNumber(column) ? "number" : null, scope: isName ? "row" : null }, content)];
     if (aggregates.includes(column)) made.push(element("td", { class: "quiet interval" }, `${told(row, `${column}_lower`, column).replace(/ %$/, "")} to ${told(row, `${column}_upper`, column)}`));
     return made;
   };

@@ -1,7 +1,7 @@
 // What every part of the page uses: elements, and numbers and words for people.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SHAPES = new Set(["svg", "rect", "line", "g", "title", "text", "path"]);
+const SHAPES = new Set(["svg", "rect", "line", "g", "text", "path"]);
 
 export function element(tag, attributes = {}, ...children) {
   const made = SHAPES.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -28,6 +28,18 @@ const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 export const short = (x) => compact.format(x);
 
 export const shown = (x) => (Math.abs(x) >= 100 || Number.isInteger(x) ? whole.format(Math.round(x)) : tenths.format(x));
+
+/** A count of records with nothing after the point: true counts are whole, so an interval rounded to the nearest holds them as well. */
+export const inFull = (x) => whole.format(Math.round(x) || 0);
+
+/** "1 block", "2,234 blocks". */
+export const counted = (n, what) => `${whole.format(n)} ${what}${n === 1 ? "" : "s"}`;
+
+/** Of a bin such as [500, 1000) or 10–19, the beginning or the end; other labels as they are. */
+export const bound = (label, atEnd) => /^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/.exec(label)?.slice(1).filter(Boolean)[atEnd ? 1 : 0] ?? label;
+
+/** A label of at most n characters that keeps its beginning and its end, by which long ones differ. */
+export const brief = (label, n) => (label.length > n ? `${label.slice(0, Math.ceil((n - 1) / 2))}…${label.slice(-Math.floor((n - 1) / 2))}` : label);
 
 /** Words for one value: its count, its interval, and whether it means anything. */
 export function words(label, estimate, lower, upper) {

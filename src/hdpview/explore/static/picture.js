@@ -1,6 +1,6 @@
 // Pictures to take away: SVG that stands on its own, and PNG drawn from it.
 
-import { element } from "./parts.js";
+import { brief, element } from "./parts.js";
 
 const INK = "#1d2733", PAPER = "#ffffff";
 
@@ -11,11 +11,15 @@ export function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 5000);
 }
 
-/** A list that saves: picks a kind of file, calls back, and is ready again. */
-export function saveList(what, kinds, callback) {
-  const list = element("select", { class: "save", "aria-label": `Save ${what} as` }, element("option", { value: "" }, "save as…"), ...kinds.map((kind) => element("option", { value: kind }, kind)));
-  list.addEventListener("change", () => { const kind = list.value; list.value = ""; if (kind) callback(kind); });
-  return list;
+/** A button that opens to kinds of files; one picked, it calls back. Not a list: in those, an arrow key alone would already save. */
+export function saveMenu(what, kinds, callback, face = "Save") {
+  const opener = element("summary", { "aria-label": `Save ${what}`, title: "Save" }, face);
+  const shut = () => { menu.open = false; opener.focus(); };
+  const pick = (kind) => element("button", { "aria-label": `Save ${what} as ${kind}`, onclick: () => { shut(); callback(kind); } }, kind);
+  const menu = element("details", { class: "save" }, opener, element("div", { tabindex: -1 }, ...kinds.map(pick)));
+  menu.addEventListener("focusout", (event) => { if (!menu.contains(event.relatedTarget)) menu.open = false; });
+  menu.addEventListener("keydown", (event) => { if (event.key === "Escape" && menu.open) shut(); });
+  return menu;
 }
 
 /** Save an SVG element as it is, on white, as SVG or PNG. */
@@ -56,7 +60,7 @@ export function histogramPicture(attribute, { estimate, lower, upper }, caption,
   attribute.labels.forEach((label, i) => {
     if (i % every) return;
     const x = left + (i + 0.45) * step, at = top + inner + 14;
-    parts.push(text(x, at, label.slice(0, 20), { "text-anchor": "end", transform: `rotate(-38 ${x} ${at})` }));
+    parts.push(text(x, at, brief(label, 20), { "text-anchor": "end", transform: `rotate(-38 ${x} ${at})` }));
   });
   const longest = Math.min(20, Math.max(...attribute.labels.map((label) => label.length)));
   return element("svg", { width, height: Math.ceil(top + inner + 26 + 4.2 * longest) }, ...parts);

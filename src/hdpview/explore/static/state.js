@@ -1,4 +1,8 @@
-// What is filtered: per attribute a range of bins or a set of codes, or one condition written by hand. And its SQL, history and link.
+// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its SQL, words, history and link.
+
+import { bound } from "./parts.js";
+
+const TOLD = 3; // values of one attribute that are told by name
 
 export const quoted = (name) => (/^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
 
@@ -17,13 +21,28 @@ export function condition(attribute, filter) {
   return parts.length > 1 ? `(${parts.join(" OR ")})` : parts[0];
 }
 
+/** The same for people: "age: 39 to 61", "region: Northmoor, Harrowick". */
+export function inWords({ name, labels }, { range, missing, codes }) {
+  if (missing) return `${name}: ${labels.at(-1)}`;
+  if (range) return `${name}: ${range[0] === range[1] ? labels[range[0]] : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`}`;
+  const more = codes.length - TOLD;
+  return `${name}: ${codes.slice(0, TOLD).map((code) => labels[code]).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** The filter that keeps the values from one code to another, both included; of an ordered attribute missing ones only if they are all. */
+export function between({ labels, ends, nullable }, first, last) {
+  if (!ends) return { codes: Array.from({ length: last - first + 1 }, (_, i) => first + i) };
+  const end = labels.length - 1 - Number(nullable);
+  return first > end ? { missing: true } : { range: [first, Math.min(last, end)] };
+}
+
 export class State {
   constructor() { this.past = []; this.future = []; this.filters = {}; this.custom = null; this.attributes = []; }
 
   /** The whole condition, or null for everything; `without` leaves one attribute's own filter out. */
   where(without = null) {
-    if (this.custom) return this.custom;
     const parts = this.attributes.filter((a) => this.filters[a.name] && a.name !== without).map((a) => condition(a, this.filters[a.name]));
+    if (this.custom) parts.unshift(parts.length ? `(${this.custom})` : this.custom);
     return parts.length ? parts.join(" AND ") : null;
   }
 
@@ -34,10 +53,10 @@ export class State {
     this.custom = custom;
   }
 
-  set(name, filter) {
-    const filters = { ...this.filters };
-    if (filter) filters[name] = filter; else delete filters[name];
-    this.change(filters);
+  /** Change the filters of some attributes, null for none; what was written by hand stays. */
+  set(changes) {
+    const filters = Object.entries({ ...this.filters, ...changes }).filter(([, filter]) => filter);
+    this.change(Object.fromEntries(filters), this.custom);
   }
 
   undo() { this.#swap(this.past, this.future); }
@@ -51,7 +70,14 @@ export class State {
 
   snapshot() { return JSON.stringify({ filters: this.filters, custom: this.custom }); }
 
-  toLink(view) { return "#" + new URLSearchParams({ view, state: this.snapshot() }); }
+  toLink(view, look) { return "#" + new URLSearchParams({ view, state: this.snapshot(), look: JSON.stringify(look) }); }
+
+  /** Go where a link leads, as a step that can be undone. */
+  follow(hash) {
+    this.past.push(this.snapshot());
+    this.future = [];
+    this.fromLink(hash);
+  }
 
   /** Take over a link's state; anything in it that does not fit the view is left out. */
   fromLink(hash) {

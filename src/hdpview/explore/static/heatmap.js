@@ -1,0 +1,106 @@
+// Two attributes as a picture. A few paths hold all cells; one of them is pointed at, by mouse or arrows, and read in words.
+
+import { brief, element, set, shown, words } from "./parts.js";
+
+const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"]; // light to dark in grey, too
+const PALE = 0.3, TOP = 4, SWATCH = 26, FINE = 4; // cells narrower than FINE pixels have no gaps between them
+const tidy = (x) => Math.round(x * 100) / 100;
+const text = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
+
+export class Heatmap {
+  /** Attribute a across and b down; answer has rows by b. onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen, as [first, last]. */
+  constructor(a, b, answer, blocks, room, onRead, onPick) {
+    Object.assign(this, { a, b, answer, onRead, onPick });
+    const longest = Math.min(18, Math.max(...b.labels.map((label) => label.length)));
+    this.left = 14 + longest * 6;
+    this.width = Math.max(2.5, Math.min(64, (room - this.left - 12) / a.labels.length));
+    this.height = Math.max(4, Math.min(30, 460 / b.labels.length));
+    this.bottom = TOP + b.labels.length * this.height;
+    this.most = Math.max(...answer.estimate.map((row) => Math.max(...row)), 1e-9);
+    this.mark = element("rect", { class: "mark", fill: "none", stroke: "#0b7fab", "stroke-width": 2, "pointer-events": "none", visibility: "hidden" });
+    const label = `Records by ${a.name} and ${b.name}: arrows read cells, Enter filters by one; the same numbers are under Group by`;
+    this.picture = element("svg", { width: Math.ceil(this.left + Math.max(a.labels.length * this.width, COLOURS.length * SWATCH) + 8), height: Math.ceil(this.bottom + 80), role: "application", tabindex: 0, "aria-label": label },
+      this.#ground(), ...this.#cells(), ...this.#outlines(blocks), ...this.#names(), ...this.#legend(), this.mark);
+    this.cell = [0, 0];
+    this.#listen();
+  }
+
+  /** Under the cells: pale is pale in the dark, too. */
+  #ground() { return element("rect", { x: this.left, y: TOP, width: this.a.labels.length * this.width, height: this.bottom - TOP, fill: "#ffffff" }); }
+
+  /** A path for each colour, pale and full; neighbours of one colour are one box where cells are fine. */
+  #cells() {
+    const { estimate, lower } = this.answer, gap = this.width < FINE ? 0 : 0.4, drawn = new Map();
+    const shade = (i, j) => `${Math.min(COLOURS.length - 1, Math.floor(Math.sqrt(Math.max(0, estimate[j][i]) / this.most) * COLOURS.length))} ${lower[j][i] <= 0 ? PALE : 1}`;
+    for (let j = 0; j < estimate.length; j++) {
+      for (let i = 0, next = 1; i < estimate[j].length; i = next, next = i + 1) {
+        const look = shade(i, j);
+        while (!gap && next < estimate[j].length && shade(next, j) === look) next += 1;
+        if (!drawn.has(look)) drawn.set(look, []);
+        const wide = tidy((next - i) * this.width - gap);
+        drawn.get(look).push(`M${tidy(this.left + i * this.width)} ${tidy(TOP + j * this.height)}h${wide}v${tidy(this.height - 0.4)}h${-wide}z`);
+      }
+    }
+    return [...drawn].map(([look, boxes]) => { const [colour, opacity] = look.split(" "); return element("path", { class: "cells", d: boxes.join(""), fill: COLOURS[colour], "fill-opacity": opacity }); });
+  }
+
+  #outlines(blocks) {
+    const line = ([x1, x2, y1, y2]) => `M${tidy(this.left + x1 * this.width)} ${tidy(TOP + y1 * this.height)}h${tidy((x2 - x1) * this.width)}v${tidy((y2 - y1) * this.height)}h${tidy((x1 - x2) * this.width)}z`;
+    return blocks.length ? [element("path", { class: "blocks", d: blocks.map(line).join(""), fill: "none", stroke: "#0b7fab", "stroke-width": 0.5 })] : [];
+  }
+
+  #names() {
+    const { a, b } = this, every = Math.ceil(b.labels.length / 26), wide = Math.max(1, Math.ceil(74 / this.width)), parts = [];
+    b.labels.forEach((label, j) => { if (j % every === 0) parts.push(text(this.left - 5, TOP + (j + 0.5) * this.height + 4, brief(label, 18), { "text-anchor": "end" })); });
+    a.labels.forEach((label, i) => { if (i % wide === 0 && (a.labels.length - i) * this.width > 40) parts.push(text(this.left + i * this.width, this.bottom + 15, brief(label, 12))); });
+    return parts;
+  }
+
+  /** Two rows of colours: as they are, and pale. The scale is that of square roots, so half-way stands for a quarter. */
+  #legend() {
+    const swatch = (k, y, opacity) => element("rect", { x: this.left + k * SWATCH, y, width: SWATCH, height: 8, fill: COLOURS[k], "fill-opacity": opacity });
+    const end = this.left + COLOURS.length * SWATCH, y = this.bottom + 28;
+    return [element("rect", { x: this.left, y, width: COLOURS.length * SWATCH, height: 18, fill: "#ffffff" }), ...COLOURS.map((_, k) => swatch(k, y, 1)), ...COLOURS.map((_, k) => swatch(k, y + 10, PALE)),
+      text(this.left, y + 46, "pale: cannot be told from 0"), text(this.left, y + 31, "0"), text(this.left + COLOURS.length * SWATCH / 2, y + 31, shown(this.most / 4), { "text-anchor": "middle" }), text(end, y + 31, `${shown(this.most)} records`, { "text-anchor": "end" })];
+  }
+
+  /** Put the mark on cells and read the last one. */
+  #point([i, j], [i0, j0] = [i, j]) {
+    const { a, b, answer: { estimate, lower, upper } } = this;
+    this.cell = [i, j];
+    set(this.mark, "x", String(tidy(this.left + Math.min(i, i0) * this.width)));
+    set(this.mark, "y", String(tidy(TOP + Math.min(j, j0) * this.height)));
+    set(this.mark, "width", String(tidy((Math.abs(i - i0) + 1) * this.width)));
+    set(this.mark, "height", String(tidy((Math.abs(j - j0) + 1) * this.height)));
+    set(this.mark, "visibility", "visible");
+    this.onRead(words(`${b.labels[j]} × ${a.labels[i]}`, estimate[j][i], lower[j][i], upper[j][i]));
+  }
+
+  #clamped(i, j) { return [Math.max(0, Math.min(this.a.labels.length - 1, i)), Math.max(0, Math.min(this.b.labels.length - 1, j))]; }
+
+  #at(event) {
+    const box = this.picture.getBoundingClientRect(), i = Math.floor((event.clientX - box.left - this.left) / this.width), j = Math.floor((event.clientY - box.top - TOP) / this.height);
+    const inside = i >= 0 && j >= 0 && i < this.a.labels.length && j < this.b.labels.length;
+    return { cell: this.#clamped(i, j), inside };
+  }
+
+  #pick([i, j], [i0, j0] = [i, j]) { this.onPick([Math.min(i, i0), Math.max(i, i0)], [Math.min(j, j0), Math.max(j, j0)]); }
+
+  #listen() {
+    let start = null;
+    const hide = () => { set(this.mark, "visibility", "hidden"); this.onRead(""); };
+    this.picture.addEventListener("pointermove", (event) => { const { cell, inside } = this.#at(event); if (inside || start) this.#point(cell, start ?? cell); else hide(); });
+    this.picture.addEventListener("pointerdown", (event) => { const { cell, inside } = this.#at(event); if (inside && event.button === 0) { start = cell; this.picture.setPointerCapture(event.pointerId); } });
+    this.picture.addEventListener("pointerup", (event) => { if (start) { const from = start; start = null; this.#pick(this.#at(event).cell, from); } });
+    this.picture.addEventListener("pointercancel", () => { start = null; hide(); });
+    this.picture.addEventListener("pointerleave", () => { if (!start) hide(); });
+    this.picture.addEventListener("blur", hide);
+    this.picture.addEventListener("focus", () => { if (this.picture.matches(":focus-visible")) this.#point(this.cell); });
+    this.picture.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+      if (by) this.#point(this.#clamped(this.cell[0] + by[0], this.cell[1] + by[1]));
+      if (event.key === "Enter" || event.key === " ") this.#pick(this.cell);
+      if (by || event.key === "Enter" || event.key === " ") event.preventDefault();
+    });
+  }
+}
