@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import hostile_names
 import pyarrow as pa
@@ -45,6 +46,12 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
     assert page.locator("img").count() == 0
     page.keyboard.press("Escape")
     picture(page, "hostile")
+    with page.expect_download() as download:
+        saves(page, "the heatmap", "SVG")
+    drawn = ET.parse(download.value.path()).getroot()
+    texts = [one.text or "" for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == f"Records by {INJECTION} (across) and {HOSTILE} (down)"
+    assert texts[1].endswith("ε = 5; NOT PRIVATE")
     page.get_by_label("View", exact=True).select_option("hospital.pview")
     expect(page.locator("#banner")).to_be_hidden()
     assert shows(page, "everything") == ""

@@ -93,7 +93,7 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, na
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
-    """Arrows, Home and End move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists work; tabs follow arrows."""
+    """Arrows, Home and End move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists work; tabs follow."""
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for _ in range(3):

@@ -68,6 +68,7 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
     assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
     assert saved["PNG"].stat().st_size > 5_000
     assert "Records by age" in saved["SVG"].read_text()
+    assert "NOT PRIVATE" not in saved["SVG"].read_text()
     ARTEFACTS.mkdir(exist_ok=True)
     (ARTEFACTS / "age-saved.png").write_bytes(saved["PNG"].read_bytes())
     bar(page, "sex", 0).click()

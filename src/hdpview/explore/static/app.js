@@ -3,7 +3,7 @@
 import { ask, forget, get } from "./api.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
-import { counted, element, inFull, say, shown } from "./parts.js";
+import { brief, counted, element, huge, inFull, say, shown } from "./parts.js";
 import { histogramPicture, savePicture } from "./picture.js";
 import { State, inWords } from "./state.js";
 
@@ -146,7 +146,7 @@ class Page {
     $("count").dataset.value = count.estimate;
     $("interval").replaceChildren(
       element("span", { title: "Holds the true count about 95 times in 100" }, `95 % typical: ${inFull(count.lower)} to ${inFull(count.upper)}`),
-      element("span", { title: "Holds the true count in 95 of 100 cases, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
+      element("span", { title: "Holds the true count at least 95 times in 100, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
     $("verdict").textContent = count.upper <= 0 ? "No value of this view fits the filter." : count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
     for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.filters[name]);
   }
@@ -156,7 +156,7 @@ class Page {
 
   chips() {
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
-    const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${a.name}`, onclick: () => this.filter(a.name, null) }, `${inWords(a, this.state.filters[a.name])} ✕`));
+    const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${inWords(a, this.state.filters[a.name])}`, onclick: () => this.filter(a.name, null) }, `${inWords(a, this.state.filters[a.name])} ✕`));
     if (this.state.custom) chips.unshift(element("button", { "aria-label": "Remove what was written by hand", onclick: () => { this.state.change(this.state.filters); this.show(); } }, "written by hand ✕"));
     $("chips").replaceChildren(...chips);
   }
@@ -168,10 +168,12 @@ class Page {
 
   savePicture(chart, kind) {
     if (!chart.data) return;
-    const own = this.state.where(chart.attribute.name), name = chart.attribute.name;
-    const caption = `${own ? own.slice(0, 90) : "all records"}; lines are 95 % intervals; ${this.spent()}`;
-    savePicture(histogramPicture(chart.attribute, chart.data, caption, shown), name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
+    const { name } = chart.attribute, caption = this.caption(this.state.where(name), "lines are 95 % typical intervals, pale bars cannot be told from 0");
+    savePicture(histogramPicture(chart.attribute, chart.data), [`Records by ${name}`, caption], name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
   }
+
+  /** What a saved picture shows, and whether it may be shown around. */
+  caption(where, marks) { return `${where ? brief(where, 60) : "all records"}; ${marks ? `${marks}; ` : ""}${this.spent()}${this.schema.private ? "" : "; NOT PRIVATE"}`; }
 
   async copy(text, said) {
     try { await navigator.clipboard.writeText(text); $("said").textContent = said; } catch { window.prompt("Copy this:", text); }
@@ -198,10 +200,10 @@ class Page {
     add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
     add(s.delta ? "What ε and δ mean" : "What ε means", `${this.spent()}. ${s.risk}`);
     add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
-    add("Method", `${s.method}; ${shown(s.n_blocks)} blocks over ${s.n_cells.toExponential(1)} cells; hdpview ${s.library_version}`);
+    add("Method", `${s.method}; ${counted(s.n_blocks, "block")} over ${huge(s.n_cells)} cells; hdpview ${s.library_version}`);
     add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
-    add("What the intervals mean", "Typical (shown): holds about 95 % of true counts; a model of how unevenly records lie in blocks, measured on real data.",
-      "Guaranteed: holds whatever the data; wide where a question cuts through blocks.", `A count under ranges of two attributes means something from about ${shown(s.meaningful_from.two_way_range)} records on.`);
+    add("What the intervals mean", "Typical (shown): holds the true count about 95 times in 100; a model of how unevenly records lie in blocks, measured on real data.",
+      "Guaranteed: holds it at least 95 times in 100, whatever the data; wide where a question cuts through blocks.", `A count under ranges of two attributes means something from about ${inFull(s.meaningful_from.two_way_range)} records on.`);
     $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), list, element("p", { class: "last" }, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
   }
 }

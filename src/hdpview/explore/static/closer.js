@@ -6,7 +6,7 @@ import { element, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
 import { between, quoted } from "./state.js";
 
-const PICTURE = 50_000; // cells of a picture that is drawn unasked
+const PICTURE = 50_000, MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
 const signed = (x) => shown(x).replace("-", "−");
 
@@ -102,17 +102,24 @@ export class Closer {
     this.map = element("div", { class: "result scroll" });
     this.cell = element("div", { class: "quiet", id: "cell", "aria-live": "polite" });
     this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.changed() });
-    const saved = saveMenu("the heatmap", ["PNG", "SVG"], (kind) => this.picture && savePicture(this.picture, "heatmap", kind).catch((p) => this.#say(p.message)));
+    const saved = saveMenu("the heatmap", ["PNG", "SVG"], (kind) => this.#saveHeatmap(kind).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.plot.heatmap(${JSON.stringify(this.x.value)}, ${JSON.stringify(this.y.value)}${this.page.state.where() ? `, ${JSON.stringify(this.page.state.where())}` : ""})`) }, "Copy Python");
     this.#panel(0).replaceChildren(element("div", { class: "controls" }, "across", this.x, "down", this.y, element("label", {}, this.blocks, " draw the blocks"), saved, copy), this.cell, this.map);
     this.#read("");
+  }
+
+  async #saveHeatmap(kind) {
+    if (!this.picture) return;
+    const names = [this.x.value, this.y.value];
+    await savePicture(this.picture, [`Records by ${names[0]} (across) and ${names[1]} (down)`, this.page.caption(this.page.state.where())], `heatmap_${names.join("_").replace(/[^\w-]+/g, "_")}`, kind);
   }
 
   #read(words) { say(this.cell, words || "Point at a cell to read it, click it to filter by it."); }
 
   async heatmap() {
     const [a, b] = [this.x.value, this.y.value].map((name) => this.schema.attributes.find((x) => x.name === name));
-    if (a === b) { this.map.replaceChildren(element("p", {}, "Choose two different attributes.")); return; }
+    const cells = a.labels.length * b.labels.length, why = a === b ? "Choose two different attributes." : cells > MOST_CELLS ? `${shown(cells)} cells are too many for a picture. Choose an attribute with fewer values.` : null;
+    if (why) { this.picture = null; this.map.replaceChildren(element("p", {}, why)); return; }
     const answer = await ask("/api/pairs", { view: this.page.view, where: this.page.state.where(), first: b.name, second: a.name }, "pairs");
     if (!answer) return;
     const drawn = this.blocks.checked ? await ask("/api/blocks", { view: this.page.view, first: a.name, second: b.name }, "blocks") : null;

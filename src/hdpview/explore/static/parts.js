@@ -35,6 +35,13 @@ export const inFull = (x) => whole.format(Math.round(x) || 0);
 /** "1 block", "2,234 blocks". */
 export const counted = (n, what) => `${whole.format(n)} ${what}${n === 1 ? "" : "s"}`;
 
+/** Numbers beyond imagination: 400, 48,000, 1.1 × 10¹³. */
+export function huge(x) {
+  if (x < 1e6) return whole.format(x);
+  const [digits, power] = x.toExponential(1).split("e+");
+  return `${digits} × 10${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
+}
+
 /** Of a bin such as [500, 1000) or 10–19, the beginning or the end; other labels as they are. */
 export const bound = (label, atEnd) => /^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/.exec(label)?.slice(1).filter(Boolean)[atEnd ? 1 : 0] ?? label;
 

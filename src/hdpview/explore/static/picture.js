@@ -1,8 +1,8 @@
 // Pictures to take away: SVG that stands on its own, and PNG drawn from it.
 
-import { brief, element } from "./parts.js";
+import { brief, element, shown } from "./parts.js";
 
-const INK = "#1d2733", PAPER = "#ffffff";
+const INK = "#1d2733", PAPER = "#ffffff", HEAD = 46, LEAST_WIDTH = 640;
 
 export function save(name, content, type) {
   const blob = content instanceof Blob ? content : new Blob([content], { type });
@@ -22,35 +22,38 @@ export function saveMenu(what, kinds, callback, face = "Save") {
   return menu;
 }
 
-/** Save an SVG element as it is, on white, as SVG or PNG. */
-export async function savePicture(picture, name, kind) {
-  const [width, height] = [Number(picture.getAttribute("width")), Number(picture.getAttribute("height"))];
-  const copy = picture.cloneNode(true);
-  copy.setAttribute("style", `color:${INK};font-family:system-ui,Arial,sans-serif`);
-  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  copy.prepend(element("rect", { width, height, fill: PAPER }));
+const write = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
+
+/** Save an SVG element on white, below its title and what it shows, as SVG or PNG: it stands on its own wherever it goes. */
+export async function savePicture(picture, [title, caption], name, kind) {
+  const wide = Math.max(Number(picture.getAttribute("width")), LEAST_WIDTH), height = Number(picture.getAttribute("height")) + HEAD;
+  const style = `color:${INK};font-family:system-ui,Arial,sans-serif`;
+  const copy = element("svg", { width: wide, height, viewBox: `0 0 ${wide} ${height}`, style }, element("rect", { width: wide, height, fill: PAPER }),
+    write(12, 20, title, { "font-size": 15, "font-weight": 600 }), write(12, 36, caption), element("g", { transform: `translate(0 ${HEAD})` }, ...picture.cloneNode(true).children));
   const text = new XMLSerializer().serializeToString(copy);
   if (kind === "SVG") { save(`${name}.svg`, text, "image/svg+xml"); return; }
   const image = new Image();
   const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   try {
     await new Promise((resolve, reject) => { image.onload = resolve; image.onerror = () => reject(new Error("The picture could not be drawn.")); image.src = address; });
-    const canvas = element("canvas", { width: width * 2, height: height * 2 });
-    canvas.getContext("2d").drawImage(image, 0, 0, width * 2, height * 2);
+    const canvas = element("canvas", { width: wide * 2, height: height * 2 });
+    canvas.getContext("2d").drawImage(image, 0, 0, wide * 2, height * 2);
     save(`${name}.png`, await new Promise((resolve) => canvas.toBlob(resolve, "image/png")));
   } finally { URL.revokeObjectURL(address); }
 }
 
-/** A histogram with axes and a caption, for paper. */
-export function histogramPicture(attribute, { estimate, lower, upper }, caption, shown) {
-  const width = 760, left = 62, right = 12, top = 46, inner = 250, n = estimate.length, step = (width - left - right) / n;
+/** Round numbers from 0 to at most `high`: three to six of them. */
+function ticks(high) {
+  const power = 10 ** Math.floor(Math.log10(high / 3)), step = power * [5, 2, 1].find((times) => times * power <= high / 3);
+  return Array.from({ length: Math.floor(high / step) + 1 }, (_, i) => i * step);
+}
+
+/** A histogram with axes, for paper. */
+export function histogramPicture(attribute, { estimate, lower, upper }) {
+  const width = 760, left = 62, right = 12, top = 4, inner = 250, n = estimate.length, step = (width - left - right) / n;
   const most = Math.max(...estimate, 1e-9), high = Math.min(Math.max(...upper, 1e-9), 2.2 * most);
   const y = (value) => top + inner * (1 - Math.min(value, high) / high);
-  const text = (x, at, content, more = {}) => element("text", { x, y: at, "font-size": 11, fill: "currentColor", ...more }, content);
-  const parts = [text(left, 18, `Records by ${attribute.name}`, { "font-size": 15, "font-weight": 600 }), text(left, 34, caption)];
-  for (const share of [0, 0.5, 1]) {
-    parts.push(element("line", { x1: left, x2: width - right, y1: y(high * share), y2: y(high * share), stroke: "#d9dee5" }), text(left - 6, y(high * share) + 4, shown(high * share), { "text-anchor": "end" }));
-  }
+  const parts = ticks(high).flatMap((tick) => [element("line", { x1: left, x2: width - right, y1: y(tick), y2: y(tick), stroke: "#d9dee5" }), write(left - 6, y(tick) + 4, shown(tick), { "text-anchor": "end" })]);
   estimate.forEach((value, i) => {
     const x = left + i * step, middle = x + step * 0.45;
     parts.push(element("rect", { x, y: y(value), width: step * 0.9, height: top + inner - y(value), fill: "#3b76af", "fill-opacity": lower[i] <= 0 ? 0.4 : 1 }),
@@ -60,7 +63,7 @@ export function histogramPicture(attribute, { estimate, lower, upper }, caption,
   attribute.labels.forEach((label, i) => {
     if (i % every) return;
     const x = left + (i + 0.45) * step, at = top + inner + 14;
-    parts.push(text(x, at, brief(label, 20), { "text-anchor": "end", transform: `rotate(-38 ${x} ${at})` }));
+    parts.push(write(x, at, brief(label, 20), { "text-anchor": "end", transform: `rotate(-38 ${x} ${at})` }));
   });
   const longest = Math.min(20, Math.max(...attribute.labels.map((label) => label.length)));
   return element("svg", { width, height: Math.ceil(top + inner + 26 + 4.2 * longest) }, ...parts);
