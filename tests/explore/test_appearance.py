@@ -141,18 +141,34 @@ def test_nothing_moves_while_bars_are_read(visitor: Visitor) -> None:
         assert page.locator("html").evaluate("one => one.scrollHeight") == before
 
 
-def test_a_count_that_may_be_nothing_leaves_room_for_the_filter(visitor: Visitor) -> None:
-    """Words on a count that cannot be told from 0 take nothing from the field beside them; where nothing fits, the page says just that."""
+@pytest.mark.parametrize("width", [390, 1024, 1400])
+def test_charts_stay_where_they_are_while_filters_come(browser: Browser, explorer: Explorer, width: int) -> None:
+    """No filter, the first or the seventh, moves the charts under the hand that sets it."""
+    person = Visitor(browser, explorer, width=width)
+    page = person.visit()
+    top = "one => one.getBoundingClientRect().top + window.scrollY"
+    before = page.locator("#charts").evaluate(top)
+    for name in ("sex", "region", "admission", "diagnosis", "ward", "smoker", "readmitted"):
+        bar(page, name, 0).dispatch_event("keydown", {"key": "Enter"})
+        shows(page, name)
+        assert page.locator("#charts").evaluate(top) == before
+    person.leave()
+
+
+def test_a_count_that_may_be_nothing_is_told_in_its_place(visitor: Visitor) -> None:
+    """Words on a count that cannot be told from 0 move nothing on the page; where nothing fits, the page says just that."""
     page = visitor.visit()
-    wide = page.locator("#where").evaluate("one => one.clientWidth")
+    places = "() => [...document.querySelectorAll('#where, #charts')].map((one) => JSON.stringify(one.getBoundingClientRect()))"
+    before = page.evaluate(places)
     for where, word in (
-        ("age = 3 AND cost > 60000 AND ward = 'maternity'", "Not distinguishable"),
+        ("age = 3 AND cost > 60000 AND ward = 'maternity' AND sex = 'Male'", "Not distinguishable"),
         ("age > 200", "No value of this view fits"),
     ):
         page.locator("#where").fill(where)
         page.locator("#run").click()
         expect(page.locator("#verdict")).to_contain_text(word)
-        assert page.locator("#where").evaluate("one => one.clientWidth") == wide
+        assert page.evaluate(places) == before
+        assert "0.0" not in " ".join(page.locator("#charts .scale").all_inner_texts())
     expect(page.locator("#count")).to_have_text("0")
     assert set(page.locator("#charts .scale").all_inner_texts()) == {"no records"}
 

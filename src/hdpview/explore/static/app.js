@@ -147,12 +147,14 @@ class Page {
     $("interval").replaceChildren(
       element("span", { title: "Holds the true count about 95 times in 100" }, `95 % typical: ${inFull(count.lower)} to ${inFull(count.upper)}`),
       element("span", { title: "Holds the true count at least 95 times in 100, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
-    $("verdict").textContent = count.upper <= 0 ? "No value of this view fits the filter." : count.lower <= 0 ? "Not distinguishable from 0: noise and uneven blocks alone could make this count." : "";
+    const [verdict, why] = count.upper <= 0 ? ["No value of this view fits the filter", ""] : count.lower <= 0 ? ["Not distinguishable from 0: may be noise", "Noise and uneven blocks alone could make this count."] : ["", ""];
+    say($("verdict"), verdict);
+    $("verdict").title = why;
     for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.filters[name]);
   }
 
   /** For screen readers: the count at the end of a gesture, not at each of its moves. */
-  speak({ estimate, lower, upper }) { say($("spoken"), `${inFull(estimate)} records, 95 % typical ${inFull(lower)} to ${inFull(upper)}. ${$("verdict").textContent}`); }
+  speak({ estimate, lower, upper }) { say($("spoken"), `${inFull(estimate)} records, 95 % typical ${inFull(lower)} to ${inFull(upper)}. ${$("verdict").textContent}. ${$("verdict").title}`); }
 
   chips() {
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);

@@ -23,7 +23,7 @@ export class Bars {
 
   /** Show counts with their intervals; isOff(code) says which are filtered out, range (first and last code) what is brushed. Returns the scale's upper end, 0 where nothing is to be seen. */
   show({ estimate, lower, upper }, isOff, range) {
-    const most = Math.max(...estimate, 1e-9), top = Math.min(Math.max(...upper, 1e-9), 1.6 * most);
+    const most = Math.max(...estimate), highest = Math.max(...upper, 1e-9), top = most < 0.5 ? highest : Math.min(highest, 1.6 * most); // of less than half a record, its interval is all there is
     const drawn = this.#outlines(estimate, lower, upper, top, isOff);
     for (const [layer, path] of this.paths) set(path, "d", drawn[layer].join(""));
     set(this.brush, "visibility", range ? "visible" : "hidden");
