@@ -111,6 +111,35 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
     assert shown_count(page) == pytest.approx(number(hospital, where))
 
 
+def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -> None:
+    """Under two filters the shares of an attribute's values are those of SQL; only those with intervals apart are called larger."""
+    page = visitor.visit()
+    young, old = "age < 30", "age >= 60"
+    page.locator("#tab-compare").click()
+    for where in (young, old):
+        page.locator("#where").fill(where)
+        page.locator("#where").press("Control+Enter")
+        shows(page, where)
+        if where == young:
+            page.get_by_role("button", name="Keep the active filter as A").click()
+    page.get_by_label("Share out by").select_option("ward")
+    page.wait_for_selector("#panel-compare th:has-text('paediatrics')")
+    question = "SELECT ward, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view WHERE {} GROUP BY ward"
+    a, b = ({row["ward"]: row for row in hospital.sql(question.format(where), as_="pyarrow").to_pylist()} for where in (young, old))
+    shown_rows = page.locator("#panel-compare .shares tbody tr").evaluate_all("all => all.map((one) => one.innerText.split('\\t'))")
+    assert [row[0] for row in shown_rows] == list(hospital.schema["ward"].labels())
+    for ward, of_a, of_b, _, verdict in shown_rows:
+        for told, found in ((of_a, a[ward]), (of_b, b[ward])):
+            numbers = [float(part) for part in re.findall(r"[\d.]+", told)]
+            assert numbers == pytest.approx([100 * found[key] for key in ("share", "share_lower", "share_upper")], abs=0.051)
+        apart = {
+            "larger in A": a[ward]["share_lower"] > b[ward]["share_upper"],
+            "larger in B": b[ward]["share_lower"] > a[ward]["share_upper"],
+        }
+        assert verdict.strip() == next((words for words, holds in apart.items() if holds), "")
+    assert any(row[4].strip() for row in shown_rows)
+
+
 def test_an_arrow_key_alone_saves_nothing(visitor: Visitor) -> None:
     """What saves opens by Enter and closes by Escape; arrows on it do nothing, as a list's would have saved at once."""
     page = visitor.visit()

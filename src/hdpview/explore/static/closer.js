@@ -1,6 +1,7 @@
 // Look closer: two attributes as a heatmap, group-by, means and quantiles, two filters side by side. All by SQL, under the active filter.
 
 import { ask, file } from "./api.js";
+import { shareTable, verdict } from "./compare.js";
 import { Heatmap } from "./heatmap.js";
 import { element, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
@@ -8,8 +9,6 @@ import { between, quoted } from "./state.js";
 
 const PICTURE = 50_000, MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
-const signed = (x) => shown(x).replace("-", "−");
-
 const selectOf = (label, names, chosen) => {
   const made = element("select", { "aria-label": label }, ...names.map((name) => element("option", { value: name }, name || "nothing else")));
   made.value = chosen ?? names[0];
@@ -45,13 +44,13 @@ export class Closer {
     this.#heatmapPanel(names, ...firstPair(schema.attributes));
     this.#tablePanel(names);
     this.#numbersPanel(schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real").map((a) => a.name));
-    this.#comparePanel();
+    this.#comparePanel(names);
   }
 
   /** What is looked at, for the link. */
   look() {
     const kept = this.hasKept ? { kept: this.kept } : {};
-    return { tab: this.current, x: this.x.value, y: this.y.value, blocks: this.blocks.checked, by: this.group.value, and: this.group2.value, ...kept };
+    return { tab: this.current, x: this.x.value, y: this.y.value, blocks: this.blocks.checked, by: this.group.value, and: this.group2.value, shared: this.shared.value, ...kept };
   }
 
   /** Take over what a link says was looked at; what does not fit the view is left out. */
@@ -60,11 +59,11 @@ export class Closer {
     try { look = JSON.parse(text); } catch { /* a broken link is an empty one */ }
     if (typeof look !== "object" || look === null) return;
     const names = new Set(this.schema.attributes.map((a) => a.name));
-    for (const [list, name] of [[this.x, look.x], [this.y, look.y], [this.group, look.by], [this.group2, look.and]]) if (names.has(name) || (name === "" && list === this.group2)) list.value = name;
+    for (const [list, name] of [[this.x, look.x], [this.y, look.y], [this.group, look.by], [this.group2, look.and], [this.shared, look.shared]]) if (names.has(name) || (name === "" && list === this.group2)) list.value = name;
     this.blocks.checked = look.blocks === true;
     this.hasKept = typeof look.kept === "string" || look.kept === null;
     this.kept = look.kept ?? null;
-    if (this.tabs[look.tab]) this.#turn(look.tab);
+    if (Number.isInteger(look.tab) && this.tabs[look.tab]) this.#turn(look.tab);
   }
 
   open(i) {
@@ -127,7 +126,7 @@ export class Closer {
     const map = new Heatmap(a, b, answer, drawn?.blocks ?? [], this.map.clientWidth, (words) => this.#read(words), choose), wasFocused = document.activeElement === this.picture;
     this.picture = map.picture;
     const notes = [];
-    if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the view knows one number.`);
+    if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. ${this.schema.base ? "Inside a block, released histograms say how records lie." : "Inside a block the view knows one number."}`);
     this.map.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
     if (wasFocused) this.picture.focus();
   }
@@ -147,7 +146,8 @@ export class Closer {
 
   async table() {
     const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], by = names.map(quoted).join(", ");
-    this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY n DESC`;
+    const only = names.length === 1 && this.schema.attributes.find((a) => a.name === names[0]), order = only?.ends && only.labels.length <= LISTED ? by : "n DESC"; // a scale keeps its order
+    this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY ${order}`;
     const answer = await this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table");
     if (!answer) return;
     const more = answer.rows.length > LISTED, told = { ...answer, rows: answer.rows.slice(0, LISTED) };
@@ -184,7 +184,9 @@ export class Closer {
       element("p", { class: "quiet" }, "In brackets: 95 % typical intervals. Bins count as their middle."));
   }
 
-  #comparePanel() {
+  #comparePanel(names) {
+    this.shared = selectOf("Share out by", names, this.schema.attributes.find((a) => !a.ends)?.name);
+    this.shared.addEventListener("change", () => this.changed());
     this.sides = element("div", { class: "result" });
     const keep = element("button", { onclick: () => { this.kept = this.page.state.where(); this.hasKept = true; this.changed(); } }, "Keep the active filter as A");
     this.#panel(3).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
@@ -195,12 +197,8 @@ export class Closer {
     const second = this.page.state.where();
     const answer = await ask("/api/compare", { view: this.page.view, first: this.kept, second }, "compare");
     if (!answer) return;
-    const side = (name, where, found) => element("div", {}, element("h3", {}, name), element("code", {}, where ?? "everything"),
-      element("p", {}, element("strong", {}, shown(found.estimate)), ` (${shown(found.lower)} to ${shown(found.upper)})`));
-    const [low, high] = answer.ratio_interval;
-    const ratio = answer.ratio === null || high === null ? "The ratio has no bound: B may be 0." : `A is ${answer.ratio.toFixed(2)} times B (${low.toFixed(2)} to ${high.toFixed(2)}).`;
-    this.sides.replaceChildren(element("div", { class: "side" }, side("A", this.kept, answer.first), side("B", second, answer.second)),
-      element("p", {}, element("strong", {}, answer.is_real ? "A and B really differ. " : "A and B cannot be told apart. "), `A − B is ${signed(answer.difference)} (95 % typical: ${answer.difference_interval.map(signed).join(" to ")}). ${ratio}`));
+    const by = this.schema.attributes.find((a) => a.name === this.shared.value), table = await shareTable(this.page.view, by, this.kept, second);
+    if (table) this.sides.replaceChildren(...verdict(answer, this.kept, second), element("div", { class: "controls" }, "How their records share out by", this.shared), table);
   }
 }
 
