@@ -35,7 +35,7 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_a_wrong_condition_is_told_in_words(browser: Browser, explorer: Explorer) -> None:
-    """Wrong SQL shows a sentence; the page goes on with the last filter that worked, and recovers."""
+    """Wrong SQL shows a sentence and stays to be mended; the page, its panels and links go on with the last filter that worked."""
     person = Visitor(browser, explorer)
     page = person.visit()
     before = page.locator("#count").inner_text()
@@ -46,8 +46,21 @@ def test_a_wrong_condition_is_told_in_words(browser: Browser, explorer: Explorer
         assert page.locator("#where").input_value() == wrong
         assert page.locator("#count").inner_text() == before
     picture(page, "error", full=False)
+    page.locator("#tab-table").click()
+    page.wait_for_selector("#panel-table tbody tr")
+    bar(page, "sex", 0).click()
+    assert shows(page, "Female") == "sex IN ('Female')"
+    expect(page.locator("#error")).to_be_empty()
+    page.locator("#where").fill("age >")
+    page.locator("#run").click()
+    expect(page.locator("#error")).to_contain_text("SQL")
     page.locator("#reset").click()
     expect(page.locator("#error")).to_be_empty()
+    shows(page, "everything")
+    page.goto("about:blank")
+    page.goto(explorer.url + '#view=hospital.pview&state={"custom":"agee > 3"}')
+    expect(page.locator("#error")).to_contain_text("Did you mean 'age'")
+    expect(page.locator("#count")).to_have_text(before)
     person.complaints = [text for text in person.complaints if "400 (Bad Request)" not in text]  # the browser logs what was refused
     person.leave()
 

@@ -5,7 +5,7 @@ let era = 0; // answers from before the last `forget` are dropped
 
 async function answer(response) {
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.error ?? `The server answered ${response.status}.`);
+  if (!response.ok) throw Object.assign(new Error(body.error ?? `The server answered ${response.status}.`), { refused: response.status === 400 });
   return body;
 }
 

@@ -79,6 +79,7 @@ class Page {
     this.view = view;
     this.schema = schema;
     this.moving = null;
+    delete $("count").dataset.value; // what is shown is the other view's
     this.state = new State();
     this.state.attributes = this.schema.attributes;
     this.state.fromLink(hash);
@@ -123,10 +124,7 @@ class Page {
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     if (document.activeElement !== $("where") || !moving) $("where").value = where ?? "";
     if (!moving) this.remember(isStep);
-    this.chips();
-    $("undo").disabled = !this.state.past.length;
-    $("redo").disabled = !this.state.future.length;
-    $("reset").disabled = where === null;
+    this.controls();
     const waits = setTimeout(() => document.body.classList.add("waiting"), PATIENCE);
     try {
       const answer = await ask("/api/histograms", { view: this.view, where, own });
@@ -134,11 +132,33 @@ class Page {
       $("error").textContent = "";
       this.draw(answer);
       if (!moving) { this.speak(answer.count); await this.closer.refresh(); }
-    } catch (problem) { $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`; } finally {
+    } catch (problem) {
+      $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`;
+      if (problem.refused && this.state.custom && turn === this.turn) this.giveUp();
+    } finally {
       clearTimeout(waits);
       if (turn === this.turn) document.body.classList.remove("waiting");
     }
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
+  }
+
+  /** What was written by hand was refused: it stays in the field to be mended, but is no part of the filter. */
+  async giveUp() {
+    const [text, told] = [$("where").value, $("error").textContent];
+    this.state.withdraw();
+    this.remember(false);
+    this.controls();
+    if ($("count").dataset.value === undefined) await this.show(false, false); // nothing was shown before
+    [$("where").value, $("error").textContent] = [text, told];
+    $("reset").disabled = false;
+  }
+
+  /** Chips and buttons, as the filter and its history are. */
+  controls() {
+    this.chips();
+    $("undo").disabled = !this.state.past.length;
+    $("redo").disabled = !this.state.future.length;
+    $("reset").disabled = this.state.where() === null;
   }
 
   draw({ count, histograms }) {

@@ -59,6 +59,12 @@ export class State {
     this.change(Object.fromEntries(filters), this.custom);
   }
 
+  /** Forget the last step, as if it had never been made; of a link's first state, what was written by hand. */
+  withdraw() {
+    if (this.past.length) ({ filters: this.filters, custom: this.custom } = JSON.parse(this.past.pop()));
+    else this.custom = null;
+  }
+
   undo() { this.#swap(this.past, this.future); }
   redo() { this.#swap(this.future, this.past); }
 
