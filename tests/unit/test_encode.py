@@ -152,6 +152,19 @@ def test_many_categories(row_codes: RowCodes) -> None:
     assert column_codes(row_codes, attribute, pa.array([f"value {i}" for i in wanted])) == wanted.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB by a name that DuckDB has renamed
+@pytest.mark.parametrize("n_more", [10, 70])
+def test_a_database_that_sees_no_case_counts_each_row_once(n_more: int) -> None:
+    """Where `a` equals `A`, a row must not meet both categories: every row is in one cell, whether categories are few or looked up."""
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("CREATE TABLE t (b VARCHAR COLLATE NOCASE)")
+    connection.raw_sql("INSERT INTO t VALUES ('a'), ('A'), ('A'), ('V3'), ('?')")
+    values = ("a", "A", *(f"{letter}{i}" for i in range(n_more) for letter in "vV"))
+    counts = read_counts(connection.table("t"), Schema([Category(name="b", values=values, other="other")]))
+    assert counts.exact_counts.sum() == 5
+    connection.disconnect()
+
+
 def test_truth_in_many_spellings(row_codes: RowCodes) -> None:
     """Words and numbers are read as true or false, and other words are missing."""
     assert (

@@ -6,6 +6,7 @@ The codes are those of the attribute's edges: for every value on an axis the dat
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
+from hdpview.counts.contributions import md5
 from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, harmless, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
@@ -22,10 +24,11 @@ MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from
 _DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
 
 
-def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None) -> ibis.Table:
+def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None, *, is_ours: bool = False) -> ibis.Table:
     """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row, never null.
 
     kept: columns that come along as they are: their new name and their name in the table.
+    is_ours: whether the table is in a database of our own, where texts are equal only if all their bytes are.
     """
     attributes = list(enumerate(schema))
     along = {new: table[old] for new, old in (kept or {}).items()}
@@ -34,7 +37,7 @@ def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = N
     looked_up = values
     for i, attribute in attributes:
         if isinstance(attribute, Category) and len(attribute.values) > MAX_CASES and not values[f"value_{i}"].type().is_boolean():
-            looked_up = _look_up(looked_up, i, attribute)
+            looked_up = _look_up(looked_up, i, attribute, is_ours)
     codes = {
         f"code_{i}": _category_code(column, attribute, looked_up[f"found_{i}"])
         if isinstance(attribute, Category) and f"found_{i}" in looked_up.columns
@@ -124,10 +127,16 @@ def _category_code(column: Column, attribute: Category, found: Column) -> Column
     return ibis.coalesce(found, ibis.ifelse(absent, exact_int(attribute.missing_code), exact_int(attribute.unknown_code)))
 
 
-def _look_up(table: ibis.Table, position: int, attribute: Category) -> ibis.Table:
-    """`table` with a column `found_<position>`: the code of declared values, null for others. No row is added or lost."""
+def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: bool) -> ibis.Table:
+    """`table` with a column `found_<position>`: the code of declared values, null for others. No row is added or lost. [P7]
+
+    Where a database takes `a` and `A` for equal, a row would meet both and count twice: so there texts are compared by their hashes.
+    """
     column = table[f"value_{position}"]
     known = _known_constants(column, attribute)
+    if column.type().is_string() and not is_ours:
+        known = [(hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code) for text, code in known]
+        column = md5(column)
     keys = pa.array([key for key, _ in known], pa.string() if column.type().is_string() else column.type().to_pyarrow())
     key, found = f"key_{position}", f"found_{position}"
     codes = ibis.memtable(pa.table({key: keys, found: pa.array([code for _, code in known], pa.int64())}))

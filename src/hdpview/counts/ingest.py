@@ -101,10 +101,10 @@ def can_be_read(written: str, kind: str) -> bool:
     return is_one_of(written, _COLUMN_KINDS[kind])
 
 
-def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str) -> ibis.Table:
+def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False) -> ibis.Table:
     """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one row per cell."""
     kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
-    words = pack(encode(table, schema, kept), schema.sizes)
+    words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
     cell = [name for name in words.columns if name.startswith("word_")]
     if limits == EACH_ROW:
         return words.group_by(cell).aggregate(n=words.count())  # [P7]
@@ -119,7 +119,7 @@ def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, sal
 
 
 def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str) -> SparseCounts:
-    query = occupied_cells(opened.table, schema, limits, salt)
+    query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
     stop = Event()
 
     def work() -> SparseCounts:

@@ -28,10 +28,11 @@ _MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else r
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A table and the backend that computes on it."""
+    """A table and the backend that computes on it. is_ours: whether that is a database of our own, and not one that was there before."""
 
     table: ibis.Table
     backend: Any
+    is_ours: bool = False
 
     @property
     def is_duckdb(self) -> bool:
@@ -81,7 +82,7 @@ def open_source(
             else:
                 backend.con.register("frame", arrow_of(source, wanted))
                 table = backend.table("frame")
-        yield _opened(table, backend)
+        yield _opened(table, backend, is_ours=True)
 
 
 def describe(source: Any) -> str:
@@ -138,12 +139,12 @@ def step_by_step() -> Iterator[None]:
         ibis.options.sql.fuse_selects = before
 
 
-def _opened(table: ibis.Table, backend: Any) -> OpenSource:
+def _opened(table: ibis.Table, backend: Any, is_ours: bool = False) -> OpenSource:
     """The table with DuckDB's own types put into ones that Ibis knows and that no value makes DuckDB refuse."""
     if backend.name == "duckdb":
         replaced = {name: _replacement(table[name]) for name in table.columns}
         table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
-    return OpenSource(table, backend)
+    return OpenSource(table, backend, is_ours)
 
 
 # DuckDB's own functions, for what Ibis has no word for. `moment` stays untyped: Ibis has no type for nanoseconds in a time zone.
