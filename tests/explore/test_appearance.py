@@ -210,7 +210,7 @@ def test_one_of_many_values_is_found_by_its_name(browser: Browser, postcodes: Ex
 
 
 def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: Explorer) -> None:
-    """A slow answer dims the page until it is there; a server that ended is told in words, and what was shown stays."""
+    """A slow answer dims what it will change until it is there; a server that ended is told in words, and what was shown stays."""
     person = Visitor(browser, postcodes)
     page = person.visit("many.pview")
     count = page.locator("#count").inner_text()
@@ -220,6 +220,11 @@ def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: E
     shows(page, "size")
     expect(page.locator("body")).not_to_have_class("waiting")
     page.unroute("**/api/histograms")
+    page.route("**/api/sql", lambda route: (page.wait_for_timeout(600), route.continue_()))
+    page.locator("#tab-table").click()
+    page.wait_for_selector("#panel-table.waiting", state="attached")
+    page.wait_for_selector("#panel-table:not(.waiting) tbody tr")
+    page.unroute("**/api/sql")
     page.locator("#undo").click()
     shows(page, "everything")
     postcodes.stop()

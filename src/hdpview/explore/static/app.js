@@ -3,12 +3,11 @@
 import { ask, forget, get } from "./api.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
-import { brief, counted, element, huge, inFull, say, shown } from "./parts.js";
+import { brief, counted, dimmed, element, huge, inFull, say, shown } from "./parts.js";
 import { histogramPicture, savePicture } from "./picture.js";
 import { State, inWords } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
-const PATIENCE = 300; // milliseconds after which the page says that it waits
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
 
 class Page {
@@ -125,9 +124,8 @@ class Page {
     if (document.activeElement !== $("where") || !moving) $("where").value = where ?? "";
     if (!moving) this.remember(isStep);
     this.controls();
-    const waits = setTimeout(() => document.body.classList.add("waiting"), PATIENCE);
     try {
-      const answer = await ask("/api/histograms", { view: this.view, where, own });
+      const answer = await dimmed(document.body, ask("/api/histograms", { view: this.view, where, own }));
       if (!answer) return;
       $("error").textContent = "";
       this.draw(answer);
@@ -135,9 +133,6 @@ class Page {
     } catch (problem) {
       $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`;
       if (problem.refused && this.state.custom && turn === this.turn) this.giveUp();
-    } finally {
-      clearTimeout(waits);
-      if (turn === this.turn) document.body.classList.remove("waiting");
     }
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
   }

@@ -3,7 +3,7 @@
 import { ask, file } from "./api.js";
 import { shareTable, verdict } from "./compare.js";
 import { Heatmap } from "./heatmap.js";
-import { element, say, shown } from "./parts.js";
+import { dimmed, element, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
 import { between, quoted } from "./state.js";
 
@@ -86,7 +86,10 @@ export class Closer {
     });
   }
 
-  refresh() { return [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.compare()][this.current]().catch((p) => this.#say(p.message)); }
+  refresh() {
+    const drawn = [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.compare()][this.current]();
+    return dimmed(this.#panel(this.current), drawn).catch((p) => this.#say(p.message));
+  }
 
   from() { const where = this.page.state.where(); return `FROM view${where ? ` WHERE ${where}` : ""}`; }
   sql(text, kind) { return ask("/api/sql", { sql: text, view: this.page.view }, kind); }

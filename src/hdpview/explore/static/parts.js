@@ -19,6 +19,19 @@ export function set(node, key, value) { if (node.getAttribute(key) !== value) no
 /** The same for an element's text. */
 export function say(node, text) { if (node.textContent !== text) node.textContent = text; }
 
+const PATIENCE = 300; // milliseconds after which an element is dimmed
+
+/** What the work gives. While it takes long the element is dimmed: what it shows is no longer, or not yet, true. */
+export async function dimmed(node, work) {
+  node.waits = (node.waits ?? 0) + 1;
+  const late = setTimeout(() => node.classList.add("waiting"), PATIENCE);
+  try { return await work; } finally {
+    clearTimeout(late);
+    node.waits -= 1;
+    if (!node.waits) node.classList.remove("waiting");
+  }
+}
+
 // Made once: a format made for every number would take most of the time of a redraw.
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
