@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from visitor import Visitor, agrees, bar, brush, card, number, picture, shown_count, shows
 
+from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 
@@ -127,6 +128,32 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     page.keyboard.press("ArrowRight")
     expect(page.locator("#panel-table table")).to_be_visible()
     expect(page.locator("#tab-table")).to_be_focused()
+
+
+def test_a_finger_brushes_sideways_and_scrolls_upwards(browser: Browser, explorer: Explorer, hospital: PView) -> None:
+    """On a phone a finger moved along a chart brushes a range; moved up over it, it scrolls the page and leaves the filter alone."""
+    person = Visitor(browser, explorer, width=390, height=844)
+    touch = person.context.new_cdp_session(person.page)
+    touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    page = person.visit()
+    box = card(page, "age").locator("svg").bounding_box()
+    assert box is not None
+
+    def stroke(x: float, y: float, to_x: float, to_y: float) -> None:
+        touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        for share in (0.1, 0.3, 0.5, 0.7, 0.9, 1.0):
+            point = {"x": x + share * (to_x - x), "y": y + share * (to_y - y)}
+            touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    middle = box["y"] + box["height"] / 2
+    stroke(box["x"] + 0.3 * box["width"], middle, box["x"] + 0.6 * box["width"], middle + 5)
+    where = shows(page, "age >= 28", "age < 58")
+    assert shown_count(page) == pytest.approx(number(hospital, where))
+    stroke(box["x"] + 0.4 * box["width"], middle, box["x"] + 0.4 * box["width"], middle - 250)
+    page.wait_for_function("window.scrollY > 50")
+    assert shows(page, "age") == where
+    person.leave()
 
 
 def drawn_bars(page: Page, name: str, n: int) -> dict[int, tuple[float, str]]:
