@@ -65,7 +65,7 @@ class Page {
   remember(isStep) {
     const link = this.state.toLink(this.view, this.closer.look());
     if (link === this.link) return;
-    history[isStep && this.link && window === window.top ? "pushState" : "replaceState"](null, "", link);
+    try { history[isStep && this.link && window === window.top ? "pushState" : "replaceState"](null, "", link); } catch { /* some browsers refuse a hundred steps in half a minute */ }
     this.link = location.hash;
   }
 
