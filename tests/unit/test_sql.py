@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
 
 from calls import n_calls
 from cells import noiseless_view, noisy_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import HdpviewError, QueryError
 from hdpview.pview import PView
+from hdpview.query.predicates import boxes_of, name_in_sql, parse
 from hdpview.query.sql import run
+from hdpview.query.sql.plan import plan
 
 SCHEMA = Schema(
     [
@@ -293,3 +296,14 @@ def test_what_has_no_value_after_counting_is_refused_or_infinite(view: PView) ->
     assert rows(view, "SELECT COUNT(*) + power(0, -1) AS n FROM view")[0]["n"] == float("inf")
     with pytest.raises(QueryError, match="has no value"):
         run(view, "SELECT CAST(CAST(COUNT(*) AS VARCHAR) AS BOOLEAN) AS n FROM view")
+
+
+def test_any_name_can_be_written_in_sql() -> None:
+    """Words of the language, quotes and spaces among them: the name in a condition, and in a group, finds its attribute."""
+    keywords = {word.lower() for word in sqlglot.Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS if word.isidentifier()}
+    for name in sorted({*keywords, "age", "Age", 'say "no"', "two words", "über", "3d", "a;b"}):
+        schema = Schema([Integer(name=name, min=0, max=9), Boolean(name="other_one")])
+        written = name_in_sql(name)
+        assert boxes_of(f"{written} >= 3 AND {written} IS NOT NULL OR {written} IN (1)", schema), name
+        assert plan(parse(f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"), schema).grouped, name
+    assert name_in_sql("age") == "age"

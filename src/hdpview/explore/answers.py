@@ -20,7 +20,7 @@ from hdpview.query.compare import compare
 from hdpview.query.grouped import check_number_of_groups, summarise_groups
 from hdpview.query.histograms import Histogram, panel
 from hdpview.query.noise_width import NoiseLaw
-from hdpview.query.predicates import attribute_number, boxes_of
+from hdpview.query.predicates import attribute_number, boxes_of, name_in_sql
 from hdpview.query.sql import run
 
 Json = dict[str, Any]
@@ -43,6 +43,7 @@ def describe_schema(name: str, view: PView) -> Json:
 def _attribute(attribute: Attribute) -> Json:
     described: Json = {
         "name": attribute.name,
+        "sql": name_in_sql(attribute.name),
         "kind": attribute.kind,
         "nullable": attribute.nullable,
         "labels": attribute.labels(),

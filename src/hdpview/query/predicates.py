@@ -35,6 +35,7 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Div: operator.truediv,
 }
 ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
+_WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
 _WHAT_WORKS = "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
 
 
@@ -72,6 +73,13 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
     if len(parsed) != 1:
         raise QueryError("Give exactly one SQL condition or statement.")
     return parsed[0]
+
+
+def name_in_sql(name: str) -> str:
+    """An attribute's name as SQL writes it: in double quotes where it is not a plain word, or is a word of the language."""
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _WORDS_OF_SQL:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def attribute_number(name: str, schema: Schema) -> int:

@@ -5,7 +5,7 @@ import { shareTable, verdict } from "./compare.js";
 import { Heatmap } from "./heatmap.js";
 import { dimmed, element, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
-import { between, quoted } from "./state.js";
+import { between } from "./state.js";
 
 const PICTURE = 50_000, MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
@@ -93,6 +93,8 @@ export class Closer {
 
   from() { const where = this.page.state.where(); return `FROM view${where ? ` WHERE ${where}` : ""}`; }
   sql(text, kind) { return ask("/api/sql", { sql: text, view: this.page.view }, kind); }
+  /** An attribute's name as statements write it. */
+  #sqlOf(name) { return this.schema.attributes.find((a) => a.name === name).sql; }
   #panel(i) { return document.getElementById(this.tabs[i].getAttribute("aria-controls")); }
   #say(text) { this.#panel(this.current).querySelector(".result")?.replaceChildren(element("p", { class: "error" }, text)); }
 
@@ -148,7 +150,7 @@ export class Closer {
   }
 
   async table() {
-    const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], by = names.map(quoted).join(", ");
+    const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], by = names.map((name) => this.#sqlOf(name)).join(", ");
     const only = names.length === 1 && this.schema.attributes.find((a) => a.name === names[0]), order = only?.ends && only.labels.length <= LISTED ? by : "n DESC"; // a scale keeps its order
     this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY ${order}`;
     const answer = await this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table");
@@ -168,7 +170,7 @@ export class Closer {
   async numbers() {
     const result = this.#panel(2).querySelector(".result");
     if (!this.numeric.length) { result.replaceChildren(element("p", {}, "This view has no attribute that is a number.")); return; }
-    const parts = this.numeric.flatMap((name, i) => { const x = quoted(name); return [`AVG(${x}) AS mean_${i}`, `quantile_cont(${x}, 0.25) AS q1_${i}`, `MEDIAN(${x}) AS median_${i}`, `quantile_cont(${x}, 0.75) AS q3_${i}`]; });
+    const parts = this.numeric.flatMap((name, i) => { const x = this.#sqlOf(name); return [`AVG(${x}) AS mean_${i}`, `quantile_cont(${x}, 0.25) AS q1_${i}`, `MEDIAN(${x}) AS median_${i}`, `quantile_cont(${x}, 0.75) AS q3_${i}`]; });
     const answer = await this.sql(`SELECT ${parts.join(", ")} ${this.from()}`, "numbers");
     if (!answer) return;
     const [row] = answer.rows;

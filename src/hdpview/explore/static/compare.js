@@ -2,7 +2,6 @@
 
 import { ask } from "./api.js";
 import { element, shown } from "./parts.js";
-import { quoted } from "./state.js";
 
 const WIDTH = 220, MOST = 200; // of the drawn intervals, in pixels; values that are listed
 
@@ -21,7 +20,7 @@ export function verdict(answer, first, second) {
 
 /** Shares of an attribute's values under a condition, by label: { share, lower, upper }. Null if a newer question took its place. */
 async function shares(view, attribute, where, kind) {
-  const by = quoted(attribute.name);
+  const by = attribute.sql;
   const answer = await ask("/api/sql", { view, sql: `SELECT ${by}, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view${where ? ` WHERE ${where}` : ""} GROUP BY ${by}` }, kind);
   return answer && new Map(answer.rows.map((row) => [String(row[attribute.name] ?? attribute.labels.at(-1)), { share: row.share, lower: row.share_lower, upper: row.share_upper }]));
 }

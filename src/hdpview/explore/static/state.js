@@ -4,11 +4,9 @@ import { bound } from "./parts.js";
 
 const TOLD = 3; // values of one attribute that are told by name
 
-export const quoted = (name) => (/^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
-
 /** The SQL condition of a filter on one attribute. */
 export function condition(attribute, filter) {
-  const name = quoted(attribute.name);
+  const name = attribute.sql;
   const parts = [];
   if (filter.range) {
     const [first, last] = filter.range;
