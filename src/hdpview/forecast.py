@@ -30,6 +30,7 @@ from hdpview.progress import Progress, silent
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import WORKLOADS, as_questions, draw, n_attributes_of
 from hdpview.view.risk import risk_sentence
+from hdpview.view.storage import size_in_bytes
 
 KINDS = {  # what is asked → the workload that stands for it
     "range of one attribute": "range-1d",
@@ -44,9 +45,9 @@ _N_CLASSES, _MOST_ROWS = 6, 50_000
 _N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
 _N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
-_BYTES_PER_BLOCK_AND_ATTRIBUTE, _BYTES_PER_CELL = 0.5, 3.0
+_BYTES_PER_CELL = 3.0
 
-Measured = dict[str, float]  # of one table: errors by kind, "blocks", "seconds"
+Measured = dict[str, float]  # of one table: errors by kind, "blocks", "bytes", "seconds"
 
 
 class Error(NamedTuple):
@@ -136,13 +137,13 @@ class _Trial:
         factor = self.n_rows / self.simulated_rows
         errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in self.kinds}
         n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
-        width = len(self.schema) + 1
+        n_bytes = round(statistics.median(_scaled(m, s, "bytes", factor) for m, s in zip(measured, small, strict=True)))
         return Estimate(
             epsilon=float(epsilon),
             n_rows=self.n_rows,
             errors=errors,
             n_blocks=n_blocks,
-            file_bytes=round(n_blocks * width * _BYTES_PER_BLOCK_AND_ATTRIBUTE) + 4_000,
+            file_bytes=n_bytes,
             build_seconds=statistics.median(m["seconds"] for m in measured) * factor,
             memory_bytes=round(self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL),
             risk=risk_sentence(epsilon, delta=delta_of(self.method)),
@@ -190,7 +191,7 @@ class _Trial:
 
 
 def _measure(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str]) -> Measured:
-    """Errors by kind, blocks and seconds: root mean squares over a few builds."""
+    """Errors by kind, blocks, bytes and seconds: root mean squares over a few builds."""
     builds = [_measure_one(table, epsilon, method, kinds, i) for i in range(_N_BUILDS)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
@@ -200,6 +201,7 @@ def _measure_one(table: SparseCounts, epsilon: Fraction, method: Method, kinds: 
     key = Randomness.from_test_key(b"estimate %d" % number)  # the data are invented, and budgets compare on equal terms
     view = release(table, epsilon, method, key)
     measured: Measured = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
+    measured["bytes"] = size_in_bytes(view)
     for kind, workload in kinds.items():
         rng = np.random.default_rng([number, WORKLOADS.index(workload)])
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import hdpview as hv
@@ -64,6 +68,17 @@ def test_large_tables_are_extrapolated() -> None:
     for kind, found in large.errors.items():
         assert small.errors[kind].expected * 0.5 <= found.expected <= small.errors[kind].expected * 100
     assert large.memory_bytes == 100 * small.memory_bytes
+
+
+@pytest.mark.parametrize("method", ["calibrated", "hdpview"])
+def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> None:
+    """What a view releases beside its blocks counts too: an attribute with many values has a long histogram."""
+    schema = hv.Schema([hv.Integer(name="code", min=0, max=2_999), hv.Integer(name="age", min=0, max=99)])
+    rng = np.random.default_rng(0)
+    table = pa.table({"code": rng.integers(0, 3_000, 1_000), "age": rng.integers(0, 100, 1_000)})
+    hv.build(table, schema, 1.0, method=method).save(tmp_path / "v.pview")
+    actual = (tmp_path / "v.pview").stat().st_size
+    assert 0.6 * actual < hv.estimate(schema, 1_000, 1.0, method=method).file_bytes < 1.7 * actual
 
 
 def test_one_sentence_tells_the_risk() -> None:

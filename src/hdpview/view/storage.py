@@ -41,9 +41,7 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
         _refuse_what_is_no_view(target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as file:
             try:
-                pq.write_table(
-                    _table(view), file, compression="zstd", compression_level=9, use_dictionary=False, column_encoding=_encodings(view)
-                )
+                _write_to(file, view)
                 file.flush()
                 os.fsync(file.fileno())
                 Path(file.name).chmod(0o666 & ~_umask())
@@ -53,6 +51,17 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
                 raise
     except OSError as problem:
         raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+def size_in_bytes(view: ViewData) -> int:
+    """How large the file of a view would be."""
+    sink = pa.MockOutputStream()
+    _write_to(sink, view)
+    return int(sink.size())
+
+
+def _write_to(sink: Any, view: ViewData) -> None:
+    pq.write_table(_table(view), sink, compression="zstd", compression_level=9, use_dictionary=False, column_encoding=_encodings(view))
 
 
 def check_place(path: str | PathLike[str]) -> None:
