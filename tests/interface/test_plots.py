@@ -60,13 +60,14 @@ def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").count("<path") > 3
 
 
-def test_bars_have_error_bars_from_the_view(view: PView) -> None:
-    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers."""
-    spec = json.loads(view.plot.histogram("age", interval="guaranteed").to_json())
+@pytest.mark.parametrize("interval", [{}, {"interval": "guaranteed"}, {"interval": "noise"}], ids=["as answered", "guaranteed", "noise"])
+def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any]) -> None:
+    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers, unless told otherwise."""
+    spec = json.loads(view.plot.histogram("age", **interval).to_json())
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["bar", "rule"]
     rows = spec["layer"][0]["data"]["values"] if "data" in spec["layer"][0] else spec["data"]["values"]
-    answers = view.count_many([f"age = {i}" for i in range(41)], interval="guaranteed")
+    answers = view.count_many([f"age = {i}" for i in range(41)], **interval)
     assert [row["count"] for row in rows] == pytest.approx(answers.estimate.tolist(), abs=1e-6)
     assert [row["upper"] for row in rows] == pytest.approx(answers.upper.tolist(), abs=1e-6)
 

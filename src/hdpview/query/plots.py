@@ -31,8 +31,8 @@ class Plots:
 
     view: ViewData
 
-    def histogram(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "noise") -> alt.LayerChart:
-        """Bars with whiskers: counts per value of an attribute, and how far noise alone, or the interval named, may move them."""
+    def histogram(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> alt.LayerChart:
+        """Bars with whiskers: counts per value of an attribute, and how far the interval reaches: typical, guaranteed or noise."""
         return histogram(self.view, attribute, where, confidence, interval)
 
     def heatmap(self, x: str, y: str, where: Where = None) -> alt.Chart:
@@ -44,7 +44,7 @@ class Plots:
         return partition(self.view, x, y)
 
 
-def histogram(view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "noise") -> alt.LayerChart:
+def histogram(view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "typical") -> alt.LayerChart:
     """Bars with whiskers: counts per value of an attribute, and how far the interval reaches."""
     import altair as alt
 
