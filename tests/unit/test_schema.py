@@ -37,6 +37,8 @@ EVERY_TYPE = Schema(
 def test_every_type_survives_toml(tmp_path: Path) -> None:
     """A schema with every type, odd names and odd texts is the same after TOML."""
     EVERY_TYPE.save(tmp_path / "s.toml")
+    (tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "s.toml").read_bytes())
+    assert Schema.load(tmp_path / "marked.toml") == EVERY_TYPE  # as some editors on Windows write it
     assert Schema.load(tmp_path / "s.toml") == EVERY_TYPE
 
 

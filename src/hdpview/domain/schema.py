@@ -139,7 +139,7 @@ class Schema:
         if len(content) > MAX_SCHEMA_BYTES:
             raise SchemaError(f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?")
         try:
-            description = tomllib.loads(content.decode("utf-8"))
+            description = tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a mark
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
             raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {problem}.") from None
         return cls.from_dict(description)
