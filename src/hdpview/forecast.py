@@ -137,7 +137,7 @@ class _Trial:
         factor = self.n_rows / self.simulated_rows
         errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in self.kinds}
         n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
-        n_bytes = round(statistics.median(_scaled(m, s, "bytes", factor) for m, s in zip(measured, small, strict=True)))
+        n_bytes = round(statistics.median(_file_bytes(m, s, factor) for m, s in zip(measured, small, strict=True)))
         return Estimate(
             epsilon=float(epsilon),
             n_rows=self.n_rows,
@@ -217,6 +217,13 @@ def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> 
         return measured[what]
     power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
     return float(measured[what] * factor**power)
+
+
+def _file_bytes(measured: Measured, smaller: Measured, factor: float) -> float:
+    """The file of a view of a table `factor` times as large: what it holds once, and what each further block took between two sizes."""
+    n_further = measured["blocks"] - smaller["blocks"]
+    per_block = max(0.0, (measured["bytes"] - smaller["bytes"]) / n_further) if n_further > 0 else 0.0
+    return measured["bytes"] + per_block * (_scaled(measured, smaller, "blocks", factor) - measured["blocks"])
 
 
 def _spread(values: list[float]) -> Error:

@@ -81,6 +81,13 @@ def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> Non
     assert 0.6 * actual < hv.estimate(schema, 1_000, 1.0, method=method).file_bytes < 1.7 * actual
 
 
+def test_the_size_of_the_file_grows_with_the_blocks() -> None:
+    """A table too large to invent has many more blocks than the one invented in its place, and each takes its bytes."""
+    invented, large = (hv.estimate(SMALL, n, 0.02) for n in (50_000, 50_000_000))
+    assert large.n_blocks > 2 * invented.n_blocks
+    assert large.file_bytes - invented.file_bytes > 4 * (large.n_blocks - invented.n_blocks)
+
+
 def test_one_sentence_tells_the_risk() -> None:
     """People get a sentence, not a letter: at ε = 1 a suspicion of 50 % grows to 73.1 % at most."""
     text = str(hv.estimate(SMALL, 1_000, 1.0))
