@@ -42,6 +42,13 @@ def test_every_type_survives_toml(tmp_path: Path) -> None:
     assert Schema.load(tmp_path / "s.toml") == EVERY_TYPE
 
 
+def test_a_span_tells_both_bounds() -> None:
+    """The code of missing values, which is the last, does not hide the largest value."""
+    assert Integer(name="x", min=2, max=9, nullable=True).span() == "2 … 9, or missing"
+    assert Integer(name="x", min=2, max=9).span() == "2 … 9"
+    assert Integer(name="x", min=2, max=2, nullable=True).span() == "2, or missing"
+
+
 def test_every_type_survives_plain_data() -> None:
     """A schema is the same after plain JSON types, and after JSON itself."""
     import json

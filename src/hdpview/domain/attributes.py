@@ -69,6 +69,12 @@ class Attribute:
         """A readable name per code, in code order."""
         return self.value_labels() + (["(missing)"] if self.nullable else [])
 
+    def span(self) -> str:
+        """In words: from the first value to the last, and whether missing ones are told apart."""
+        labels = self.value_labels()
+        ends = f"{labels[0]} … {labels[-1]}" if len(labels) > 1 else labels[0]
+        return f"{ends}, or missing" if self.nullable else ends
+
     def strays(self) -> str:
         """In words: where values go that the schema did not foresee."""
         return f"missing or unreadable → {self.labels()[self.missing_code]}"

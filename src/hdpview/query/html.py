@@ -24,8 +24,7 @@ def page(view: ViewData, summary: str) -> str:
 
 
 def _cell(of: Histogram) -> str:
-    labels = of.attribute.labels()
-    span = escape(f"{labels[0]} … {labels[-1]}" if len(labels) > 1 else labels[0])
+    span = escape(of.attribute.span())
     return (
         f'<div style="font-size:11px"><b>{escape(of.attribute.name)}</b><br>{_bars(of)}'
         f'<div style="max-width:{_WIDTH}px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;opacity:.7">{span}</div></div>'

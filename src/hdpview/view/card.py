@@ -122,10 +122,7 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
 
 def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
     lines: list[str | tuple[str, str]] = ["Names, types, bounds and categories of the attributes; the method, its settings and the budget."]
-    for attribute in manifest.schema.attributes[:50]:
-        labels = attribute.labels()
-        ends = f"{labels[0]} … {labels[-1]}" if len(labels) > 1 else labels[0]
-        lines.append((attribute.name, f"{attribute.kind}, {attribute.size:,} values: {ends}"))
+    lines += [(a.name, f"{a.kind}, {a.size:,} values: {a.span()}") for a in manifest.schema.attributes[:50]]
     hidden = len(manifest.schema) - 50
     return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
 
