@@ -150,6 +150,14 @@ def test_two_counts_are_compared_up_to_a_stated_confidence(view: hv.PView) -> No
         view.compare("age >= 60", None, confidence=0.9999)
 
 
+@pytest.mark.parametrize("sql", ["SELECT AVG(age) FROM view", "SELECT COUNT(*) / SUM(age) FROM view"])
+def test_what_has_to_hold_at_once_is_never_less_sure_than_asked(view: hv.PView, sql: str) -> None:
+    """A guaranteed mean, and an expression of two aggregates, need two intervals that are surer than the whole."""
+    assert view.sql(sql, confidence=0.9998, interval="guaranteed") is not None
+    with pytest.raises(hv.QueryError, match=r"0\.9998 at most, not 0\.9999"):
+        view.sql(sql, confidence=0.9999, interval="guaranteed")
+
+
 def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) -> None:
     """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0

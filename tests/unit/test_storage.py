@@ -98,7 +98,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(path: Path, monke
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pq, "write_table", interrupt)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", interrupt)
     before = path.read_bytes()
     with pytest.raises(KeyboardInterrupt):
         a_view().save(path)
@@ -122,3 +122,9 @@ def test_column_names_never_clash() -> None:
     """Attributes named like columns of the file still have columns of their own."""
     names = ["count", "depth", "count_lo", "count_lo_lo", "a", "a_hi"]
     assert len(column_types(Schema([Boolean(name=name) for name in names]))) == 2 * len(names) + 2
+
+
+def test_the_manifest_is_in_the_file_once(path: Path) -> None:
+    """Parquet's own copy of an Arrow schema, which would hold it again and longer, is left out."""
+    found = pq.ParquetFile(path).metadata.metadata
+    assert set(found) == {b"hdpview"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,11 @@ def coverage_rows(
     trials: int,
     n_questions: int,
     confidence: float,
-    method: str = "hdpview",
+    method: str,
     progress: Progress | None = None,
 ) -> Iterator[Row]:
     """One row per dataset and workload: coverage and mean relative width of each interval."""
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a fork of a process with threads may hang
         for done, name in enumerate(names):
             build = partial(one_build, name, data_dir, workloads, epsilon, n_questions, confidence, method)
             tasks = [pool.submit(build, trial) for trial in range(trials)]

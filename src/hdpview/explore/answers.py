@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ from hdpview.query.sql import run
 
 Json = dict[str, Any]
 MAX_ROWS = 20_000  # of one result
+_MOST_KEPT = 1_000  # histograms of one view
+_kept: WeakKeyDictionary[PView, dict[tuple[str | None, str, float], Json]] = WeakKeyDictionary()
 
 
 def describe(name: str, view: PView) -> Json:
@@ -88,11 +90,16 @@ def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | Non
     return {"count": _answer(count), "histograms": found, "confidence": confidence}
 
 
-@lru_cache(maxsize=1_000)
 def _own_histogram(view: PView, where: str | None, name: str, confidence: float) -> Json:
-    """One histogram, kept: while a brush moves, the chart under it stays the same."""
-    _, (found,) = panel(view, where, [name], confidence)
-    return _histogram(found)
+    """One histogram, kept as long as its view is: while a brush moves, the chart under it stays the same."""
+    kept, key = _kept.setdefault(view, {}), (where, name, confidence)
+    answer = kept.get(key)
+    if answer is None:
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        _, (found,) = panel(view, where, [name], confidence)
+        answer = kept[key] = _histogram(found)
+    return answer
 
 
 def warm_up(views: Iterable[PView]) -> None:

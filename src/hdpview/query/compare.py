@@ -13,19 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.errors import QueryError
 from hdpview.query import base_noise
 from hdpview.query.answers import Answer, Interval, Where, answer
 from hdpview.query.boxes import MAX_BOXES, Box, Questions, intersect, pack
 from hdpview.query.intervals import error_left, typical_tail, variance_of_parts
-from hdpview.query.noise_width import MAX_CONFIDENCE, NoiseLaw, check_confidence
+from hdpview.query.noise_width import NoiseLaw, check_confidence, confidence_of_each
 from hdpview.query.predicates import boxes_of
 from hdpview.query.summary import block_weights, spread_weights
 from hdpview.view.blocks import Level
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
-_MOST_CONFIDENCE = 0.9998  # with which two intervals of the most confidence hold together
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,6 @@ class Comparison:
 def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
     """Compare the counts of two conditions."""
     check_confidence(confidence)
-    if confidence > _MOST_CONFIDENCE:
-        raise QueryError(
-            f"Counts are compared with a confidence of {_MOST_CONFIDENCE} at most, not {confidence!r}: both must hold at once."
-        )
     boxes = boxes_of(first, view.schema), boxes_of(second, view.schema)
     one, other = answer(view, boxes, confidence)
     questions, apart = pack(boxes, view.schema), _share_apart(view, *boxes)
@@ -71,8 +65,7 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
     reach = typical_tail(confidence) * math.sqrt(variances[2])
     covariance = (variances[0] + variances[1] - variances[2]) / 2
     ratio_ends = _fieller(one.estimate, other.estimate, variances[0], variances[1], covariance, typical_tail(confidence))
-    # Each guaranteed interval may miss with half of the chance that both together may.
-    sure_one, sure_other = (found.guaranteed for found in answer(view, boxes, min(1 - (1 - confidence) / 2, MAX_CONFIDENCE)))
+    sure_one, sure_other = (found.guaranteed for found in answer(view, boxes, confidence_of_each(2, confidence)))
     return Comparison(
         first=one,
         second=other,

@@ -73,6 +73,15 @@ def check_confidence(confidence: float) -> None:
         raise QueryError(f"confidence must lie between 0.5 and {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}.")
 
 
+def confidence_of_each(n: int, confidence: float) -> float:
+    """How sure each of `n` intervals must be for all to hold at once with this confidence; refused where none can be that sure."""
+    each = 1.0 - (1.0 - confidence) / n
+    if each > MAX_CONFIDENCE + 1e-12:
+        most = 1.0 - n * (1.0 - MAX_CONFIDENCE)
+        raise QueryError(f"{n} intervals have to hold at once here: the confidence can be {most:.6g} at most, not {confidence:g}.")
+    return min(each, MAX_CONFIDENCE)
+
+
 @lru_cache(maxsize=64)
 def _table(confidence: float) -> tuple[Floats, Floats]:
     """Quantiles over a grid of √kurtosis from 0 (normal) to √3 (a single Laplace variable)."""

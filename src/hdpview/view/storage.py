@@ -61,7 +61,13 @@ def size_in_bytes(view: ViewData) -> int:
 
 
 def _write_to(sink: Any, view: ViewData) -> None:
-    pq.write_table(_table(view), sink, compression="zstd", compression_level=9, use_dictionary=False, column_encoding=_encodings(view))
+    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer copy of it."""
+    table = _table(view)
+    columns = table.replace_schema_metadata(None)
+    how = {"compression": "zstd", "compression_level": 9, "use_dictionary": False, "column_encoding": _encodings(view)}
+    with pq.ParquetWriter(sink, columns.schema, store_schema=False, **how) as writer:
+        writer.write_table(columns)
+        writer.add_key_value_metadata(table.schema.metadata)
 
 
 def check_place(path: str | PathLike[str]) -> None:

@@ -31,7 +31,7 @@ def _departure(exact_table: NDArray[np.int64], expected: Floats, total: float) -
 
 
 def choose_tree(exact_scores: Mapping[Pair, float], n: int, epsilon: Fraction, draws: Draws) -> list[Pair]:
-    """N − 1 pairs that connect n attributes, one by one: P(pair) ∝ exp(ε·score / 2) among those that connect two parts. [P10]"""
+    """Pairs that connect n attributes, n − 1 of them, one by one: P(pair) ∝ exp(ε·score / 2) among those that connect two parts. [P10]"""
     pairs, scores = np.array(list(exact_scores)), np.array(list(exact_scores.values()))
     part, chosen = np.arange(n), []
     for _ in range(n - 1):

@@ -16,7 +16,7 @@ from sqlglot import exp
 from hdpview.domain import calendar
 from hdpview.errors import QueryError
 from hdpview.query.intervals import Kind, Reading
-from hdpview.query.noise_width import check_confidence
+from hdpview.query.noise_width import check_confidence, confidence_of_each
 from hdpview.query.sql.axes import BinLabel
 from hdpview.query.sql.functions import alike
 from hdpview.query.sql.groups import Groups, same_key_totals
@@ -109,7 +109,7 @@ class _Execution:
     def _span(self, node: exp.Expr) -> Span | None:
         """An expression of aggregates with its interval, each part asked with so much more confidence that all hold together."""
         slots = {slot for part in node.walk() if (slot := slot_of(part)) is not None and slot[0] != GROUP}
-        confidence = 1 - (1 - self.confidence) / max(len(slots), 1)
+        confidence = confidence_of_each(max(len(slots), 1), self.confidence)
         return span_of(node, lambda kind, i: self._slot_span(kind, i, confidence), self.n)
 
     def _slot_span(self, kind: str, i: int, confidence: float) -> Span | None:

@@ -15,7 +15,7 @@ from hdpview.query.boxes import Box, intersect
 from hdpview.query.conditions import Condition
 from hdpview.query.grouped import shares_of_levels, summarise_groups
 from hdpview.query.intervals import Kind, Reading
-from hdpview.query.noise_width import MAX_CONFIDENCE, NoiseLaw
+from hdpview.query.noise_width import NoiseLaw, confidence_of_each
 from hdpview.query.sql.aggregates import Aggregate
 from hdpview.query.sql.groups import Groups
 from hdpview.query.sum_summary import SumSummary, with_sum_intervals
@@ -48,7 +48,6 @@ class Measures:
 
     def span(self, i: int, confidence: float) -> Span:
         """Aggregate `i` in every group."""
-        confidence = min(confidence, MAX_CONFIDENCE)
         key = (i, confidence)
         if key not in self._spans:
             compute = {"count": self._count, "sum": self._sum, "mean": self._mean, "quantile": self._quantile}[self.aggregates[i].kind]
@@ -79,7 +78,7 @@ class Measures:
         Guaranteed, it allows for the least count that may be true, and both have to hold at once.
         """
         aggregate, of, strict = self.aggregates[i], self._sums(i), self.interval == "guaranteed"
-        level = min(1 - (1 - confidence) / 2, MAX_CONFIDENCE) if strict else confidence
+        level = confidence_of_each(2, confidence) if strict else confidence
         total = with_sum_intervals(of, self.law, level, self.counts, self.interval)
         count = with_intervals(self.groups.counts(aggregate.boxes), self.law, level, self.counts, self.interval)
         with np.errstate(divide="ignore", invalid="ignore"):
