@@ -207,7 +207,7 @@ class PView(ViewData):
         return smallest_meaningful_counts(self, confidence)
 
     def __repr__(self) -> str:
-        manifest, n_records = self.manifest, float(self.blocks.noisy_counts.sum(dtype=np.float64))
+        manifest, n_records = self.manifest, self.count(None).estimate
         private = "" if manifest.is_private else " — NOT PRIVATE: " + "; ".join(manifest.not_private_because)
         return (
             f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, {len(self.blocks):,} blocks\n"
