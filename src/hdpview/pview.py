@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hdpview.query import answers
 from hdpview.query.answers import Answer, Answers, Interval, Where
 from hdpview.query.compare import Comparison, compare
