@@ -81,6 +81,15 @@ def _ask(view: PView, table: pa.Table) -> None:
         for question, found in zip(QUESTIONS, answers, strict=True)
     ]
     output.print_table(["question", "view", "from", "to", "truth"], rows)
+    inside, surely = (
+        sum(end.lower <= row["truth"] <= end.upper for end, row in zip(ends, rows, strict=True))
+        for ends in ([found.typical for found in answers], [found.guaranteed for found in answers])
+    )
+    typer.echo(f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider guaranteed ones.")
+    if inside < len(rows):
+        typer.echo(
+            "   Typical intervals can miss where attributes go together in ways that the view's blocks and tables of pairs did not catch."
+        )
 
 
 def _draw(view: PView, table: pa.Table, path: Path) -> None:
