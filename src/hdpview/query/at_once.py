@@ -42,8 +42,7 @@ def summarise_at_once(view: ViewData, boxes: Sequence[Box], numbers: Sequence[in
     named = tidied(dict(zip((field.name for field in fields(Summary)), columns, strict=False)))
     of_coarser = np.maximum(of_coarser, 0.0)
     coarse = {"coarser_estimates": of_coarser[:, 0], "coarser_spreads": of_coarser[:, 1]}
-    variance, joint = _of_base(view, boxes, numbers)
-    return Summary(**named, **coarse, base_variance=variance, joint_share=joint)
+    return Summary(**named, **coarse, **_of_base(view, boxes, numbers)._asdict())
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ def _store(n: int) -> Floats:
 
 
 def _of_base(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> base_noise.OfBase:
-    bases = base_noise.noisy_bases(view.blocks.bases)
+    bases = base_noise.noisy_bases(view.blocks)
     functions = [_functions(view.schema, box) for box in boxes if bases]
     of_codes = base_noise.of_histograms(bases, functions, numbers, view.schema.sizes)
     of_filter = base_noise.of_functions(bases, functions, [None] * len(functions))

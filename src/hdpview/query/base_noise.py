@@ -5,7 +5,8 @@ the histogram of attribute a moves the answer by what the function makes of it, 
 through; how the two are put together is `base_noise`. Boxes of a question, and parts of a merged view, add up.
 
 Of how such a product varies from record to record, one part is a sum over single attributes, which histograms know about, and the rest is
-joint to several of them, which they know nothing about: `joint_share`.
+joint to several of them, which they know nothing about: `joint_share`. Its mean over all records is a matter of the total alone, which
+histograms know best of all.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.boxes import Questions
 from hdpview.view.base import Base
+from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 Functions = Mapping[int, Floats]  # attribute → a number per code, shape (size,)
@@ -31,10 +33,33 @@ _MOST_VARIED = 1e12  # relative variance of a function that hardly any record pa
 
 
 class OfBase(NamedTuple):
-    """Of each question: variance from the noise in histograms, and the share of it that is joint to several attributes, shape (n,) each."""
+    """What bases tell of each question, shape (n,) each; named as the fields of `Summary`, where they are explained."""
 
-    variance: Floats
-    joint: Floats
+    base_variance: Floats
+    joint_share: Floats
+    total_variance: Floats
+    total_squares: Floats
+
+    def scaled(self, values: Floats | float) -> OfBase:
+        """Of sums, where every record counts for its value."""
+        return OfBase(self.base_variance * values**2, self.joint_share, self.total_variance * values**2, self.total_squares * values**2)
+
+
+class NoisyBase(NamedTuple):
+    """A base whose noise is known, and how many blocks lie over it."""
+
+    base: Base
+    n_blocks: int
+
+    def of_total(self, share: NDArray[Any] | float) -> tuple[Floats, Floats]:
+        """`total_variance` and `total_squares` of questions whose mean over all records is `share`.
+
+        Each histogram adds up to the total; of all together, weighted by how sure they are, the variance is 1 / Σ 1/(variance · size).
+        """
+        variances = np.asarray(self.base.variance) * np.array(self.base.sizes)
+        variance = 1.0 / np.sum(1.0 / variances[variances > 0])
+        square = np.asarray(share, dtype=np.float64) ** 2
+        return variance * square, self.n_blocks * square
 
 
 def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float, scale: float = 1.0) -> Floats:
@@ -72,22 +97,31 @@ def _varied(mean: Floats, square: Floats) -> Floats:
         return np.where(mean != 0, np.clip(square / mean**2 - 1.0, 0.0, _MOST_VARIED), _MOST_VARIED)
 
 
-def noisy_bases(bases: Sequence[Base]) -> list[Base]:
+def noisy_bases(blocks: Blocks) -> list[NoisyBase]:
     """Bases whose noise is known."""
-    return [base for base in bases if np.any(base.variance)]
+    n_blocks = np.bincount(blocks.parts, minlength=len(blocks.bases))
+    return [NoisyBase(base, int(n)) for base, n in zip(blocks.bases, n_blocks, strict=False) if np.any(base.variance)]
 
 
-def of_questions(bases: Sequence[Base], questions: Questions) -> OfBase:
+def added_up(parts: Sequence[OfBase], n: int) -> OfBase:
+    """Boxes, or parts of a merged view: variances add up, and the largest joint share counts for all."""
+    if not parts:
+        return OfBase(*np.zeros((4, n)))
+    variance, joint, total, squares = (np.stack(of_parts) for of_parts in zip(*parts, strict=True))
+    return OfBase(variance.sum(axis=0), joint.max(axis=0), total.sum(axis=0), squares.sum(axis=0))
+
+
+def of_questions(blocks: Blocks, questions: Questions) -> OfBase:
     """What histograms tell of every question."""
-    variance, joint = np.zeros(len(questions)), np.zeros(len(questions))
-    for base in noisy_bases(bases):
-        if len(questions.term_at):
-            of_base = _of_questions(base, questions)
-            variance, joint = variance + of_base.variance, np.maximum(joint, of_base.joint)
-    return OfBase(variance, joint)
+    return added_up([_of_questions(over, questions) for over in noisy_bases(blocks)], len(questions))
 
 
-def _of_questions(base: Base, questions: Questions) -> OfBase:
+def _of_questions(over: NoisyBase, questions: Questions) -> OfBase:
+    base, n_boxes = over.base, len(questions.term_start) - 1
+    question = np.repeat(np.arange(len(questions)), np.diff(questions.box_start))
+    if not len(questions.term_at):  # all ask for everything
+        nothing = np.zeros(len(questions))
+        return OfBase(nothing, nothing, *over.of_total(np.bincount(question, minlength=len(questions))))
     at, example, term = np.unique(questions.term_at, return_index=True, return_inverse=True)
     attribute = questions.term_attribute[example]  # of each different condition; conditions stand one after the other, without gaps
     sizes = np.array(base.sizes)[attribute]
@@ -95,16 +129,15 @@ def _of_questions(base: Base, questions: Questions) -> OfBase:
     ends = np.stack([at, at + sizes], axis=1).reshape(-1)
     share, marginal = np.diff(questions.prefix, append=0.0), np.concatenate([marginals[a] for a in attribute])
     n_codes, passed, squared = (np.add.reduceat(of_codes, ends)[::2] for of_codes in (share**2, share * marginal, share**2 * marginal))
-    n_boxes = len(questions.term_start) - 1
     box = np.repeat(np.arange(n_boxes), np.diff(questions.term_start))
-    log_all = np.bincount(box, _log(passed[term]), n_boxes)
+    varied = _varied(passed, squared)[term]
+    log_all, r, log_r = (np.bincount(box, terms, n_boxes).astype(float) for terms in (_log(passed[term]), varied, np.log1p(varied)))
     rest = np.exp(log_all[box] - _log(passed[term]))
     variance = base_noise(np.asarray(base.variance)[questions.term_attribute], n_codes[term], sizes[term], rest)
-    varied = _varied(passed, squared)[term]
-    question = np.repeat(np.arange(len(questions)), np.diff(questions.box_start))
     joint = np.zeros(len(questions))
-    np.maximum.at(joint, question, joint_share(*(np.bincount(box, terms, n_boxes).astype(float) for terms in (varied, np.log1p(varied)))))
-    return OfBase(np.bincount(question[box], variance, len(questions)).astype(np.float64), joint)
+    np.maximum.at(joint, question, joint_share(r, log_r))
+    of_total = over.of_total(np.bincount(question, np.exp(log_all), len(questions)))
+    return OfBase(np.bincount(question[box], variance, len(questions)).astype(np.float64), joint, *of_total)
 
 
 def _log(shares: Floats) -> Floats:
@@ -112,17 +145,23 @@ def _log(shares: Floats) -> Floats:
     return np.log(np.maximum(shares, 1e-300))
 
 
-def of_functions(bases: Sequence[Base], boxes: Sequence[Functions], with_values: Sequence[int | None]) -> OfBase:
+def of_functions(bases: Sequence[NoisyBase], boxes: Sequence[Functions], with_values: Sequence[int | None]) -> OfBase:
     """What histograms tell of one question, a sum over boxes of functions; of no dimension.
 
     with_values: the attribute of each box that has values, if any.
     """
-    variance, joint = 0.0, 0.0
-    for base in noisy_bases(bases):
-        for functions, valued in zip(boxes, with_values, strict=True):
-            variance += _variance(base, functions, valued)
-            joint = max(joint, float(joint_share(*_variation(base, functions))))
-    return OfBase(np.array(variance), np.array(joint))
+    found = []
+    for over in bases:
+        variance = sum(_variance(over.base, functions, valued) for functions, valued in zip(boxes, with_values, strict=True))
+        joint = max((float(joint_share(*_variation(over.base, functions))) for functions in boxes), default=0.0)
+        of_total = over.of_total(sum(_mean(over.base, functions) for functions in boxes))
+        found.append(OfBase(np.array(variance), np.array(joint), *of_total))
+    return added_up(found, 1) if found else OfBase(*np.zeros(4))
+
+
+def _mean(base: Base, functions: Functions) -> float:
+    """The mean over all records of a product of functions."""
+    return math.prod(float(function @ base.marginal(a)) for a, function in functions.items())
 
 
 def _variance(base: Base, functions: Functions, valued: int | None) -> float:
@@ -161,52 +200,72 @@ def _codes(function: Floats, is_valued: bool) -> tuple[float, float]:
 
 
 def of_groups(
-    bases: Sequence[Base], boxes: Sequence[Functions], with_values: Sequence[int | None], attributes: Sequence[int], sizes: Sequence[int]
+    bases: Sequence[NoisyBase],
+    boxes: Sequence[Functions],
+    with_values: Sequence[int | None],
+    attributes: Sequence[int],
+    sizes: Sequence[int],
 ) -> OfBase:
     """What histograms tell of every group of codes of `attributes`, the last running fastest, shape (n_groups,)."""
-    shape = [sizes[a] for a in attributes]
-    variance, joint = np.zeros(math.prod(shape)), np.zeros(math.prod(shape))
-    for base in noisy_bases(bases):
-        of_codes = [_of_codes(base.marginal(a)) for a in attributes]
-        for functions, valued in zip(boxes, with_values, strict=True):
-            of_axes = [functions.get(a, np.ones(size)) for a, size in zip(attributes, shape, strict=True)]
-            squares = [_squared(base.marginal(a), function, a == valued) for a, function in zip(attributes, of_axes, strict=True)]
-            others = {a: function for a, function in functions.items() if a not in attributes}
-            rest, scale = _passed(base, others, valued)
-            variance += _variance(base, others, valued) * _outer(squares)
-            for i, (a, function) in enumerate(zip(attributes, of_axes, strict=True)):
-                own = base_noise(np.asarray(base.variance)[a], function**2, len(function), rest, scale)
-                variance += _outer([*squares[:i], own, *squares[i + 1 :]])
-            of_others = _variation(base, others)
-            sums = (total + _outer([axis[i] for axis in of_codes], np.add) for i, total in enumerate(of_others))
-            asked = _outer([function != 0 for function in of_axes])
-            joint = np.maximum(joint, np.where(asked, joint_share(*sums), 0.0))
-    return OfBase(variance, joint)
+    n_groups = math.prod(sizes[a] for a in attributes)
+    found = []
+    for over in bases:
+        of_boxes = [_of_groups(over.base, *box, attributes, sizes) for box in zip(boxes, with_values, strict=True)]
+        variance, joint, share = (np.stack(parts) for parts in zip(*of_boxes, strict=True)) if boxes else np.zeros((3, 1, n_groups))
+        found.append(OfBase(variance.sum(axis=0), joint.max(axis=0), *over.of_total(share.sum(axis=0))))
+    return added_up(found, n_groups)
 
 
-def of_histograms(bases: Sequence[Base], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> OfBase:
+def _of_groups(
+    base: Base, functions: Functions, valued: int | None, attributes: Sequence[int], sizes: Sequence[int]
+) -> tuple[Floats, Floats, Floats]:
+    """Variance, joint share and mean over all records of one box in every group."""
+    marginals = [base.marginal(a) for a in attributes]
+    of_axes = [functions.get(a, np.ones(sizes[a])) for a in attributes]
+    squares = [_squared(marginal, function, a == valued) for a, marginal, function in zip(attributes, marginals, of_axes, strict=True)]
+    others = {a: function for a, function in functions.items() if a not in attributes}
+    rest, scale = _passed(base, others, valued)
+    variance = _variance(base, others, valued) * _outer(squares)
+    for i, (a, function) in enumerate(zip(attributes, of_axes, strict=True)):
+        own = base_noise(np.asarray(base.variance)[a], function**2, len(function), rest, scale)
+        variance += _outer([*squares[:i], own, *squares[i + 1 :]])
+    of_codes = [_of_codes(marginal) for marginal in marginals]
+    sums = (total + _outer([axis[i] for axis in of_codes], np.add) for i, total in enumerate(_variation(base, others)))
+    asked = _outer([function != 0 for function in of_axes])
+    share = _mean(base, others) * _outer([function * marginal for function, marginal in zip(of_axes, marginals, strict=True)])
+    return variance, np.where(asked, joint_share(*sums), 0.0), share
+
+
+def of_histograms(bases: Sequence[NoisyBase], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> OfBase:
     """What histograms tell of every code of each of these attributes by itself, one after the other, shape (number of all codes,).
 
     To attributes that a box does not speak of, it does the same.
     """
     ends = np.cumsum([0, *(sizes[a] for a in attributes)]).tolist()
-    variance, joint = np.zeros(ends[-1]), np.zeros(ends[-1])
-    for base in noisy_bases(bases):
+    found = []
+    for over in bases:
+        variance, joint, share = np.zeros((3, ends[-1]))
         for functions in boxes:
-            of_filter, rest = _variance(base, functions, None), _passed(base, functions, None)[0]
-            varied, logs = _variation(base, functions)
+            of_filter, rest, mean = (
+                _variance(over.base, functions, None),
+                _passed(over.base, functions, None)[0],
+                _mean(over.base, functions),
+            )
+            varied, logs = _variation(over.base, functions)
             for a, i, j in zip(attributes, ends[:-1], ends[1:], strict=True):
+                marginal = over.base.marginal(a)
                 if a in functions:
-                    of_codes = of_groups([base], [functions], [None], [a], sizes)
-                    variance[i:j] += of_codes.variance
-                    joint[i:j] = np.maximum(joint[i:j], of_codes.joint)
+                    of_codes = _of_groups(over.base, functions, None, [a], sizes)
                 else:
-                    marginal = base.marginal(a)
-                    own = base_noise(np.asarray(base.variance)[a], 1.0, sizes[a], rest)
-                    variance[i:j] += of_filter * _squared(marginal, np.ones(sizes[a]), False) + own
+                    own = base_noise(np.asarray(over.base.variance)[a], 1.0, sizes[a], rest)
                     own_varied, own_logs = _of_codes(marginal)
-                    joint[i:j] = np.maximum(joint[i:j], joint_share(varied + own_varied, logs + own_logs))
-    return OfBase(variance, joint)
+                    of_variance = of_filter * _squared(marginal, np.ones(sizes[a]), False) + own
+                    of_codes = of_variance, joint_share(varied + own_varied, logs + own_logs), mean * marginal
+                variance[i:j] += of_codes[0]
+                joint[i:j] = np.maximum(joint[i:j], of_codes[1])
+                share[i:j] += of_codes[2]
+        found.append(OfBase(variance, joint, *over.of_total(share)))
+    return added_up(found, ends[-1])
 
 
 def _of_codes(marginal: Floats) -> tuple[Floats, Floats]:

@@ -97,11 +97,15 @@ def _variance(view: ViewData, questions: Questions, signs: tuple[int, int], shar
     """
     estimates, spreads = np.array([_estimate_and_spread(level, questions, signs) for level in view.blocks.levels]).T
     weights = _signed_weights(view.blocks.levels[0], questions, signs)
-    noise = NoiseLaw(view.manifest.noise_scale).variance * (weights**2).sum(keepdims=True)
+    noise, squares = NoiseLaw(view.manifest.noise_scale).variance, (weights**2).sum(keepdims=True)
     moved = float(weights @ view.blocks.noisy_counts) - estimates[:1]
-    variance, joint = base_noise.of_questions(view.blocks.bases, questions)
-    of_base = base_noise.OfBase(np.abs(signs) @ variance[:, None] * share_apart, np.max(np.abs(signs) * joint, keepdims=True))
-    return float(variance_of_parts(noise, error_left(estimates[:, None], spreads[:, None]), moved, of_base)[0])
+    told = base_noise.of_questions(view.blocks, questions)
+    of_base = base_noise.OfBase(
+        np.abs(signs) @ told.base_variance[:, None] * share_apart,
+        np.max(np.abs(signs) * told.joint_share, keepdims=True),
+        *((np.array(signs) @ np.sqrt(of_total)[:, None]) ** 2 for of_total in (told.total_variance, told.total_squares)),
+    )
+    return float(variance_of_parts(squares, noise, error_left(estimates[:, None], spreads[:, None]), moved, of_base)[0])
 
 
 def _signed_weights(level: Level, questions: Questions, signs: tuple[int, int]) -> Floats:

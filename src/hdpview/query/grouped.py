@@ -187,11 +187,10 @@ class _Painter:
         finest, *coarser = shares
         of_coarser = np.array([self._coarser(level) for level in coarser]).reshape(len(coarser), 2, -1)
         coarse = {"coarser_estimates": of_coarser[:, 0], "coarser_spreads": of_coarser[:, 1]}
-        variance, joint = self._of_base()
-        return Summary(**self._finest(finest), **coarse, base_variance=variance, joint_share=joint)
+        return Summary(**self._finest(finest), **coarse, **self._of_base()._asdict())
 
     def _of_base(self) -> base_noise.OfBase:
-        bases = base_noise.noisy_bases(self.blocks.bases)
+        bases = base_noise.noisy_bases(self.blocks)
         functions = [{a: code_shares(self.schema, a, condition) for a, condition in box.items()} for box in self.boxes if bases]
         return base_noise.of_groups(bases, functions, [None] * len(functions), self.attributes, self.schema.sizes)
 

@@ -46,28 +46,34 @@ def guaranteed_interval(of: Summary, law: NoiseLaw, confidence: float) -> Floats
 def typical_interval(of: Summary, law: NoiseLaw, confidence: float, counts: Reading, guaranteed: Floats) -> Floats:
     """Estimate ± a multiple of noise and aggregation error together; never outside the guaranteed interval. Shape (n, 2)."""
     estimate = of.raw if counts == "raw" else of.consistent
-    width = typical_tail(confidence) * np.sqrt(typical_variance(of, law))
+    width = typical_tail(confidence) * np.sqrt(typical_variance(of, law, counts))
     return np.stack([np.maximum(estimate - width, guaranteed[:, 0]), np.minimum(estimate + width, guaranteed[:, 1])], axis=1)
 
 
-def typical_variance(of: Summary, law: NoiseLaw) -> Floats:
+def typical_variance(of: Summary, law: NoiseLaw, counts: Reading) -> Floats:
     """Squared error to expect of each answer, shape (n,)."""
-    return variance_of_parts(
-        law.variance * of.squares, aggregation_error(of), of.raw - of.consistent, OfBase(of.base_variance, of.joint_share)
-    )
+    of_base = OfBase(of.base_variance, of.joint_share, of.total_variance, of.total_squares)
+    return variance_of_parts(of.squares, law.variance, aggregation_error(of), of.raw - of.consistent, of_base, counts)
 
 
-def variance_of_parts(noise: Floats, uneven: Floats, moved: Floats, of_base: OfBase) -> Floats:
-    """Squared error to expect from noise (a variance), uneven blocks, counts moved off the noisy ones, and noise in a base.
+def variance_of_parts(
+    squares: Floats, noise: float, uneven: Floats, moved: Floats, of_base: OfBase, counts: Reading = "consistent"
+) -> Floats:
+    """Squared error to expect from noise in blocks' counts, uneven blocks, counts moved off the noisy ones, and noise in a base.
 
-    Counts that are fitted to more than themselves, which all are that have a base, keep about half of their noise, and uneven blocks move
-    answers less: what is no matter of several attributes together, histograms have told, but for their noise. Elsewhere counts are moved
-    only to be consistent, and how far that moved the answer counts as error.
+    squares: of the weights of blocks. noise: variance of that in one count. Counts that are fitted to more than themselves, which all are
+    that have a base, keep about half of their noise, and uneven blocks move answers less: what is a matter of the total, or of single
+    attributes, histograms have told, but for their noise. Elsewhere counts are moved only to be consistent, and how far that moved the
+    answer counts as error.
     """
     left = _FITTED_UNEVEN * uneven**2
-    single = np.minimum((1.0 - of_base.joint) * left, _TOLD_BY_HISTOGRAMS * of_base.variance)
-    over_base = _FITTED_NOISE * noise + of_base.joint * left + single + of_base.variance
-    return np.where(of_base.variance > 0, over_base, noise + uneven**2 + moved**2)
+    single = np.minimum((1.0 - of_base.joint_share) * left, _TOLD_BY_HISTOGRAMS * of_base.base_variance)
+    of_total = np.minimum(of_base.total_squares, squares)
+    fitted = _FITTED_NOISE * noise * (squares - of_total)
+    fitted += np.minimum(_FITTED_NOISE * noise * of_total, _TOLD_BY_HISTOGRAMS * of_base.total_variance) + of_base.total_variance
+    over_base = (noise * squares if counts == "raw" else fitted) + of_base.joint_share * left + single + of_base.base_variance
+    is_known = (of_base.total_variance > 0) | (of_base.base_variance > 0)
+    return np.where(is_known, over_base, noise * squares + uneven**2 + moved**2)
 
 
 def aggregation_error(of: Summary) -> Floats:

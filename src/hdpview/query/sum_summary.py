@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hdpview.query import intervals
 from hdpview.query.answers import Answers, around
+from hdpview.query.base_noise import OfBase
 from hdpview.query.intervals import Kind, Reading
 from hdpview.query.noise_width import NoiseLaw
 from hdpview.query.summary import Summary
@@ -52,8 +53,7 @@ def scaled(of: Summary, values: Floats) -> SumSummary:
         spread=of.spread * size,
         coarser_estimates=of.coarser_estimates * values,
         coarser_spreads=of.coarser_spreads * size,
-        base_variance=of.base_variance * values**2,
-        joint_share=of.joint_share,
+        **OfBase(of.base_variance, of.joint_share, of.total_variance, of.total_squares).scaled(values)._asdict(),
         least_fourths=least[1] * values**4,
         least_largest=np.minimum(least[1], 1.0) * size,
         greatest_fourths=greatest[1] * values**4,

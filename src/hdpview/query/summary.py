@@ -41,6 +41,8 @@ class Summary:
     coarser_estimates, coarser_spreads: `consistent` and `spread` from coarser blocks, shape (n_levels, n_questions).
     base_variance: squared error to expect from the noise in the histograms behind the base; 0 where records spread evenly.
     joint_share: of what a question asks for, the share that is a matter of several attributes together, of which histograms tell nothing.
+    total_variance: squared error to expect from the number of all records, as histograms tell it.
+    total_squares: of `squares`, those of weights that are the same in all blocks and so only say how large the total is.
     """
 
     raw: Floats
@@ -57,6 +59,8 @@ class Summary:
     coarser_spreads: Floats
     base_variance: Floats
     joint_share: Floats
+    total_variance: Floats
+    total_squares: Floats
 
 
 def summarise(blocks: Blocks, questions: Questions) -> Summary:
@@ -67,9 +71,8 @@ def summarise(blocks: Blocks, questions: Questions) -> Summary:
     many = _summarise_many_over_bases if finest.within else _summarise_many
     (_summarise_few if questions.box_start[-1] <= FEW else many)(finest, coarser, blocks.noisy_counts, questions, columns, of_coarser)
     named = dict(zip((field.name for field in fields(Summary)), columns.T, strict=False))
-    variance, joint = base_noise.of_questions(blocks.bases, questions)
     coarse = {"coarser_estimates": of_coarser[..., 0], "coarser_spreads": of_coarser[..., 1]}
-    return Summary(**named, **coarse, base_variance=variance, joint_share=joint)
+    return Summary(**named, **coarse, **base_noise.of_questions(blocks, questions)._asdict())
 
 
 def block_weights(level: Level, questions: Questions, q: int) -> Floats:

@@ -93,9 +93,9 @@ def summarise_sums(
         for i, level in enumerate(coarser):
             of_level = _weights(shares[i + 1], question, np.ones(len(question)), None, unit)
             of_coarser[i, q] = of_level.value @ level.counts, _spread(of_level) @ level.counts
-    bases = base_noise.noisy_bases(blocks.bases)
+    bases = base_noise.noisy_bases(blocks)
     of_base = [base_noise.of_functions(bases, *_functions(schema, question if bases else (), unit)) for question in questions]
-    told = base_noise.OfBase(*np.array(of_base).reshape(-1, 2).T)
+    told = base_noise.OfBase(*np.array(of_base).reshape(-1, 4).T)
     return _summary(additive.T, largest.T, of_coarser, told, unit, _non_negative(questions))
 
 
@@ -128,7 +128,7 @@ def summarise_group_sums(blocks: Blocks, schema: Schema, parts: Sequence[Part], 
     for squares, fourths, most in ((2, 3, 0), (5, 6, 1), (8, 9, 2)):  # running sums leave rounding behind
         additive[squares] = np.maximum(additive[squares], largest[most] ** 2)
         additive[fourths] = np.clip(additive[fourths], largest[most] ** 4, additive[squares] * largest[most] ** 2)
-    bases = base_noise.noisy_bases(blocks.bases)
+    bases = base_noise.noisy_bases(blocks)
     of_base = base_noise.of_groups(bases, *_functions(schema, parts if bases else (), unit), attributes, schema.sizes)
     return _summary(additive, largest, of_coarser, of_base, unit, _non_negative([parts]))
 
@@ -249,8 +249,7 @@ def _summary(
         spread=np.maximum(spread, 0.0) * unit,
         coarser_estimates=of_coarser[..., 0] * unit,
         coarser_spreads=np.maximum(of_coarser[..., 1], 0.0) * unit,
-        base_variance=of_base.variance * unit**2,
-        joint_share=of_base.joint,
+        **of_base.scaled(unit)._asdict(),
         least_fourths=least4 * unit**4,
         least_largest=largest[1] * unit,
         greatest_fourths=greatest4 * unit**4,
