@@ -237,35 +237,29 @@ def _of_groups(
 
 
 def of_histograms(bases: Sequence[NoisyBase], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> OfBase:
-    """What histograms tell of every code of each of these attributes by itself, one after the other, shape (number of all codes,).
-
-    To attributes that a box does not speak of, it does the same.
-    """
-    ends = np.cumsum([0, *(sizes[a] for a in attributes)]).tolist()
+    """What histograms tell of every code of each of these attributes by itself, one after the other, shape (number of all codes,)."""
+    n_codes = sum(sizes[a] for a in attributes)
     found = []
     for over in bases:
-        variance, joint, share = np.zeros((3, ends[-1]))
-        for functions in boxes:
-            of_filter, rest, mean = (
-                _variance(over.base, functions, None),
-                _passed(over.base, functions, None)[0],
-                _mean(over.base, functions),
-            )
-            varied, logs = _variation(over.base, functions)
-            for a, i, j in zip(attributes, ends[:-1], ends[1:], strict=True):
-                marginal = over.base.marginal(a)
-                if a in functions:
-                    of_codes = _of_groups(over.base, functions, None, [a], sizes)
-                else:
-                    own = base_noise(np.asarray(over.base.variance)[a], 1.0, sizes[a], rest)
-                    own_varied, own_logs = _of_codes(marginal)
-                    of_variance = of_filter * _squared(marginal, np.ones(sizes[a]), False) + own
-                    of_codes = of_variance, joint_share(varied + own_varied, logs + own_logs), mean * marginal
-                variance[i:j] += of_codes[0]
-                joint[i:j] = np.maximum(joint[i:j], of_codes[1])
-                share[i:j] += of_codes[2]
-        found.append(OfBase(variance, joint, *over.of_total(share)))
-    return added_up(found, ends[-1])
+        of_boxes = [_of_histograms(over.base, functions, attributes, sizes) for functions in boxes]
+        variance, joint, share = (np.stack(parts) for parts in zip(*of_boxes, strict=True)) if boxes else np.zeros((3, 1, n_codes))
+        found.append(OfBase(variance.sum(axis=0), joint.max(axis=0), *over.of_total(share.sum(axis=0))))
+    return added_up(found, n_codes)
+
+
+def _of_histograms(base: Base, functions: Functions, attributes: Sequence[int], sizes: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    """As `_of_groups`, of each attribute by itself. To all that the box does not speak of, it does the same, so they are taken at once."""
+    marginal = np.concatenate([base.marginal(a) for a in attributes])
+    widths = np.array([sizes[a] for a in attributes])
+    own = base_noise(np.asarray(base.variance)[list(attributes)], 1.0, widths, _passed(base, functions, None)[0])
+    variance = _variance(base, functions, None) * together(marginal) ** 2 + np.repeat(own, widths)
+    (varied, logs), (own_varied, own_logs) = _variation(base, functions), _of_codes(marginal)
+    joint, share = joint_share(varied + own_varied, logs + own_logs), _mean(base, functions) * marginal
+    ends = np.cumsum(widths)
+    for a, first, end in zip(attributes, ends - widths, ends, strict=True):
+        if a in functions:
+            variance[first:end], joint[first:end], share[first:end] = _of_groups(base, functions, None, [a], sizes)
+    return variance, joint, share
 
 
 def _of_codes(marginal: Floats) -> tuple[Floats, Floats]:
