@@ -249,9 +249,11 @@ def of_histograms(bases: Sequence[NoisyBase], boxes: Sequence[Functions], attrib
 
 def _of_histograms(base: Base, functions: Functions, attributes: Sequence[int], sizes: Sequence[int]) -> tuple[Floats, Floats, Floats]:
     """As `_of_groups`, of each attribute by itself. To all that the box does not speak of, it does the same, so they are taken at once."""
-    marginal = np.concatenate([base.marginal(a) for a in attributes])
-    widths = np.array([sizes[a] for a in attributes])
-    own = base_noise(np.asarray(base.variance)[list(attributes)], 1.0, widths, _passed(base, functions, None)[0])
+    marginal = np.concatenate([np.zeros(0), *(base.marginal(a) for a in attributes)])
+    widths = np.array([sizes[a] for a in attributes], np.int64)
+    own = base_noise(
+        np.asarray(base.variance)[np.array(attributes, np.int64)], 1.0, widths.astype(float), _passed(base, functions, None)[0]
+    )
     variance = _variance(base, functions, None) * together(marginal) ** 2 + np.repeat(own, widths)
     (varied, logs), (own_varied, own_logs) = _variation(base, functions), _of_codes(marginal)
     joint, share = joint_share(varied + own_varied, logs + own_logs), _mean(base, functions) * marginal
