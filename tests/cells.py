@@ -1,4 +1,6 @@
-"""A view without noise: every occupied cell of a small table is a block of its own, found by bisection as a build would."""
+"""A view without noise: every occupied cell of a small table is a block of its own, found by bisection as a
+build would.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,14 @@ TINY_NOISE = 1e-3  # the discrete Laplace law of this scale is 0 but for one dra
 
 
 def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> Blocks:
-    """Blocks of the rows' codes, shape (n_rows, n_attributes): halve the longest side until a block is empty or a single cell."""
+    """Blocks of the rows' codes, shape (n_rows, n_attributes): halve the longest side until a block is empty
+    or a single cell.
+    """
     found: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
 
-    def halve(lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int) -> None:
+    def halve(
+        lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int
+    ) -> None:
         widest = int(np.argmax(upper - lower))
         if not len(rows) or upper[widest] - lower[widest] == 1:
             found.append((lower, upper, len(rows), depth))
@@ -39,13 +45,26 @@ def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> Blocks:
 
 def noiseless_view(schema: Schema, codes: NDArray[np.int64], noise_scale: float = TINY_NOISE) -> PView:
     """A view that knows the table cell by cell."""
-    return view_of(schema, cell_blocks(codes, schema.sizes), noise_scale, "cells", ("the counts have no noise",))
+    return view_of(
+        schema, cell_blocks(codes, schema.sizes), noise_scale, "cells", ("the counts have no noise",)
+    )
 
 
-def view_of(schema: Schema, blocks: Blocks, noise_scale: float = 10.0, method: str = "hdpview", why: tuple[str, ...] = ()) -> PView:
-    """A view of these blocks, as if a method had made it with a budget of 1. why: the reasons it is not private."""
+def view_of(
+    schema: Schema,
+    blocks: Blocks,
+    noise_scale: float = 10.0,
+    method: str = "hdpview",
+    why: tuple[str, ...] = (),
+) -> PView:
+    """A view of these blocks, as if a method had made it with a budget of 1. why: the reasons it is not
+    private.
+    """
     spending = (Spending("noise on counts", Fraction(1), 1),)
-    return PView(Manifest(schema, method, Fraction(1), spending, noise_scale, {}, {}, "0", not_private_because=why), blocks)
+    return PView(
+        Manifest(schema, method, Fraction(1), spending, noise_scale, {}, {}, "0", not_private_because=why),
+        blocks,
+    )
 
 
 def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:
@@ -72,8 +91,13 @@ def random_base(sizes: tuple[int, ...], rng: np.random.Generator) -> Base:
         parent[order[i]] = int(order[rng.integers(i)]) if rng.random() < 0.8 else -1
     bins = [np.cumsum(np.append(0, rng.random(size - 1) < 0.4)).astype(np.int32) for size in sizes]
     weights = [rng.random(size) ** 3 + 0.01 for size in sizes]
-    shape = [weight / np.bincount(of_code, weight)[of_code] for weight, of_code in zip(weights, bins, strict=True)]
-    tables = [rng.random((1 if parent[a] < 0 else bins[parent[a]][-1] + 1, bins[a][-1] + 1)) ** 3 + 0.01 for a in range(n)]
+    shape = [
+        weight / np.bincount(of_code, weight)[of_code] for weight, of_code in zip(weights, bins, strict=True)
+    ]
+    tables = [
+        rng.random((1 if parent[a] < 0 else bins[parent[a]][-1] + 1, bins[a][-1] + 1)) ** 3 + 0.01
+        for a in range(n)
+    ]
     tables = [table / table.sum(axis=1, keepdims=True) for table in tables]
     return Base(tuple(bins), tuple(shape), tuple(parent), tuple(tables), rng.random(n) * 9)
 
@@ -104,4 +128,7 @@ def based_view(schema: Schema, seed: int, n_cuts: int = 12, fitted: bool = True)
     view, rng = noisy_view(schema, seed, n_cuts), np.random.default_rng([seed, 1])
     blocks, base = view.blocks, random_base(schema.sizes, rng)
     counts = rng.random(len(blocks)) * 100 if fitted else None
-    return PView(view.manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=counts))
+    return PView(
+        view.manifest,
+        Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=counts),
+    )

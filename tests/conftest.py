@@ -1,4 +1,6 @@
-"""Fixtures that more than one suite needs: a PostgreSQL server and a Spark session of our own, and the codes of a table row by row."""
+"""Fixtures that more than one suite needs: a PostgreSQL server and a Spark session of our own, and the codes
+of a table row by row.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,14 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
-# Numba caches a kernel by its own file's age and misses changes in the kernels it calls: one cache per state of the sources.
+# Numba caches a kernel by its own file's age and misses changes in the kernels it calls: one cache per state
+# of the sources.
 _SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
 _STATE = hashlib.blake2b(b"".join(path.read_bytes() for path in _SOURCES), digest_size=8).hexdigest()
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / f"numba-{_STATE}"))
 
-# Properties are checked on the same examples each time, so that a change is judged by what it changed; `make hunt` looks for new ones.
+# Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
+# hunt` looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
@@ -42,18 +46,24 @@ def _binary(name: str) -> str:
     debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
     found = shutil.which(name) or (debian[-1] if debian else None)
     if found is None:
-        pytest.fail(f"PostgreSQL's {name!r} is not installed; these tests need a real server. Run `make test`, which installs it.")
+        pytest.fail(
+            f"PostgreSQL's {name!r} is not installed; these tests need a real server. Run `make test`, which installs it."
+        )
     return os.path.realpath(found)
 
 
 def _server_user() -> str | None:
-    """PostgreSQL refuses to run as root: root hands over to the user `postgres`, anyone else runs it as themselves."""
+    """PostgreSQL refuses to run as root: root hands over to the user `postgres`, anyone else runs it as
+    themselves.
+    """
     if os.geteuid() != 0:
         return None
     try:
         return pwd.getpwnam("postgres").pw_name
     except KeyError:
-        pytest.fail("PostgreSQL refuses to run as root and there is no user 'postgres'. Run `make test`, which installs it.")
+        pytest.fail(
+            "PostgreSQL refuses to run as root and there is no user 'postgres'. Run `make test`, which installs it."
+        )
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -71,18 +81,32 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> N
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Address of an empty database on a server that lives as long as the test session, reachable by its socket alone."""
+    """Address of an empty database on a server that lives as long as the test session, reachable by its
+    socket alone.
+    """
     user, initdb, postgres = _server_user(), _binary("initdb"), _binary("postgres")
     home = Path(tempfile.mkdtemp(prefix="hdpview-pg-", dir="/tmp"))  # socket paths have to be short
     try:
         if user is not None:
             shutil.chown(home, user)
         settings = ["--auth=trust", "--username=tester", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        made = subprocess.run([initdb, "-D", home / "data", *settings], user=user, cwd=home, capture_output=True)
+        made = subprocess.run(
+            [initdb, "-D", home / "data", *settings], user=user, cwd=home, capture_output=True
+        )
         if made.returncode:
             pytest.fail(f"initdb failed:\n{made.stderr.decode(errors='replace')}")
         log = home / "log"
-        command = [postgres, "-D", f"{home}/data", "-k", str(home), "-c", "listen_addresses=", "-c", "fsync=off"]
+        command = [
+            postgres,
+            "-D",
+            f"{home}/data",
+            "-k",
+            str(home),
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+        ]
         with log.open("wb") as output:
             server = subprocess.Popen(command, user=user, cwd=home, stdout=output, stderr=output)
         try:
@@ -104,7 +128,9 @@ class RowCodes(Protocol):
 
 @pytest.fixture(scope="session")
 def row_codes() -> RowCodes:
-    """Encode a table and tell the codes of each row: shape (n_rows, n_attributes). Every row has to come back once."""
+    """Encode a table and tell the codes of each row: shape (n_rows, n_attributes). Every row has to come back
+    once.
+    """
 
     def encode_rows(source: Any, *attributes: Attribute, n_rows: int) -> NDArray[np.int64]:
         schema = Schema([Integer(name="row", min=0, max=max(n_rows - 1, 0)), *attributes])

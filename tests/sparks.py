@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hdpview.counts.spark_session import spark_session
+from hdpview.spark.session import spark_session
 
 ONE_WORKER = pytest.mark.xdist_group("spark")  # a process can hold one session, so these tests share one
 

@@ -18,15 +18,15 @@ class Statements:
 
     def statement(self) -> str:
         """One statement. Groups without records are left out on both sides, and rows come in a full order."""
-        form = self.random.choice(["plain", "plain", "plain", "with", "subquery", "over groups", "no groups", "distinct"])
+        form = self.random.choice(
+            ["plain", "plain", "plain", "with", "subquery", "over groups", "no groups", "distinct"]
+        )
         where = f" WHERE {self.condition()}" if self.random.random() < 0.7 else ""
         if form == "no groups":
             return f"SELECT {self._aggregates(1, 4)} FROM view{where}"
         if form == "distinct":
             names = self.random.sample([*TEXTS, *TRUTHS], self.random.randint(1, 2))
-            return (
-                f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > 0.5 ORDER BY {', '.join(names)}"
-            )
+            return f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > 0.5 ORDER BY {', '.join(names)}"
         source, columns = "view", ""
         if form == "with":
             columns = f"WITH t AS (SELECT * FROM view{where}), u AS (SELECT *, age + children AS both FROM t WHERE {self.condition()}) "
@@ -42,7 +42,10 @@ class Statements:
         }[self.random.choice(["names", "positions", "expressions"])]
         having = "COUNT(*) > 0.5" + (f" AND {self._having()}" if self.random.random() < 0.4 else "")
         inner = f"SELECT {', '.join(named)}, {self._aggregates(1, 3)} FROM {source}{where} GROUP BY {by} HAVING {having}"
-        order = ", ".join(f"k{i}{self.random.choice(['', ' DESC', ' ASC NULLS FIRST', ' DESC NULLS LAST'])}" for i in range(len(keys)))
+        order = ", ".join(
+            f"k{i}{self.random.choice(['', ' DESC', ' ASC NULLS FIRST', ' DESC NULLS LAST'])}"
+            for i in range(len(keys))
+        )
         first = "a0 DESC, " if self.random.random() < 0.3 else ""
         limit = self.random.choice(["", "", "", " LIMIT 5", " LIMIT 3 OFFSET 1", " LIMIT 0"])
         if form == "over groups":
@@ -83,7 +86,9 @@ class Statements:
         )
 
     def _number(self) -> str:
-        return self.random.choice([str(self.random.randint(-3, 12)), str(self.random.randint(0, 60)), "7 / 2", "2.5", "1 + 3"])
+        return self.random.choice(
+            [str(self.random.randint(-3, 12)), str(self.random.randint(0, 60)), "7 / 2", "2.5", "1 + 3"]
+        )
 
     def _key(self) -> str:
         pick = self.random.choice

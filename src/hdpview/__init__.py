@@ -1,4 +1,5 @@
-"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
+"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget
+once.
 
 import hdpview as hv
 schema = hv.Schema.load("adult.toml")
@@ -8,14 +9,24 @@ view.count("age BETWEEN 30 AND 39 AND sex = 'Female'")
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hdpview._version import __version__
 
 if TYPE_CHECKING:
+    from hdpview.build import build
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
-    from hdpview.door import build
-    from hdpview.errors import BudgetError, DataError, HdpviewError, MethodError, QueryError, SchemaError, ViewFileError
+    from hdpview.errors import (
+        BudgetError,
+        DataError,
+        HdpviewError,
+        MethodError,
+        QueryError,
+        SchemaError,
+        ViewFileError,
+    )
     from hdpview.forecast import Estimate, estimate
     from hdpview.methods import Calibrated, Hdpview
     from hdpview.pview import PView, merge
@@ -47,7 +58,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "SchemaError": "errors",
     "Statistic": "query.verbs",
     "ViewFileError": "errors",
-    "build": "door",
+    "build": "build",
     "estimate": "forecast",
     "merge": "pview",
     "open": "pview",
@@ -92,6 +103,16 @@ def __getattr__(name: str) -> Any:
     found = getattr(import_module(f"hdpview.{_HOME[name]}"), "open_view" if name == "open" else name)
     globals()[name] = found
     return found
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Importing the module `hdpview.build` would otherwise hide the function of that name."""
+        if not (name == "build" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -70,5 +70,7 @@ def quoted(value: object) -> str:
         return repr(shortened(value))
     try:
         return shortened(repr(value))
-    except Exception:  # a whole number of thousands of digits has no repr, and foreign objects may do anything
+    except (
+        Exception
+    ):  # a whole number of thousands of digits has no repr, and foreign objects may do anything
         return f"this {type(value).__name__}"

@@ -1,7 +1,8 @@
 """Before spending: what a budget will buy, from public quantities alone.
 
-No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn evenly to records heaped on a few
-values; views of them are built, questions asked, and errors measured against the inventions. Real tables lie somewhere between.
+No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn
+evenly to records heaped on a few values; views of them are built, questions asked, and errors measured
+against the inventions. Real tables lie somewhere between.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from hdpview.build import release
 from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
-from hdpview.door import release
 from hdpview.errors import BudgetError, DataError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.base import delta_of, with_delta
-from hdpview.privacy.ledger import exact_delta, exact_epsilon
+from hdpview.methods.protocol import delta_of, with_delta
+from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
 from hdpview.query.summary import summarise
@@ -38,9 +39,19 @@ KINDS = {  # what is asked → the workload that stands for it
     "range of three attributes": "random-3d",
     "cell of a two-way table": "marginal-2",
 }
-_WANTED = ("range of two attributes", "range of one attribute")  # a wanted error is about the first that the table has
-_HEAPED = (0.0, 0.3, 0.6, 0.9)  # share of records on each attribute's most frequent value, one invented table each
-_HEAPED_TOGETHER = 0.95  # in one more table, the share of records on the most frequent values of all attributes at once
+_WANTED = (
+    "range of two attributes",
+    "range of one attribute",
+)  # a wanted error is about the first that the table has
+_HEAPED = (
+    0.0,
+    0.3,
+    0.6,
+    0.9,
+)  # share of records on each attribute's most frequent value, one invented table each
+_HEAPED_TOGETHER = (
+    0.95  # in one more table, the share of records on the most frequent values of all attributes at once
+)
 _N_CLASSES, _MOST_ROWS = 6, 50_000
 _N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
 _N_QUESTIONS = 150  # of each kind, to each view
@@ -51,7 +62,9 @@ Measured = dict[str, float]  # of one table: errors by kind, "blocks", "bytes", 
 
 
 class Error(NamedTuple):
-    """Root mean square error, in records: to be expected, and from the most to the least favourable invented table."""
+    """Root mean square error, in records: to be expected, and from the most to the least favourable invented
+    table.
+    """
 
     expected: float
     low: float
@@ -74,11 +87,20 @@ class Estimate:
 
     def __str__(self) -> str:
         also = f" and delta {self.delta:g}" if self.delta else ""
-        lines = [f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"]
-        lines += [f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})" for kind, found in self.errors.items()]
-        lines.append("The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside.")
+        lines = [
+            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"
+        ]
+        lines += [
+            f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})"
+            for kind, found in self.errors.items()
+        ]
+        lines.append(
+            "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside."
+        )
         size = f"{self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB"
-        lines.append(f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read.")
+        lines.append(
+            f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read."
+        )
         return "\n".join([*lines, self.risk])
 
 
@@ -99,7 +121,8 @@ def estimate(
         schema: the table's schema.
         n_rows: about how many rows it has. Say what is public; a rounded figure will do.
         epsilon: the budget; or leave it out and give `error`.
-        error: wanted root mean square error, in records, of a range of two attributes (of one, where there is only one).
+        error: wanted root mean square error, in records, of a range of two attributes (of one, where there is
+            only one).
         delta: with the method `calibrated`, part of the budget, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
@@ -108,7 +131,9 @@ def estimate(
     if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
         raise DataError(f"n_rows must be a whole number from 1, not {n_rows!r}.")
     if (epsilon is None) == (error is None):
-        raise BudgetError("Give either epsilon, the budget, or error, the root mean square error that you want.")
+        raise BudgetError(
+            "Give either epsilon, the budget, or error, the root mean square error that you want."
+        )
     chosen = method_named(method, settings) if isinstance(method, str) else method
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     trial = _Trial(schema, n_rows, chosen, progress)
@@ -124,20 +149,36 @@ class _Trial:
     def __init__(self, schema: Schema, n_rows: int, method: Method, progress: Progress | None) -> None:
         self.schema, self.n_rows, self.method = schema, n_rows, method
         self.progress = progress or silent
-        self.kinds = {kind: workload for kind, workload in KINDS.items() if n_attributes_of(workload) <= len(schema)}
+        self.kinds = {
+            kind: workload for kind, workload in KINDS.items() if n_attributes_of(workload) <= len(schema)
+        }
         self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
         self.simulated_rows = min(n_rows, _MOST_ROWS)
-        rng = np.random.default_rng(0)  # invented data: the same for every call, so that budgets can be compared
+        rng = np.random.default_rng(
+            0
+        )  # invented data: the same for every call, so that budgets can be compared
         self.tables = _invented_tables(schema, self.simulated_rows, rng)
-        # Where the table is too large to invent whole, a second and smaller size tells how errors grow with rows.
-        self.smaller = _invented_tables(schema, self.simulated_rows // 4, rng) if n_rows > self.simulated_rows else self.tables
+        # Where the table is too large to invent whole, a second and smaller size tells how errors grow with
+        # rows.
+        self.smaller = (
+            _invented_tables(schema, self.simulated_rows // 4, rng)
+            if n_rows > self.simulated_rows
+            else self.tables
+        )
 
     def run(self, epsilon: Fraction) -> Estimate:
         measured, small = self._measured(epsilon, self.kinds)
         factor = self.n_rows / self.simulated_rows
-        errors = {kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]) for kind in self.kinds}
-        n_blocks = round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True)))
-        n_bytes = round(statistics.median(_file_bytes(m, s, factor) for m, s in zip(measured, small, strict=True)))
+        errors = {
+            kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)])
+            for kind in self.kinds
+        }
+        n_blocks = round(
+            statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True))
+        )
+        n_bytes = round(
+            statistics.median(_file_bytes(m, s, factor) for m, s in zip(measured, small, strict=True))
+        )
         return Estimate(
             epsilon=float(epsilon),
             n_rows=self.n_rows,
@@ -145,7 +186,9 @@ class _Trial:
             n_blocks=n_blocks,
             file_bytes=n_bytes,
             build_seconds=statistics.median(m["seconds"] for m in measured) * factor,
-            memory_bytes=round(self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL),
+            memory_bytes=round(
+                self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL
+            ),
             risk=risk_sentence(epsilon, delta=delta_of(self.method)),
             delta=float(delta_of(self.method)),
         )
@@ -196,9 +239,13 @@ def _measure(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapp
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
 
-def _measure_one(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], number: int) -> Measured:
+def _measure_one(
+    table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], number: int
+) -> Measured:
     started = time.perf_counter()
-    key = Randomness.from_test_key(b"estimate %d" % number)  # the data are invented, and budgets compare on equal terms
+    key = Randomness.from_test_key(
+        b"estimate %d" % number
+    )  # the data are invented, and budgets compare on equal terms
     view = release(table, epsilon, method, key)
     measured: Measured = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
     measured["bytes"] = size_in_bytes(view)
@@ -207,12 +254,16 @@ def _measure_one(table: SparseCounts, epsilon: Fraction, method: Method, kinds: 
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
         assert boxes is not None
         found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
-        measured[kind] = float(np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean()))
+        measured[kind] = float(
+            np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean())
+        )
     return measured
 
 
 def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:
-    """A figure for a table `factor` times as large as the one measured, by the power law through two sizes."""
+    """A figure for a table `factor` times as large as the one measured, by the power law through two
+    sizes.
+    """
     if factor == 1:
         return measured[what]
     power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
@@ -220,14 +271,18 @@ def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> 
 
 
 def _file_bytes(measured: Measured, smaller: Measured, factor: float) -> float:
-    """The file of a view of a table `factor` times as large: what it holds once, and what each further block took between two sizes."""
+    """The file of a view of a table `factor` times as large: what it holds once, and what each further block
+    took between two sizes.
+    """
     n_further = measured["blocks"] - smaller["blocks"]
     per_block = max(0.0, (measured["bytes"] - smaller["bytes"]) / n_further) if n_further > 0 else 0.0
     return measured["bytes"] + per_block * (_scaled(measured, smaller, "blocks", factor) - measured["blocks"])
 
 
 def _spread(values: list[float]) -> Error:
-    """What to expect from tables heaped attribute by attribute; the table heaped on all at once is the favourable extreme."""
+    """What to expect from tables heaped attribute by attribute; the table heaped on all at once is the
+    favourable extreme.
+    """
     return Error(statistics.median(values[: len(_HEAPED)]), min(values), max(values))
 
 
@@ -236,10 +291,14 @@ def _invented_tables(schema: Schema, n_rows: int, rng: Generator) -> list[Sparse
     return [*tables, invented_counts(schema, n_rows, 0.0, _HEAPED_TOGETHER, rng)]
 
 
-def invented_counts(schema: Schema, n_rows: int, heaped: float, together: float, rng: Generator) -> SparseCounts:
-    """Occupied cells of a made-up table: a few classes of records, each with its own place and width on half of the attributes.
+def invented_counts(
+    schema: Schema, n_rows: int, heaped: float, together: float, rng: Generator
+) -> SparseCounts:
+    """Occupied cells of a made-up table: a few classes of records, each with its own place and width on half
+    of the attributes.
 
-    A share `together` of the records lies on the tops of its class in all attributes at once, and a share `heaped` in each one by itself.
+    A share `together` of the records lies on the tops of its class in all attributes at once, and a share
+    `heaped` in each one by itself.
     """
     classes = rng.choice(_N_CLASSES, n_rows, p=rng.dirichlet(np.full(_N_CLASSES, 2.0)))
     on_top = rng.random(n_rows) < together

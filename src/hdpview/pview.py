@@ -30,29 +30,46 @@ if TYPE_CHECKING:
 class PView(ViewData):
     """A differentially private view of a table. Ask any number of questions; none costs further budget.
 
-    frame: the kind of data frame that results come in: pandas, polars or pyarrow; None for the first that is installed.
+    frame: the kind of data frame that results come in: pandas, polars or pyarrow; None for the first that is
+        installed.
 
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
 
     frame: FrameKind | None = None
 
-    def count(self, where: Where = None, *, confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical") -> Answer:
-        """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex": "Female"}.
+    def count(
+        self,
+        where: Where = None,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
+    ) -> Answer:
+        """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex":
+        "Female"}.
 
-        `lower` and `upper` of the answer are the ends of the interval named: typical, guaranteed or noise; all three are there.
+        `lower` and `upper` of the answer are the ends of the interval named: typical, guaranteed or noise;
+            all three are there.
         """
         found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
         return found
 
     def count_many(
-        self, wheres: Sequence[Where], *, confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical"
+        self,
+        wheres: Sequence[Where],
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
     ) -> Answers:
         """Answer many counting questions at once: much faster than one by one."""
         return answers.count_many(self, wheres, confidence, counts, interval)
 
     def compare(self, first: Where, second: Where, *, confidence: float = 0.95) -> Comparison:
-        """Whether two counts really differ: their difference and ratio, with intervals that know what the counts share."""
+        """Whether two counts really differ: their difference and ratio, with intervals that know what the
+        counts share.
+        """
         return compare(self, first, second, confidence)
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
@@ -69,13 +86,16 @@ class PView(ViewData):
         dialect: str = "duckdb",
         as_: FrameKind | None = None,
     ) -> Any:
-        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and `n_upper`.
+        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and
+        `n_upper`.
 
         >>> view.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS mean_age FROM view GROUP BY sex")   # doctest: +SKIP
         """
         from hdpview.query.sql import run
 
-        return to_frame(run(self, statement, confidence, counts, interval, dialect).to_arrow(), as_ or self.frame)
+        return to_frame(
+            run(self, statement, confidence, counts, interval, dialect).to_arrow(), as_ or self.frame
+        )
 
     def histogram(
         self,
@@ -90,7 +110,9 @@ class PView(ViewData):
         """Counts of the values or bins of an attribute."""
         from hdpview.query import verbs
 
-        return to_frame(verbs.histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame)
+        return to_frame(
+            verbs.histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame
+        )
 
     def marginal(
         self,
@@ -105,29 +127,51 @@ class PView(ViewData):
         """Counts of the combinations of values of several attributes, a row each."""
         from hdpview.query import verbs
 
-        return to_frame(verbs.marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame)
+        return to_frame(
+            verbs.marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame
+        )
 
-    def crosstab(self, row: str, column: str, where: Where = None, *, counts: Reading = "consistent", as_: FrameKind | None = None) -> Any:
+    def crosstab(
+        self,
+        row: str,
+        column: str,
+        where: Where = None,
+        *,
+        counts: Reading = "consistent",
+        as_: FrameKind | None = None,
+    ) -> Any:
         """Counts with one attribute down, another across, and totals."""
         from hdpview.query import verbs
 
         return to_frame(verbs.crosstab(self, row, column, where, counts), as_ or self.frame)
 
-    def mean(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> Statistic:
+    def mean(
+        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    ) -> Statistic:
         """The mean of an attribute; bins count as their middle."""
         return self._statistic("mean", attribute, where, confidence, interval)
 
-    def sum(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> Statistic:
+    def sum(
+        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    ) -> Statistic:
         """The sum of an attribute; bins count as their middle."""
         return self._statistic("sum", attribute, where, confidence, interval)
 
     def quantile(
-        self, attribute: str, q: float = 0.5, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+        self,
+        attribute: str,
+        q: float = 0.5,
+        where: Where = None,
+        *,
+        confidence: float = 0.95,
+        interval: Kind = "typical",
     ) -> Statistic:
         """The value below which a share q of the records lies: the median for 0.5."""
         return self._statistic("quantile", attribute, where, confidence, interval, q)
 
-    def _statistic(self, kind: str, attribute: str, where: Where, confidence: float, interval: Kind, q: float = 0.5) -> Statistic:
+    def _statistic(
+        self, kind: str, attribute: str, where: Where, confidence: float, interval: Kind, q: float = 0.5
+    ) -> Statistic:
         from hdpview.query.verbs import statistic
 
         return statistic(self, kind, attribute, where, confidence, "consistent", interval, q)
@@ -140,13 +184,17 @@ class PView(ViewData):
 
     @property
     def plot(self) -> Plots:
-        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`, `view.plot.partition("age", "hours")`."""
+        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`,
+        `view.plot.partition("age", "hours")`.
+        """
         from hdpview.query.plots import Plots
 
         return Plots(self)
 
     def explore(self, port: int = 0) -> Explorer:
-        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`. `stop()` ends it."""
+        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`. `stop()`
+        ends it.
+        """
         from hdpview.explore.notebook import explore
 
         return explore(self, port=port)
@@ -156,7 +204,9 @@ class PView(ViewData):
         return PView(self.manifest, self.blocks, kind)
 
     def privacy_card(self) -> PrivacyCard:
-        """One page to judge the view by: what is protected, what it cost, what was assumed. Has .text, .html and .save(path)."""
+        """One page to judge the view by: what is protected, what it cost, what was assumed. Has .text, .html
+        and .save(path).
+        """
         return privacy_card(self.manifest, len(self.blocks), self._released_bases())
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -188,7 +238,11 @@ class PView(ViewData):
             "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
             "meaningful_from": self.smallest_meaningful_counts()._asdict(),
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
-            **({"base": [base.story(self.schema.names) for base in bases]} if (bases := self._released_bases()) else {}),
+            **(
+                {"base": [base.story(self.schema.names) for base in bases]}
+                if (bases := self._released_bases())
+                else {}
+            ),
             "n_blocks": len(self.blocks),
             "estimated_records": self.count(None).estimate,
             "n_attributes": len(self.schema),
@@ -201,7 +255,9 @@ class PView(ViewData):
         return [base for base in self.blocks.base_of_parts if base is not None]
 
     def smallest_meaningful_counts(self, confidence: float = 0.95) -> Meaning:
-        """How large a count must be before it means something: of a single block, and of a range of two attributes."""
+        """How large a count must be before it means something: of a single block, and of a range of two
+        attributes.
+        """
         return smallest_meaningful_counts(self, confidence)
 
     def __repr__(self) -> str:
@@ -222,8 +278,8 @@ class PView(ViewData):
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
     """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
 
-    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest δ. If somebody may be, say
-    `overlapping=True`: then they add up.
+    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest
+    δ. If somebody may be, say `overlapping=True`: then they add up.
     """
     from hdpview.view.merge import merged
 

@@ -40,21 +40,47 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def plan(data_dir: Path, **changes: Any) -> Plan:
-    settings: dict[str, Any] = {"datasets": ("phoneme",), "methods": ("hdpview",), "trials": 2, "data_dir": data_dir}
+    settings: dict[str, Any] = {
+        "datasets": ("phoneme",),
+        "methods": ("hdpview",),
+        "trials": 2,
+        "data_dir": data_dir,
+    }
     return Plan(**(settings | changes))
 
 
 def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp_path: Path) -> None:
-    """One row per workload; the mean of the trials' errors; the same again in another folder with the same test key."""
-    asked = plan(data_dir, test_key=b"rows", workloads=("range-1d", "random-4d"), methods=("hdpview", "hdpview:bias_ratio=3.0"))
+    """One row per workload; the mean of the trials' errors; the same again in another folder with the same
+    test key.
+    """
+    asked = plan(
+        data_dir,
+        test_key=b"rows",
+        workloads=("range-1d", "random-4d"),
+        methods=("hdpview", "hdpview:bias_ratio=3.0"),
+    )
     rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
-    documented = ["dataset", "method", "workload", "epsilon", "trials", "rmse", "relative_rmse", "blocks", "build_s"]
+    documented = [
+        "dataset",
+        "method",
+        "workload",
+        "epsilon",
+        "trials",
+        "rmse",
+        "relative_rmse",
+        "blocks",
+        "build_s",
+    ]
     assert [list(row)[:9] for row in rows] == [documented] * 4
     assert {row["kind"] for row in rows} == {"measured"}
     assert {row["trials"] for row in rows} == {2}
     found = cells.load(tmp_path / "a")
     for row in rows:
-        errors = [cell.rmse for cell in found.values() if (cell.method, cell.workload) == (row["method"], row["workload"])]
+        errors = [
+            cell.rmse
+            for cell in found.values()
+            if (cell.method, cell.workload) == (row["method"], row["workload"])
+        ]
         assert row["rmse"] == pytest.approx(np.mean(np.array(errors, dtype=float)))
     by_method = {(row["method"], row["workload"]): row for row in rows}
     for workload in ("range-1d", "random-4d"):
@@ -72,7 +98,9 @@ def test_noise_is_fresh_unless_a_key_is_given(data_dir: Path) -> None:
 
 
 def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle: finished cells stay as they are, byte by byte, and only the missing ones are measured."""
+    """SIGKILL in the middle: finished cells stay as they are, byte by byte, and only the missing ones are
+    measured.
+    """
     out = tmp_path / "out"
     words = [
         "--datasets",
@@ -88,7 +116,9 @@ def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -
         "--workers",
         "1",
     ]
-    run = subprocess.Popen([sys.executable, "-m", "hdpview", "bench", "accuracy", *words], start_new_session=True)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "hdpview", "bench", "accuracy", *words], start_new_session=True
+    )
     deadline = time.monotonic() + 60
     while len(list(out.glob("cells/*.parquet"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -113,7 +143,9 @@ def test_half_written_files_are_not_read(data_dir: Path, tmp_path: Path) -> None
 
 
 def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_path: Path) -> None:
-    """The paper's method refuses a large domain with a very large budget: one refusal, not one per trial, and no figure."""
+    """The paper's method refuses a large domain with a very large budget: one refusal, not one per trial, and
+    no figure.
+    """
     wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
     pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
     with pytest.MonkeyPatch.context() as patch:
@@ -127,15 +159,23 @@ def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_pa
     assert all("random converge would go on cutting" in (cell.reason or "") for cell in found)
     known = {cell.key: cell for cell in found}
     rows = summary(plan(data_dir, datasets=("electricity",), epsilons=("1000",)), known)
-    assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [("infeasible", None, None, 0)] * 2
-    assert not [task for task in missing_tasks(plan(data_dir, epsilons=("1000",)), _as_phoneme(known)) if "range-1d" in task.workloads]
+    assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [
+        ("infeasible", None, None, 0)
+    ] * 2
+    assert not [
+        task
+        for task in missing_tasks(plan(data_dir, epsilons=("1000",)), _as_phoneme(known))
+        if "range-1d" in task.workloads
+    ]
 
 
 def _as_phoneme(known: dict[cells.Key, Cell]) -> dict[cells.Key, Cell]:
     return {("phoneme", *key[1:]): cell for key, cell in known.items()}  # type: ignore[misc]
 
 
-def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_errors_stand_in_for_releases_that_cannot_be_made(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Expected errors are marked as such, with the reason, and take part in ratios."""
 
     class Vast(MethodContender):
@@ -145,11 +185,16 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir: Path, 
         def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
             return 7.0 / float(epsilon) if workload == "range-1d" else None
 
-    monkeypatch.setattr(accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text))
+    monkeypatch.setattr(
+        accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text)
+    )
     found = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
     assert [(cell.kind, cell.rmse) for cell in found] == [("expected", 14.0), ("infeasible", None)]
     ours = Cell("phoneme", "hdpview", "range-1d", 0.5, 0, "measured", rmse=7.0, build_s=0.1)
-    rows = summary(plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)), {cell.key: cell for cell in [*found, ours]})
+    rows = summary(
+        plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)),
+        {cell.key: cell for cell in [*found, ours]},
+    )
     assert [(row["method"], row["kind"], row["relative_rmse"]) for row in rows[:2]] == [
         ("vast", "expected", 2.0),
         ("hdpview", "measured", 1.0),
@@ -157,18 +202,36 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir: Path, 
     assert "too many" in rows[0]["reason"]
 
 
-def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a thousandth of a second per release nothing finishes; every row says so, and no trial is tried twice."""
+def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a thousandth of a second per release nothing finishes; every row says so, and no trial is tried
+    twice.
+    """
     monkeypatch.setattr("hdpview.bench.workers._START_SECONDS", 0.0)
-    rows = accuracy_rows(plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1)
-    assert [(row["kind"], row["reason"]) for row in rows] == [("infeasible", "It did not end within 0.005 s.")]
+    rows = accuracy_rows(
+        plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1
+    )
+    assert [(row["kind"], row["reason"]) for row in rows] == [
+        ("infeasible", "It did not end within 0.005 s.")
+    ]
     assert len(cells.load(tmp_path / "out")) == 1
 
 
-def test_methods_built_for_a_workload_get_one_release_each(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_built_for_a_workload_get_one_release_each(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such a method has a task per workload; the others one for all."""
     monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
-    tasks = missing_tasks(plan(data_dir, methods=("hdpview", "hdpview:bias_ratio=2.0"), trials=1, workloads=("range-1d", "prefix-2d")), {})
+    tasks = missing_tasks(
+        plan(
+            data_dir,
+            methods=("hdpview", "hdpview:bias_ratio=2.0"),
+            trials=1,
+            workloads=("range-1d", "prefix-2d"),
+        ),
+        {},
+    )
     assert [(task.method, task.workloads) for task in tasks] == [
         ("hdpview", ("range-1d", "prefix-2d")),
         ("hdpview:bias_ratio=2.0", ("range-1d",)),
@@ -177,13 +240,22 @@ def test_methods_built_for_a_workload_get_one_release_each(data_dir: Path, monke
 
 
 def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
-    """Earlier trials of 3 s each leave room for a third within 5 s, and not for a fourth; other methods are not touched."""
-    slow = [Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0) for trial in range(2)]
+    """Earlier trials of 3 s each leave room for a third within 5 s, and not for a fourth; other methods are
+    not touched.
+    """
+    slow = [
+        Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0)
+        for trial in range(2)
+    ]
     known = {cell.key: cell for cell in slow[:1]}
-    asked = plan(data_dir, methods=("hdpview", "identity"), workloads=("range-1d",), trials=4, row_seconds=5.0)
+    asked = plan(
+        data_dir, methods=("hdpview", "identity"), workloads=("range-1d",), trials=4, row_seconds=5.0
+    )
     assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
     known |= {cell.key: cell for cell in slow}
-    assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [("identity", trial) for trial in range(4)]
+    assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [
+        ("identity", trial) for trial in range(4)
+    ]
 
 
 def test_a_first_trial_that_compiled_does_not_end_a_row(data_dir: Path) -> None:
@@ -195,8 +267,12 @@ def test_a_first_trial_that_compiled_does_not_end_a_row(data_dir: Path) -> None:
     assert [task.trial for task in missing_tasks(asked, {first.key: first, second.key: second})] == [2, 3]
 
 
-def test_peers_take_part_where_they_are_named(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they release is measured like any other. Without their software a run is refused in words, and what is known is still told."""
+def test_peers_take_part_where_they_are_named(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they release is measured like any other. Without their software a run is refused in words, and
+    what is known is still told.
+    """
     asked = plan(data_dir, methods=("mst",), workloads=("range-1d",), trials=2)
     monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
 
@@ -234,8 +310,13 @@ def test_seconds_of_a_release_are_those_of_computing_and_count_its_processes() -
 
 
 def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
-    """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on disk."""
-    plans = [plan(data_dir, trials=1, workloads=("range-1d", "random-2d")), plan(data_dir, trials=2, workloads=("random-2d", "random-3d"))]
+    """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on
+    disk.
+    """
+    plans = [
+        plan(data_dir, trials=1, workloads=("range-1d", "random-2d")),
+        plan(data_dir, trials=2, workloads=("random-2d", "random-3d")),
+    ]
     known: dict[cells.Key, Cell] = {}
     accuracy.run(plans, tmp_path, known, LIMITS, 1)
     assert known == cells.load(tmp_path)

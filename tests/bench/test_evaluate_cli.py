@@ -26,8 +26,21 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def test_accuracy_prints_rows_for_programs_and_reasons_for_people(data_dir: Path) -> None:
-    """JSON has the documented keys; the table tells why a method has no figure; both come from one folder without measuring twice."""
-    words = ["bench", "accuracy", "--datasets", "small-adult", "--methods", "hdpview,dawa", "--data-dir", str(data_dir), "--epsilon", "1,2"]
+    """JSON has the documented keys; the table tells why a method has no figure; both come from one folder
+    without measuring twice.
+    """
+    words = [
+        "bench",
+        "accuracy",
+        "--datasets",
+        "small-adult",
+        "--methods",
+        "hdpview,dawa",
+        "--data-dir",
+        str(data_dir),
+        "--epsilon",
+        "1,2",
+    ]
     words += ["--workloads", "range-1d", "--trials", "1", "--workers", "1", "-o", str(data_dir / "out")]
     done = CliRunner().invoke(app, [*words, "--format", "json"])
     assert done.exit_code == 0, done.output
@@ -38,7 +51,17 @@ def test_accuracy_prints_rows_for_programs_and_reasons_for_people(data_dir: Path
         ("hdpview", 2.0, "measured"),
         ("dawa", 2.0, "infeasible"),
     ]
-    assert list(rows[0])[:9] == ["dataset", "method", "workload", "epsilon", "trials", "rmse", "relative_rmse", "blocks", "build_s"]
+    assert list(rows[0])[:9] == [
+        "dataset",
+        "method",
+        "workload",
+        "epsilon",
+        "trials",
+        "rmse",
+        "relative_rmse",
+        "blocks",
+        "build_s",
+    ]
     before = {path.name: path.stat().st_mtime_ns for path in (data_dir / "out/cells").iterdir()}
     done = CliRunner().invoke(app, words)
     assert "dawa on small-adult: DAWA lays out all" in " ".join(done.stdout.split())
@@ -54,7 +77,9 @@ def test_accuracy_prints_rows_for_programs_and_reasons_for_people(data_dir: Path
         (["paper", "--datasets", "jm"], DataError, "Did you mean 'jm1'"),
     ],
 )
-def test_wrong_words_are_refused_with_the_right_ones(words: list[str], problem: type[Exception], sentence: str) -> None:
+def test_wrong_words_are_refused_with_the_right_ones(
+    words: list[str], problem: type[Exception], sentence: str
+) -> None:
     """Before anything is measured. The command turns these into one sentence and exit code 2."""
     done = CliRunner().invoke(app, ["bench", *words])
     assert isinstance(done.exception, problem)
@@ -63,9 +88,27 @@ def test_wrong_words_are_refused_with_the_right_ones(words: list[str], problem: 
 
 def test_both_methods_are_timed_on_the_same_table_and_blocks(data_dir: Path) -> None:
     """`bench speed --methods`: a row per dataset, with times above 0 and ratios of them."""
-    words = ["bench", "speed", "--methods", "--datasets", "small-adult", "--data-dir", str(data_dir), "--trials", "1", "--format", "json"]
+    words = [
+        "bench",
+        "speed",
+        "--methods",
+        "--datasets",
+        "small-adult",
+        "--data-dir",
+        str(data_dir),
+        "--trials",
+        "1",
+        "--format",
+        "json",
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)["methods"]
     assert (row["dataset"], row["blocks"] >= 1) == ("small-adult", True)
-    assert min(row[name] for name in ("paper_build_ms", "build_ratio", "plain_answers_ms", "product_ratio", "tree_ratio")) > 0
+    assert (
+        min(
+            row[name]
+            for name in ("paper_build_ms", "build_ratio", "plain_answers_ms", "product_ratio", "tree_ratio")
+        )
+        > 0
+    )

@@ -21,7 +21,9 @@ from hdpview.privacy.randomness import Randomness
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     rng = np.random.default_rng(3)
-    codes = np.minimum(rng.exponential(2, (900, 4)), 9).astype(int) * np.array([1, 1, 0, 1]) + np.array([0, 0, 1, 0])
+    codes = np.minimum(rng.exponential(2, (900, 4)), 9).astype(int) * np.array([1, 1, 0, 1]) + np.array(
+        [0, 0, 1, 0]
+    )
     pq.write_table(pa.table({f"V{i}": codes[:, i] for i in range(4)}), tmp_path / "phoneme.parquet")
     return tmp_path
 
@@ -41,7 +43,11 @@ def test_boxes_tile_the_domain_and_hold_their_records(method: str, data_dir: Pat
     assert (around.sum(axis=1) == 1).all()
     box = around.argmax(axis=1)
     assert (volume == (upper - lower).prod(axis=1)[box]).all()
-    assert len(set(zip(place.tolist(), box.tolist(), strict=True))) == len(set(place.tolist())) == len(set(box.tolist()))
+    assert (
+        len(set(zip(place.tolist(), box.tolist(), strict=True)))
+        == len(set(place.tolist()))
+        == len(set(box.tolist()))
+    )
 
 
 def test_deviations_are_those_of_the_definition(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

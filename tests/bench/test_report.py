@@ -31,7 +31,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, Path]:
     folder = tmp_path_factory.mktemp("report")
     rng = np.random.default_rng(5)
     common = rng.normal(size=300)
-    columns = {f"V{i}": common + rng.normal(size=300) for i in range(1, 6)} | {"Class": rng.integers(1, 3, 300)}
+    columns = {f"V{i}": common + rng.normal(size=300) for i in range(1, 6)} | {
+        "Class": rng.integers(1, 3, 300)
+    }
     pq.write_table(pa.table(columns), folder / "phoneme.parquet")
     scope = experiments.choose(["phoneme"], ["hdpview", "identity", "privtree"], 1, folder, quick=True)
     write_report(scope, folder, folder, Limits(600, 4 * 2**30), 2)
@@ -39,14 +41,34 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, Path]:
 
 
 def test_the_report_is_complete_and_its_pictures_are_small(written: tuple[Scope, Path]) -> None:
-    """Every picture that the Markdown names exists and is below 150 kB; all sections of the paper's evaluation are there."""
+    """Every picture that the Markdown names exists and is below 150 kB; all sections of the paper's
+    evaluation are there.
+    """
     _, folder = written
     text = (folder / "benchmarks.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[.*?\]\((.+?)\)", text)
     names = {Path(picture).stem for picture in pictures}
-    assert names == {"relative-errors", "blocks", "deviations", "map", "cuts", "growth", "settings", "noise-and-bias"}
+    assert names == {
+        "relative-errors",
+        "blocks",
+        "deviations",
+        "map",
+        "cuts",
+        "growth",
+        "settings",
+        "noise-and-bias",
+    }
     assert all(0 < (folder / picture).stat().st_size < MOST_BYTES for picture in pictures)
-    for section in ("claims", "tables", "Relative errors", "All errors", "Blocks", "fewer cuts", "Hyperparameters", "The data"):
+    for section in (
+        "claims",
+        "tables",
+        "Relative errors",
+        "All errors",
+        "Blocks",
+        "fewer cuts",
+        "Hyperparameters",
+        "The data",
+    ):
         assert re.search(f"^## .*{section}", text, re.MULTILINE), section
     assert "nan" not in text.split()
     assert "None" not in text
@@ -98,7 +120,14 @@ def test_without_data_the_invented_hospital_stands_in() -> None:
 def made_up(**errors: dict[str, float]) -> list[dict[str, Any]]:
     """Rows of one workload: relative error per method (and blocks) on each dataset, hdpview's being 1."""
     return [
-        {"dataset": dataset, "method": method, "workload": "random-3d", "rmse": 10 * times, "relative_rmse": times, "blocks": 100 * times}
+        {
+            "dataset": dataset,
+            "method": method,
+            "workload": "random-3d",
+            "rmse": 10 * times,
+            "relative_rmse": times,
+            "blocks": 100 * times,
+        }
         for dataset, of_methods in errors.items()
         for method, times in {"hdpview": 1.0, **of_methods}.items()
     ]
@@ -106,12 +135,17 @@ def made_up(**errors: dict[str, float]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("better", [False, True])
 def test_claims_follow_the_rows(better: bool) -> None:
-    """Rivals at twice or at half of HDPView's error everywhere: every claim that compares them turns round."""
+    """Rivals at twice or at half of HDPView's error everywhere: every claim that compares them turns
+    round.
+    """
     times = 0.5 if better else 2.0
     rivals = dict.fromkeys(("identity", "privtree", "hdmm", "privbayes"), times) | {"dawa": 1.5 * times}
     rows = made_up(jm1=rivals, adult=rivals, phoneme=rivals)
     cuts = made_up(jm1={"privtree:n_cut_attributes=2": times})
-    growth = [row | {"workload": "random-2d"} for row in made_up(**{"adult@4": {"privbayes": times}, "adult@5": {"privbayes": times / 2}})]
+    growth = [
+        row | {"workload": "random-2d"}
+        for row in made_up(**{"adult@4": {"privbayes": times}, "adult@5": {"privbayes": times / 2}})
+    ]
     at_map = made_up(gowalla={"privtree": 1 / times})
     holds = [claim.holds for claim in judge(rows, cuts, growth, at_map)]
     worse_rivals = [True, True, False, True, True, True, False, True, True, True, False]
@@ -135,7 +169,15 @@ def test_averages_are_over_what_a_method_could_do() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0.0, "0"), (0.1234, "0.123"), (35.34, "35.3"), (5578.27, "5,578"), (1.94e7, "1.94·10⁷"), (3e-7, "3.00·10⁻⁷")],
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (0.1234, "0.123"),
+        (35.34, "35.3"),
+        (5578.27, "5,578"),
+        (1.94e7, "1.94·10⁷"),
+        (3e-7, "3.00·10⁻⁷"),
+    ],
 )
 def test_numbers_are_written_with_three_digits(value: float | None, text: str) -> None:
     """Powers of ten from a million on."""
@@ -143,7 +185,9 @@ def test_numbers_are_written_with_three_digits(value: float | None, text: str) -
 
 
 def test_documents_say_the_same_in_both_languages(tmp_path: Path) -> None:
-    """Markdown and HTML hold the same words; signs that mean something in HTML are written out; pixels come back from the PNG."""
+    """Markdown and HTML hold the same words; signs that mean something in HTML are written out; pixels come
+    back from the PNG.
+    """
     grey = np.arange(35, dtype=np.uint8).reshape(5, 7)
     parts = [
         Heading("A < B", 1),

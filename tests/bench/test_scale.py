@@ -29,7 +29,9 @@ def test_the_random_table_loses_no_row_and_has_each_cell_once() -> None:
 
 @pytest.mark.parametrize("n_partitions", [1, 3, 8])
 def test_histograms_added_over_partitions_cut_as_the_whole_table_would(n_partitions: int) -> None:
-    """Blocks at the end have the rows that halving the whole table at its medians gives, for any number of partitions."""
+    """Blocks at the end have the rows that halving the whole table at its medians gives, for any number of
+    partitions.
+    """
     counts = random_counts(2000, 3, size=16)
     _, finished = simulate(counts, n_partitions, rows_per_machine=300)
     expected: list[int] = []
@@ -48,11 +50,17 @@ def test_histograms_added_over_partitions_cut_as_the_whole_table_would(n_partiti
 
 
 def test_bytes_of_an_exchange_are_those_of_the_arrays_sent() -> None:
-    """Per level, what came in is senders × blocks × (2 + 2 per value) whole numbers of 8 bytes; the plan says the same before."""
+    """Per level, what came in is senders × blocks × (2 + 2 per value) whole numbers of 8 bytes; the plan says
+    the same before.
+    """
     counts = random_counts(4096, 2, size=64)
     levels, _ = simulate(counts, n_partitions=4, rows_per_machine=600)
     for level in levels:
-        assert level.bytes_in == 4 * message_bytes(level.blocks, (64, 64)) == 4 * level.blocks * (2 + 2 * 128) * 8
+        assert (
+            level.bytes_in
+            == 4 * message_bytes(level.blocks, (64, 64))
+            == 4 * level.blocks * (2 + 2 * 128) * 8
+        )
     planned = plan(4096, (64, 64), senders=4, rows_per_machine=600)
     assert [level.blocks for level in planned] == [1, 2, 4]
     assert [level.bytes_in for level in planned] == [level.bytes_in for level in levels[:3]]
@@ -60,7 +68,13 @@ def test_bytes_of_an_exchange_are_those_of_the_arrays_sent() -> None:
 
 def test_a_cluster_on_paper_follows_from_its_constants() -> None:
     """Worked out by hand: 2³⁰ rows on 4 machines of 2 cores, 16 blocks to grow, so 4 exchanges."""
-    row = cluster_row(2**30, Cluster(4, cores=2, bytes_per_second=1e9), Constants(100.0, 1.0, 10.0, 1.0, 2**20), n_attributes=2, size=5)
+    row = cluster_row(
+        2**30,
+        Cluster(4, cores=2, bytes_per_second=1e9),
+        Constants(100.0, 1.0, 10.0, 1.0, 2**20),
+        n_attributes=2,
+        size=5,
+    )
     assert row["exchanges"] == 4
     assert row["driver_in_mb"] == round(4 * (1 + 2 + 4 + 8) * (2 + 20) * 8 / 1e6)
     assert row["read_s"] == round(2**30 * 100e-9 / 8)
@@ -70,7 +84,9 @@ def test_a_cluster_on_paper_follows_from_its_constants() -> None:
 
 
 def test_a_tree_is_found_again_from_its_leaves() -> None:
-    """Nodes come out depth-first: each cut's halves are its bounds cut there, and the leaves are those that were given."""
+    """Nodes come out depth-first: each cut's halves are its bounds cut there, and the leaves are those that
+    were given.
+    """
     counts = random_counts(3000, 3, size=30)
     parameters = PartitionParameters.choose(Hdpview(), Fraction(1), counts.schema.n_cells)
     leaves = LocalEngine(1).grow(counts, parameters, Randomness.from_test_key(b"tree").root_key("partition"))
@@ -118,14 +134,18 @@ def test_a_budget_is_found_for_a_number_of_leaves() -> None:
     epsilon, found = epsilon_for(counts, 500)
     assert 0 < epsilon < Fraction("2.7")
     parameters = PartitionParameters.choose(Hdpview(), epsilon, counts.schema.n_cells)
-    again = len(LocalEngine(1).grow(counts, parameters, Randomness.from_test_key(b"again").root_key("partition")))
+    again = len(
+        LocalEngine(1).grow(counts, parameters, Randomness.from_test_key(b"again").root_key("partition"))
+    )
     assert 2 / 3 < found / 500 < 3 / 2
     assert 2 / 3 < again / 500 < 3 / 2
 
 
 def test_the_picture_of_scaling_is_a_whole_svg(tmp_path: Path) -> None:
     """Every measurement is a point in it."""
-    rows = [{"changing": "rows", "cell_attribute_levels": 10.0**k, "cpu_s": 2e-9 * 10**k} for k in range(6, 9)]
+    rows = [
+        {"changing": "rows", "cell_attribute_levels": 10.0**k, "cpu_s": 2e-9 * 10**k} for k in range(6, 9)
+    ]
     draw_scaling(rows, tmp_path / "scaling.svg")
     drawn = (tmp_path / "scaling.svg").read_text(encoding="utf-8")
     assert drawn.startswith("<svg")

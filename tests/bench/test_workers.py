@@ -69,7 +69,9 @@ def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch: pytest.Monk
 
 
 def test_tasks_are_taken_only_when_a_process_is_free() -> None:
-    """With one process, the second task is chosen after the first result is known: a runner may then leave it out."""
+    """With one process, the second task is chosen after the first result is known: a runner may then leave it
+    out.
+    """
     known: list[str] = []
 
     def tasks() -> Iterator[str]:

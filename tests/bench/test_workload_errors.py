@@ -12,7 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from hdpview.bench import workload_errors
-from hdpview.bench.workload_errors import N_RANDOM_QUESTIONS, WorkloadErrors, attribute_sets, possible_workloads
+from hdpview.bench.workload_errors import (
+    N_RANDOM_QUESTIONS,
+    WorkloadErrors,
+    attribute_sets,
+    possible_workloads,
+)
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import QueryError
@@ -67,7 +72,9 @@ def table(sizes: tuple[int, ...], seed: int = 1) -> tuple[SparseCounts, NDArray[
 
 @pytest.mark.parametrize("sizes", [(4, 1, 3, 2), (2, 5, 3), (6, 2)])
 def test_errors_are_those_of_every_question_asked_one_by_one(sizes: tuple[int, ...]) -> None:
-    """Ranges, marginals and prefixes of tiny tables, pooled over all attribute sets, equal brute force over the spelled-out questions."""
+    """Ranges, marginals and prefixes of tiny tables, pooled over all attribute sets, equal brute force over
+    the spelled-out questions.
+    """
     counts, truth, release = table(sizes)
     found = WorkloadErrors(counts).rmse(release, list(WORKLOADS))
     for workload in (name for name in found if not name.startswith("random")):
@@ -76,7 +83,9 @@ def test_errors_are_those_of_every_question_asked_one_by_one(sizes: tuple[int, .
 
 
 def test_random_ranges_are_three_thousand_and_always_the_same() -> None:
-    """Two measurements of one release agree exactly, and equal the error against the cube itself on boxes of the stated number."""
+    """Two measurements of one release agree exactly, and equal the error against the cube itself on boxes of
+    the stated number.
+    """
     counts, truth, release = table((4, 3, 3, 2))
     asked: list[CodeBoxes] = []
 

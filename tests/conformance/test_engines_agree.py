@@ -1,4 +1,6 @@
-"""One key, one view: in memory, out of core and on Spark, whatever the table and however its rows are spread."""
+"""One key, one view: in memory, out of core and on Spark, whatever the table and however its rows are
+spread.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hdpview as hv
-from hdpview.engine import spark as spark_engine
+from hdpview.spark import engine as spark_engine
 from sparks import ONE_WORKER
 
 pytestmark = ONE_WORKER
@@ -20,7 +22,9 @@ RNG_SEED = 20220915
 
 
 def skewed(rng: np.random.Generator) -> tuple[Columns, int]:
-    """Most rows near one corner, a few anywhere: cuts are chosen by rejection at first, by all scores further down."""
+    """Most rows near one corner, a few anywhere: cuts are chosen by rejection at first, by all scores further
+    down.
+    """
     return np.minimum(rng.exponential(4, (6000, 4)).astype(np.int64), 29), 30
 
 
@@ -38,18 +42,27 @@ TABLES = {
     "three rows": lambda rng: (rng.integers(0, 12, (3, 3)), 12),
     "no row": lambda rng: (np.empty((0, 3), np.int64), 12),
 }
-CASES = [*(("hdpview", name) for name in TABLES), *(("calibrated", name) for name in ("skewed", "one attribute", "no row"))]
+CASES = [
+    *(("hdpview", name) for name in TABLES),
+    *(("calibrated", name) for name in ("skewed", "one attribute", "no row")),
+]
 
 
 def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
     """Codes, the table and its schema."""
     codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
     table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
-    return codes, table, hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
+    return (
+        codes,
+        table,
+        hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names]),
+    )
 
 
 def assert_same(one: hv.PView, other: hv.PView) -> None:
-    """Bounds, depths and counts of all blocks are equal, bit for bit and in the same order; so are fitted counts and the base, if any."""
+    """Bounds, depths and counts of all blocks are equal, bit for bit and in the same order; so are fitted
+    counts and the base, if any.
+    """
     mine, theirs = arrays_of(one), arrays_of(other)
     assert mine.keys() == theirs.keys()
     for name in mine:
@@ -74,7 +87,9 @@ def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize(("method", "name"), CASES)
 def test_one_key_gives_one_view(method: str, name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of few cells agree."""
+    """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of
+    few cells agree.
+    """
     codes, table, schema = table_of(name)
     build = {"epsilon": 1.0, "test_key": b"one", "method": method}
     here = hv.build(table, schema, threads=1, **build)
@@ -83,13 +98,19 @@ def test_one_key_gives_one_view(method: str, name: str, spark: Any, monkeypatch:
     n_asked = dense_blocks_per_level(monkeypatch)
     monkeypatch.setattr(spark_engine, "_MOST_CELLS_PER_TASK", max(1, len(np.unique(codes, axis=0)) // 4))
     assert_same(here, hv.build(spark.createDataFrame(table).repartition(3), schema, engine="spark", **build))
-    assert (len(n_asked) > 0) == (name not in ("all rows identical", "no row")), "the top of the tree was not grown on the cluster"
+    assert (len(n_asked) > 0) == (name not in ("all rows identical", "no row")), (
+        "the top of the tree was not grown on the cluster"
+    )
     if method == "calibrated" or name in ("dense", "fifty attributes"):
-        assert any(n_asked) == ((method, name) == ("hdpview", "dense")), "the general form is for the paper's method and dense blocks"
+        assert any(n_asked) == ((method, name) == ("hdpview", "dense")), (
+            "the general form is for the paper's method and dense blocks"
+        )
 
 
 def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that gets, for each level that is decided from sums, the number of blocks that needed the general form of deviations."""
+    """A list that gets, for each level that is decided from sums, the number of blocks that needed the
+    general form of deviations.
+    """
     seen: list[int] = []
     above = spark_engine._Growth._above
 
@@ -109,18 +130,29 @@ def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) ->
     _, table, schema = table_of("skewed")
     build = {"epsilon": "0.5", "test_key": b"two", "method": method}
     here = hv.build(table, schema, **build)
-    assert_same(here, hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, engine="spark", **build))
+    assert_same(
+        here,
+        hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, engine="spark", **build),
+    )
 
 
 def test_persons_and_aggregated_tables_agree(spark: Any) -> None:
-    """Rows of persons bounded by lot, and rows that stand for several records, give the same view on Spark."""
+    """Rows of persons bounded by lot, and rows that stand for several records, give the same view on
+    Spark.
+    """
     rng = np.random.default_rng(RNG_SEED)
     table = pa.table({
         "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000), "n": rng.integers(-1, 9, 2000),
         "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000),
     })  # fmt: skip
     schema = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=4)])
-    for limits in ({"privacy_unit": "who", "max_rows": 3}, {"privacy_unit": "number", "max_rows": 5, "count": "n"}, {"count": "n"}):
+    for limits in (
+        {"privacy_unit": "who", "max_rows": 3},
+        {"privacy_unit": "number", "max_rows": 5, "count": "n"},
+        {"count": "n"},
+    ):
         here = hv.build(table, schema, 2.0, test_key=b"three", **limits)
-        there = hv.build(spark.createDataFrame(table), schema, 2.0, test_key=b"three", engine="spark", **limits)
+        there = hv.build(
+            spark.createDataFrame(table), schema, 2.0, test_key=b"three", engine="spark", **limits
+        )
         assert_same(here, there)

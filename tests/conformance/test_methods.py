@@ -1,4 +1,6 @@
-"""One suite for every registered method: the budget, the answers, the key, the inputs, and words where it cannot work."""
+"""One suite for every registered method: the budget, the answers, the key, the inputs, and words where it
+cannot work.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,15 @@ from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import METHODS, Method, method_named
-from hdpview.methods.base import BlockRelease, Release, release_with
-from hdpview.privacy.ledger import Charge
+from hdpview.methods.protocol import BlockRelease, Release, release_with
+from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
 
 SIZES = (6, 1, 5, 3)  # one attribute that cannot be cut
 N_RECORDS = 900
-# Methods whose answers of disjoint parts need not add up, each with its reason. A gap that is not declared here fails.
+# Methods whose answers of disjoint parts need not add up, each with its reason. A gap that is not declared
+# here fails.
 NOT_ADDITIVE: dict[str, str] = {}
 every_method = pytest.mark.parametrize("name", METHODS)
 
@@ -33,7 +36,9 @@ def schema_of(sizes: tuple[int, ...]) -> Schema:
 
 def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
     cells = np.argwhere(dense > 0)
-    return SparseCounts(schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
+    return SparseCounts(
+        schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)]
+    )
 
 
 @cache
@@ -44,7 +49,9 @@ def table() -> NDArray[np.int64]:
     return rng.multinomial(N_RECORDS, (weights / weights.sum()).reshape(-1)).reshape(SIZES)
 
 
-def run(name: str, epsilon: str, test_key: bytes, dense: NDArray[np.int64] | None = None) -> tuple[Release, tuple[Charge, ...]]:
+def run(
+    name: str, epsilon: str, test_key: bytes, dense: NDArray[np.int64] | None = None
+) -> tuple[Release, tuple[Charge, ...]]:
     counts = counts_of(table() if dense is None else dense)
     method: Method = method_named(name, {})
     return release_with(method, counts, Fraction(epsilon), Randomness.from_test_key(test_key), LocalEngine(1))
@@ -68,7 +75,9 @@ def questions(n: int = 60) -> list[CodeBoxes]:
 @every_method
 @pytest.mark.parametrize("epsilon", ["1", "0.1", "7/3"])
 def test_it_spends_its_budget_exactly(name: str, epsilon: str) -> None:
-    """Charges are positive fractions whose sum is ε, to the last digit; a ledger with a remainder would raise."""
+    """Charges are positive fractions whose sum is ε, to the last digit; a ledger with a remainder would
+    raise.
+    """
     _, charges = run(name, epsilon, b"budget")
     assert sum((charge.total for charge in charges), Fraction(0)) == Fraction(epsilon)
     assert all(charge.epsilon > 0 and charge.times > 0 for charge in charges)
@@ -76,11 +85,16 @@ def test_it_spends_its_budget_exactly(name: str, epsilon: str) -> None:
 
 @every_method
 def test_answers_of_disjoint_parts_add_up(name: str) -> None:
-    """A box cut in two along any of its attributes holds what its halves hold, up to rounding, or the method says why not."""
+    """A box cut in two along any of its attributes holds what its halves hold, up to rounding, or the method
+    says why not.
+    """
     release, _ = run(name, "1", b"parts")
     worst = 0.0
     for boxes in questions():
-        rows, which = np.arange(len(boxes)), np.random.default_rng(5).integers(0, boxes.attribute.shape[1], len(boxes))
+        rows, which = (
+            np.arange(len(boxes)),
+            np.random.default_rng(5).integers(0, boxes.attribute.shape[1], len(boxes)),
+        )
         middle = (boxes.lower[rows, which] + boxes.upper[rows, which]) // 2
         left, right = boxes.upper.copy(), boxes.lower.copy()
         left[rows, which], right[rows, which] = middle, middle
@@ -97,7 +111,12 @@ def test_a_question_on_a_whole_attribute_asks_nothing(name: str) -> None:
     """A range over all codes of an attribute changes no answer."""
     release, _ = run(name, "1", b"whole")
     for boxes in questions(20):
-        others = np.array([next(a for a in range(len(SIZES)) if a not in row) if len(row) < len(SIZES) else -1 for row in boxes.attribute])
+        others = np.array(
+            [
+                next(a for a in range(len(SIZES)) if a not in row) if len(row) < len(SIZES) else -1
+                for row in boxes.attribute
+            ]
+        )
         if (others < 0).any():
             continue
         wider = CodeBoxes(
@@ -111,7 +130,9 @@ def test_a_question_on_a_whole_attribute_asks_nothing(name: str) -> None:
 @every_method
 @pytest.mark.parametrize("attributes", [(0,), (1,), (2, 0), (0, 2), (3, 2, 0), (1, 3, 2, 0)])
 def test_marginals_agree_with_answers(name: str, attributes: tuple[int, ...]) -> None:
-    """Every cell of a marginal is the answer to the box of that cell, in the order of attributes that was asked for."""
+    """Every cell of a marginal is the answer to the box of that cell, in the order of attributes that was
+    asked for.
+    """
     release, _ = run(name, "1", b"marginals")
     marginal = release.marginal(attributes)
     assert marginal.shape == tuple(SIZES[a] for a in attributes)
@@ -132,16 +153,24 @@ def test_fresh_releases_differ(name: str) -> None:
     """Without a test key two releases of one table are not the same."""
     counts, asked = counts_of(table()), cells_of((0, 2, 3))
     one, other = (
-        release_with(method_named(name, {}), counts, Fraction(1), Randomness.fresh(), LocalEngine(1))[0].answer(asked) for _ in range(2)
+        release_with(method_named(name, {}), counts, Fraction(1), Randomness.fresh(), LocalEngine(1))[
+            0
+        ].answer(asked)
+        for _ in range(2)
     )
     assert one.tolist() != other.tolist()
 
 
 @every_method
 def test_the_total_converges_as_the_budget_grows(name: str) -> None:
-    """With ε = 1,000 the total is within 1 % of the truth for each of five keys, and on average nearer than with ε = 1/50."""
+    """With ε = 1,000 the total is within 1 % of the truth for each of five keys, and on average nearer than
+    with ε = 1/50.
+    """
     keys = [b"1", b"2", b"3", b"4", b"5"]
-    far, near = (np.array([abs(total_of(run(name, epsilon, key)[0]) - N_RECORDS) for key in keys]) for epsilon in ("1/50", "1000"))
+    far, near = (
+        np.array([abs(total_of(run(name, epsilon, key)[0]) - N_RECORDS) for key in keys])
+        for epsilon in ("1/50", "1000")
+    )
     assert near.max() <= 0.01 * N_RECORDS
     assert near.mean() < far.mean()
 
@@ -150,7 +179,9 @@ def test_the_total_converges_as_the_budget_grows(name: str) -> None:
 def test_inputs_are_unchanged(name: str) -> None:
     """Afterwards the table holds the same cells with the same counts, in whatever order."""
     counts = counts_of(table())
-    release_with(method_named(name, {}), counts, Fraction(1), Randomness.from_test_key(b"inputs"), LocalEngine(1))
+    release_with(
+        method_named(name, {}), counts, Fraction(1), Randomness.from_test_key(b"inputs"), LocalEngine(1)
+    )
     again = np.zeros(SIZES, dtype=np.int64)
     np.add.at(again, tuple(counts.exact_codes.T.astype(int)), counts.exact_counts)
     assert (again == table()).all()
@@ -161,7 +192,9 @@ def test_inputs_are_unchanged(name: str) -> None:
 @pytest.mark.parametrize("sizes", [(4, 3), (1,), (1, 1), (2,)], ids=str)
 @pytest.mark.parametrize("n", [0, 40])
 def test_empty_tables_and_tiny_domains_are_released_too(name: str, sizes: tuple[int, ...], n: int) -> None:
-    """A table without records and a domain of one cell have releases like any other: finite answers, and a total near the truth."""
+    """A table without records and a domain of one cell have releases like any other: finite answers, and a
+    total near the truth.
+    """
     dense = np.zeros(sizes, dtype=np.int64)
     dense.reshape(-1)[-1] = n
     release, _ = run(name, "200", b"tiny", dense)
@@ -171,15 +204,21 @@ def test_empty_tables_and_tiny_domains_are_released_too(name: str, sizes: tuple[
 
 @every_method
 def test_it_refuses_in_words_what_it_cannot_do(name: str) -> None:
-    """On a domain of 10^120 cells a method either is feasible or says why not and what else to do; never with an exception."""
+    """On a domain of 10^120 cells a method either is feasible or says why not and what else to do; never with
+    an exception.
+    """
     reason = method_named(name, {}).why_infeasible(schema_of((1000,) * 40), 1.0)
-    assert reason is None or (reason[0].isupper() and reason.endswith(".") and ("use" in reason.lower() or "set " in reason.lower()))
+    assert reason is None or (
+        reason[0].isupper() and reason.endswith(".") and ("use" in reason.lower() or "set " in reason.lower())
+    )
     assert method_named(name, {}).why_infeasible(schema_of(SIZES), 1.0) is None
 
 
 @every_method
 def test_it_knows_its_name_and_settings(name: str) -> None:
-    """A method has the name it is registered under, its settings make the same method again, and unknown ones are refused."""
+    """A method has the name it is registered under, its settings make the same method again, and unknown ones
+    are refused.
+    """
     method = method_named(name, {})
     assert method.name == name
     assert method_named(name, dict(method.settings())) == method

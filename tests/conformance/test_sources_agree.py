@@ -1,4 +1,6 @@
-"""The same awkward columns give the same code for each row, whatever they come from; NumPy and Python say which."""
+"""The same awkward columns give the same code for each row, whatever they come from; NumPy and Python say
+which.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Integer(name="whole", min=-7, max=90, every=5, nullable=True),
     Integer(name="extreme", min=-(2**63), max=-2, every=2**48, nullable=True),
     Real(name="real", min=0.0, max=1.0, bins=10, nullable=True),
-    Real(name="edged", explicit_edges=(-1e300, -0.0, 5e-324, 1e-300, 1 / 3, 0.30000000000000004 + 0.1, 1e300), nullable=True),
+    Real(
+        name="edged",
+        explicit_edges=(-1e300, -0.0, 5e-324, 1e-300, 1 / 3, 0.30000000000000004 + 0.1, 1e300),
+        nullable=True,
+    ),
     Real(name="single", min=-1.0, max=1.0, bins=7),
     Category(name="word", values=("a", "A", "é", "日本", 'quote\'s, "x"'), other="other", nullable=True),
     Category(name="many", values=MANY, nullable=True),
@@ -80,7 +86,10 @@ N_ROWS = max(map(len, VALUES.values()))
 
 def padded() -> dict[str, list[Any]]:
     """The columns at equal length, each repeated from its start, and numbered rows."""
-    return {"row": list(range(N_ROWS)), **{name: [values[i % len(values)] for i in range(N_ROWS)] for name, values in VALUES.items()}}
+    return {
+        "row": list(range(N_ROWS)),
+        **{name: [values[i % len(values)] for i in range(N_ROWS)] for name, values in VALUES.items()},
+    }
 
 
 def arrow_table() -> pa.Table:
@@ -100,13 +109,20 @@ def expected_code(attribute: Attribute, value: Any) -> int:
         return int(value)
     assert isinstance(attribute, Ordered)
     position = microseconds(value) if isinstance(attribute, Datetime) else value
-    return int(np.searchsorted(attribute.edges[1:-1], np.asarray(position, attribute.edges.dtype), side="right"))
+    return int(
+        np.searchsorted(attribute.edges[1:-1], np.asarray(position, attribute.edges.dtype), side="right")
+    )
 
 
 def expected() -> list[list[int]]:
     columns = padded()
     return [
-        [expected_code(attribute, value) for attribute in ATTRIBUTES for value in [columns[attribute.name][row]]] for row in range(N_ROWS)
+        [
+            expected_code(attribute, value)
+            for attribute in ATTRIBUTES
+            for value in [columns[attribute.name][row]]
+        ]
+        for row in range(N_ROWS)
     ]
 
 
@@ -115,7 +131,12 @@ def write_csv(path: Path) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
         writer.writerow(columns)
-        writer.writerows(zip(*([cell if cell is not None else "" for cell in values] for values in columns.values()), strict=True))
+        writer.writerows(
+            zip(
+                *([cell if cell is not None else "" for cell in values] for values in columns.values()),
+                strict=True,
+            )
+        )
     return path
 
 
@@ -162,7 +183,9 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB so in the test's own set-up
+@pytest.mark.filterwarnings(
+    "ignore:fetch_arrow_table:DeprecationWarning"
+)  # Ibis calls DuckDB so in the test's own set-up
 def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_path: Path) -> None:
     """Files, frames and embedded tables agree on every row with the rules written in Python."""
     codes = row_codes(SOURCES[kind](tmp_path), *ATTRIBUTES, n_rows=N_ROWS)
@@ -178,10 +201,14 @@ def postgres(postgres_url: str) -> Iterator[Postgres]:
     backend.disconnect()
 
 
-def fill(connection: psycopg.Connection[Any], name: str, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> None:
+def fill(
+    connection: psycopg.Connection[Any], name: str, columns: dict[str, str], rows: Iterable[Sequence[Any]]
+) -> None:
     """Make a table of columns of the given types."""
     connection.execute(f"DROP TABLE IF EXISTS {name}")
-    connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})")
+    connection.execute(
+        f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+    )
     with connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
@@ -198,9 +225,15 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
 def test_postgresql_agrees_on_text(row_codes: RowCodes, postgres: Postgres) -> None:
     """Text is read by the same rules on PostgreSQL, which refuses bad casts, as in DuckDB."""
     connection, backend = postgres
-    texts = {name: [None if cell is None else str(cell) for cell in values] for name, values in padded().items()}
+    texts = {
+        name: [None if cell is None else str(cell) for cell in values] for name, values in padded().items()
+    }
     fill(connection, "texts", dict.fromkeys(texts, "text"), zip(*texts.values(), strict=True))
-    here = row_codes(pa.table({name: pa.array(cells, pa.string()) for name, cells in texts.items()}), *ATTRIBUTES, n_rows=N_ROWS)
+    here = row_codes(
+        pa.table({name: pa.array(cells, pa.string()) for name, cells in texts.items()}),
+        *ATTRIBUTES,
+        n_rows=N_ROWS,
+    )
     there = row_codes(backend.table("texts"), *ATTRIBUTES, n_rows=N_ROWS)
     assert here.tolist() == there.tolist() == expected()
 
@@ -214,8 +247,18 @@ def test_postgresql_numbers_without_bounds(row_codes: RowCodes, postgres: Postgr
     fill(connection, "numbers", kinds, zip(range(7), numbers, numbers, moments, strict=True))
     real = Real(name="real", min=0.0, max=1.0, bins=10, nullable=True)
     at = Datetime(name="at", min="1970-01-01", max="2000-12-31", every="1y", nullable=True)
-    codes = row_codes(backend.table("numbers"), real, Integer(name="whole", min=0, max=9, nullable=True), at, n_rows=7)
-    assert codes.tolist() == [[10, 10, 30], [9, 9, 0], [0, 0, 0], [0, 0, 30], [3, 0, 31], [9, 9, 0], [10, 10, 30]]
+    codes = row_codes(
+        backend.table("numbers"), real, Integer(name="whole", min=0, max=9, nullable=True), at, n_rows=7
+    )
+    assert codes.tolist() == [
+        [10, 10, 30],
+        [9, 9, 0],
+        [0, 0, 0],
+        [0, 0, 30],
+        [3, 0, 31],
+        [9, 9, 0],
+        [10, 10, 30],
+    ]
 
 
 def test_decimals_are_numbers(row_codes: RowCodes) -> None:

@@ -1,4 +1,6 @@
-"""The judge of the SQL layer: on a view without noise, every statement is answered as DuckDB answers it on the table."""
+"""The judge of the SQL layer: on a view without noise, every statement is answered as DuckDB answers it on
+the table.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ Both = tuple[PView, duckdb.DuckDBPyConnection]
 
 @pytest.fixture(scope="module")
 def both() -> Both:
-    """One table of 300 people, as a noiseless view and in DuckDB. Values lean to the low codes, so that groups differ in size."""
+    """One table of 300 people, as a noiseless view and in DuckDB. Values lean to the low codes, so that
+    groups differ in size.
+    """
     rng = np.random.default_rng(11)
     codes = np.stack([(rng.beta(1.0, 1.5, 300) * size).astype(np.int64) for size in PEOPLE.sizes], axis=1)
     columns = {name: [VALUES[a][code] for code in codes[:, a]] for a, name in enumerate(PEOPLE.names)}
@@ -59,7 +63,12 @@ def answers_of_view(view: PView, sql: str, **options: Any) -> list[list[Any]]:
 
 
 def alike(ours: Any, theirs: Any) -> bool:
-    if isinstance(ours, (int, float)) and not isinstance(ours, bool) and theirs is not None and not isinstance(theirs, (bool, str)):
+    if (
+        isinstance(ours, (int, float))
+        and not isinstance(ours, bool)
+        and theirs is not None
+        and not isinstance(theirs, (bool, str))
+    ):
         return float(ours) == pytest.approx(float(theirs), rel=1e-9, abs=1e-6)
     return type(ours) is type(theirs) and ours == theirs
 
@@ -76,7 +85,9 @@ def assert_same(both: Both, sql: str) -> None:
 
 @pytest.mark.parametrize("part", range(N_PARTS))
 def test_random_statements_are_answered_as_duckdb_does(both: Both, part: int) -> None:
-    """Groups, filters, sums, means, quantiles, shares, CASE, HAVING, WITH, ORDER BY and LIMIT: row by row, value by value."""
+    """Groups, filters, sums, means, quantiles, shares, CASE, HAVING, WITH, ORDER BY and LIMIT: row by row,
+    value by value.
+    """
     source = Statements(part)
     for _ in range(N_STATEMENTS // N_PARTS):
         assert_same(both, source.statement())
@@ -122,7 +133,9 @@ def test_statements_of_every_kind_are_answered_as_duckdb_does(both: Both, sql: s
 def test_other_dialects_are_read_by_name(both: Both) -> None:
     """The same question in PostgreSQL's, Snowflake's and Spark's words has the same answer."""
     view, _ = both
-    expected = answers_of_view(view, "SELECT sex, COUNT(*) FROM view WHERE region LIKE 'N%' GROUP BY sex ORDER BY sex")
+    expected = answers_of_view(
+        view, "SELECT sex, COUNT(*) FROM view WHERE region LIKE 'N%' GROUP BY sex ORDER BY sex"
+    )
     for dialect, sql in {
         "postgres": "SELECT sex, COUNT(*) FROM view WHERE region ~~ 'N%' GROUP BY sex ORDER BY sex",
         "snowflake": "SELECT sex, COUNT(*) FROM view WHERE region LIKE 'N%' GROUP BY sex ORDER BY sex",

@@ -1,4 +1,5 @@
-"""Views to explore: a hospital's, and one whose names try to break out. And who explores them: a client, a browser, a visitor.
+"""Views to explore: a hospital's, and one whose names try to break out. And who explores them: a client, a
+browser, a visitor.
 
 A browser is ended with its module: while Playwright runs, nothing else in the process can run an event loop.
 """
@@ -16,9 +17,9 @@ from questions import HOME
 from visitor import Visitor
 
 from hdpview.bench.gesture import launch_chromium
+from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
-from hdpview.door import build
 from hdpview.explore.answers import warm_up
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.explore.server import create_app
@@ -51,7 +52,11 @@ def explorer(hospital: PView, hostile: PView) -> Iterator[Explorer]:
 
 @pytest.fixture(scope="module")
 def client(hospital: PView, hostile: PView) -> Iterator[TestClient]:
-    with TestClient(create_app({"hospital.pview": hospital, "hostile.pview": hostile}), HOME, raise_server_exceptions=False) as made:
+    with TestClient(
+        create_app({"hospital.pview": hospital, "hostile.pview": hostile}),
+        HOME,
+        raise_server_exceptions=False,
+    ) as made:
         yield made
 
 

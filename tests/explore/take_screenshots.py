@@ -1,4 +1,6 @@
-"""Takes the pictures of docs/explorer.md: `python tests/explore/take_screenshots.py`, from the root of the repository."""
+"""Takes the pictures of docs/explorer.md: `python tests/explore/take_screenshots.py`, from the root of the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from hdpview.bench.gesture import launch_chromium
+from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
-from hdpview.door import build
 from hdpview.explore.notebook import explore
 
 IMAGES = Path("docs/images")
@@ -42,7 +44,9 @@ def main() -> None:
         page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
         page.emulate_media(color_scheme="dark")
         page.set_viewport_size({"width": 1180, "height": 850})
-        page.locator(".closer").evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY - 190)")
+        page.locator(".closer").evaluate(
+            "one => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY - 190)"
+        )
         shot(page, "explorer-heatmap.png")
         browser.close()
     running.stop()

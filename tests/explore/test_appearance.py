@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 from visitor import Visitor, agrees, bar, brush, card, number, picture, saves, shown_count, shows
 
+from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
-from hdpview.door import build
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
 
@@ -21,7 +21,9 @@ HOSTILE, INJECTION, QUOTE = hostile_names.HTML, hostile_names.SQL, hostile_names
 
 
 def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
-    """HTML, script and SQL in names and values are shown as text, can be filtered by, and nothing runs; the view is called not private."""
+    """HTML, script and SQL in names and values are shown as text, can be filtered by, and nothing runs; the
+    view is called not private.
+    """
     page = visitor.visit("hostile.pview")
     expect(page.locator("#banner")).to_contain_text("NOT PRIVATE")
     expect(page.locator("footer")).to_contain_text("NOT private")
@@ -59,7 +61,9 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone(browser: Browser, explorer: Explorer, scheme: str) -> None:
-    """At 390 pixels nothing sticks out sideways in any panel; the count stays in sight, and dialogs start at their top; light and dark."""
+    """At 390 pixels nothing sticks out sideways in any panel; the count stays in sight, and dialogs start at
+    their top; light and dark.
+    """
     person = Visitor(browser, explorer, width=390, height=844, scheme=scheme)
     page = person.visit()
     for tab in ("heatmap", "table", "numbers", "compare"):
@@ -77,7 +81,9 @@ def test_on_a_phone(browser: Browser, explorer: Explorer, scheme: str) -> None:
 
 
 def test_light_and_dark(browser: Browser, explorer: Explorer) -> None:
-    """The page follows the system's scheme, and a button switches it for good; text, fields and the focus stand out in both."""
+    """The page follows the system's scheme, and a button switches it for good; text, fields and the focus
+    stand out in both.
+    """
     person = Visitor(browser, explorer, scheme="dark")
     page = person.visit()
     picture(page, "dark")
@@ -116,7 +122,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_everything_has_a_name(visitor: Visitor) -> None:
-    """Every button, list, field, bar and picture has a name for a screen reader, and every id is there once."""
+    """Every button, list, field, bar and picture has a name for a screen reader, and every id is there
+    once.
+    """
     page = visitor.visit()
     for tab in ("table", "numbers", "compare", "heatmap"):
         page.locator(f"#tab-{tab}").click()
@@ -142,7 +150,9 @@ def test_nothing_moves_while_bars_are_read(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1400])
-def test_charts_stay_where_they_are_while_filters_come(browser: Browser, explorer: Explorer, width: int) -> None:
+def test_charts_stay_where_they_are_while_filters_come(
+    browser: Browser, explorer: Explorer, width: int
+) -> None:
     """No filter, the first or the seventh, moves the charts under the hand that sets it."""
     person = Visitor(browser, explorer, width=width)
     page = person.visit()
@@ -156,7 +166,9 @@ def test_charts_stay_where_they_are_while_filters_come(browser: Browser, explore
 
 
 def test_a_count_that_may_be_nothing_is_told_in_its_place(visitor: Visitor) -> None:
-    """Words on a count that cannot be told from 0 move nothing on the page; where nothing fits, the page says just that."""
+    """Words on a count that cannot be told from 0 move nothing on the page; where nothing fits, the page says
+    just that.
+    """
     page = visitor.visit()
     places = "() => [...document.querySelectorAll('#where, #charts')].map((one) => JSON.stringify(one.getBoundingClientRect()))"
     before = page.evaluate(places)
@@ -178,14 +190,20 @@ def postcodes() -> Iterator[Explorer]:
     """A view with a category of many values, under a test key."""
     values = [f"post {i:03d}" for i in range(600)]
     schema = Schema([Category(name="postcode", values=values), Integer(name="size", min=0, max=99, every=10)])
-    table = pa.table({"postcode": [values[i % 600] for i in range(6_000)], "size": [i % 100 for i in range(6_000)]})
+    table = pa.table(
+        {"postcode": [values[i % 600] for i in range(6_000)], "size": [i % 100 for i in range(6_000)]}
+    )
     running = explore({"many.pview": build(table, schema, 20.0, method="hdpview", test_key=b"many")})
     yield running
     running.stop()
 
 
-def test_one_of_many_values_is_found_by_its_name(browser: Browser, postcodes: Explorer, tmp_path: Path) -> None:
-    """A category of 600 values has a field to find one; the table tells what it leaves out, and the saved file has all."""
+def test_one_of_many_values_is_found_by_its_name(
+    browser: Browser, postcodes: Explorer, tmp_path: Path
+) -> None:
+    """A category of 600 values has a field to find one; the table tells what it leaves out, and the saved
+    file has all.
+    """
     person = Visitor(browser, postcodes)
     page = person.visit("many.pview")
     expect(card(page, "postcode").locator(".labels")).to_contain_text("600 values")
@@ -210,7 +228,9 @@ def test_one_of_many_values_is_found_by_its_name(browser: Browser, postcodes: Ex
 
 
 def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: Explorer) -> None:
-    """A slow answer dims what it will change until it is there; a server that ended is told in words, and what was shown stays."""
+    """A slow answer dims what it will change until it is there; a server that ended is told in words, and
+    what was shown stays.
+    """
     person = Visitor(browser, postcodes)
     page = person.visit("many.pview")
     count = page.locator("#count").inner_text()
@@ -234,5 +254,7 @@ def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: E
     bar(page, "size", 3).click()
     expect(page.locator("#error")).to_contain_text("does not answer")
     expect(page.locator("#count")).to_have_text(count)
-    person.complaints = [text for text in person.complaints if "ERR_" not in text]  # the browser logs what it could not reach
+    person.complaints = [
+        text for text in person.complaints if "ERR_" not in text
+    ]  # the browser logs what it could not reach
     person.leave()

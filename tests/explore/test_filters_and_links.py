@@ -11,7 +11,9 @@ from hdpview.pview import PView
 
 
 def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
-    """A condition written by hand filters all charts; gestures narrow it further, and each of the two can be given up alone."""
+    """A condition written by hand filters all charts; gestures narrow it further, and each of the two can be
+    given up alone.
+    """
     page = visitor.visit()
     written = "age BETWEEN 20 AND 40 OR (sex = 'Male' AND stay_days > 10)"
     page.locator("#where").fill(written)
@@ -35,7 +37,9 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_a_wrong_condition_is_told_in_words(browser: Browser, explorer: Explorer) -> None:
-    """Wrong SQL shows a sentence and stays to be mended; the page, its panels and links go on with the last filter that worked."""
+    """Wrong SQL shows a sentence and stays to be mended; the page, its panels and links go on with the last
+    filter that worked.
+    """
     person = Visitor(browser, explorer)
     page = person.visit()
     before = page.locator("#count").inner_text()
@@ -61,12 +65,16 @@ def test_a_wrong_condition_is_told_in_words(browser: Browser, explorer: Explorer
     page.goto(explorer.url + '#view=hospital.pview&state={"custom":"agee > 3"}')
     expect(page.locator("#error")).to_contain_text("Did you mean 'age'")
     expect(page.locator("#count")).to_have_text(before)
-    person.complaints = [text for text in person.complaints if "400 (Bad Request)" not in text]  # the browser logs what was refused
+    person.complaints = [
+        text for text in person.complaints if "400 (Bad Request)" not in text
+    ]  # the browser logs what was refused
     person.leave()
 
 
 def test_a_link_restores_the_state(browser: Browser, explorer: Explorer, visitor: Visitor) -> None:
-    """The copied link opens the same filter in a fresh browser; so does a reload; a broken link shows everything."""
+    """The copied link opens the same filter in a fresh browser; so does a reload; a broken link shows
+    everything.
+    """
     page = visitor.visit()
     brush(page, "age", 0.3, 0.5)
     shows(page, "age")
@@ -93,7 +101,9 @@ def test_a_link_restores_the_state(browser: Browser, explorer: Explorer, visitor
 
 
 def test_back_and_forward_lead_through_the_steps(visitor: Visitor) -> None:
-    """The browser's back and forward buttons lead from filter to filter and from view to view; undo takes back even that."""
+    """The browser's back and forward buttons lead from filter to filter and from view to view; undo takes
+    back even that.
+    """
     page = visitor.visit()
     brush(page, "age", 0.3, 0.5)
     age = shows(page, "age >=")
@@ -139,7 +149,9 @@ def test_a_link_restores_what_was_looked_at(browser: Browser, explorer: Explorer
 
 
 def test_keys_take_back_and_bring_again(visitor: Visitor) -> None:
-    """Ctrl-Z, Ctrl-Shift-Z and Ctrl-Y undo and redo, from a list as well; the link to the charts leaves the filter alone."""
+    """Ctrl-Z, Ctrl-Shift-Z and Ctrl-Y undo and redo, from a list as well; the link to the charts leaves the
+    filter alone.
+    """
     page = visitor.visit()
     page.get_by_label("age from").select_option("60")
     where = shows(page, "age >= 60")

@@ -1,4 +1,6 @@
-"""Questions made up from the OpenAPI description: no endpoint ever answers with a fault of its own, or in a way not described."""
+"""Questions made up from the OpenAPI description: no endpoint ever answers with a fault of its own, or in a
+way not described.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,37 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
-from schemathesis.checks import content_type_conformance, not_a_server_error, response_schema_conformance, status_code_conformance
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = settings(
-    max_examples=15, deadline=None, database=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=15,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_made_up_questions_meet_no_fault(hospital: PView, mode: GenerationMode) -> None:
-    """Requests as described, and requests that are not, get an answer or a refusal in the described form; never a status of 500."""
+    """Requests as described, and requests that are not, get an answer or a refusal in the described form;
+    never a status of 500.
+    """
     app = create_app({"hospital.pview": hospital})
     asked: set[str] = set()
-    for found in schemathesis.openapi.from_asgi("/api/openapi.json", app, headers={"host": "127.0.0.1"}).get_all_operations():
+    for found in schemathesis.openapi.from_asgi(
+        "/api/openapi.json", app, headers={"host": "127.0.0.1"}
+    ).get_all_operations():
         operation = found.ok()
         if mode == GenerationMode.NEGATIVE and operation.path == "/api/views":
             continue  # it takes nothing that could be wrong

@@ -13,11 +13,17 @@ from hdpview.pview import PView
 
 
 def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
-    """Opened, the page shows all records, a chart for every attribute, the budget, and no warning for a private view."""
+    """Opened, the page shows all records, a chart for every attribute, the budget, and no warning for a
+    private view.
+    """
     page = visitor.visit()
     agrees(page, hospital)
     assert page.locator("#charts article").count() == len(hospital.schema)
-    assert card(page, "cost").locator(".labels span").all_inner_texts() == ["0", "5000", "200000"]  # ends of bins, as they fit
+    assert card(page, "cost").locator(".labels span").all_inner_texts() == [
+        "0",
+        "5000",
+        "200000",
+    ]  # ends of bins, as they fit
     expect(page.locator("#reset")).to_be_disabled()
     assert "ε = 1" in page.locator("#budget").inner_text()
     expect(page.locator("#banner")).to_be_hidden()
@@ -25,7 +31,9 @@ def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PView) -> None:
-    """After a drag the count and all charts are those of `view.sql` under the SQL shown; the brushed chart stays whole."""
+    """After a drag the count and all charts are those of `view.sql` under the SQL shown; the brushed chart
+    stays whole.
+    """
     page = visitor.visit()
     brush(page, "age", 0.65, 0.9)
     where = shows(page, "age >= 62", "age < 87")
@@ -77,7 +85,9 @@ def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> No
 
 @pytest.mark.parametrize("name", ["age", "cost", "admitted", "systolic_bp", "stay_days"])
 def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, name: str) -> None:
-    """One bin of an ordered attribute, first or last, counts exactly what its bar says: labels, SQL and bins agree."""
+    """One bin of an ordered attribute, first or last, counts exactly what its bar says: labels, SQL and bins
+    agree.
+    """
     page = visitor.visit()
     values = hospital.histogram(name, as_="pyarrow")
     expected = values[values.column_names[-3]].to_pylist()
@@ -85,7 +95,9 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, na
     for code in (0, last):
         bar(page, name, code).focus()
         page.keyboard.press("Enter")
-        page.wait_for_selector(f"[data-attribute={name}] [data-code='{code}'][aria-checked='true']", state="attached")
+        page.wait_for_selector(
+            f"[data-attribute={name}] [data-code='{code}'][aria-checked='true']", state="attached"
+        )
         shows(page, name)
         expect(page.locator("#count")).not_to_have_text("50,050")
         assert shown_count(page) == pytest.approx(expected[code], abs=1e-6)
@@ -94,7 +106,9 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, na
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
-    """Arrows, Home and End move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists work; tabs follow."""
+    """Arrows, Home and End move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back;
+    lists work; tabs follow.
+    """
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for _ in range(3):
@@ -130,8 +144,12 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#tab-table")).to_be_focused()
 
 
-def test_a_finger_brushes_sideways_and_scrolls_upwards(browser: Browser, explorer: Explorer, hospital: PView) -> None:
-    """On a phone a finger moved along a chart brushes a range; moved up over it, it scrolls the page and leaves the filter alone."""
+def test_a_finger_brushes_sideways_and_scrolls_upwards(
+    browser: Browser, explorer: Explorer, hospital: PView
+) -> None:
+    """On a phone a finger moved along a chart brushes a range; moved up over it, it scrolls the page and
+    leaves the filter alone.
+    """
     person = Visitor(browser, explorer, width=390, height=844)
     touch = person.context.new_cdp_session(person.page)
     touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
@@ -160,7 +178,9 @@ def drawn_bars(page: Page, name: str, n: int) -> dict[int, tuple[float, str]]:
     """Height and classes of every bar that stands in a chart's outlines, by code."""
     found = {}
     outlines = (
-        card(page, name).locator("path.bar").evaluate_all("all => all.map((one) => [one.getAttribute('class'), one.getAttribute('d')])")
+        card(page, name)
+        .locator("path.bar")
+        .evaluate_all("all => all.map((one) => [one.getAttribute('class'), one.getAttribute('d')])")
     )
     for classes, outline in outlines:
         for x, high, low in re.findall(r"M([\d.]+) ([\d.]+)h[\d.]+V([\d.]+)h-[\d.]+z", outline or ""):
@@ -169,7 +189,9 @@ def drawn_bars(page: Page, name: str, n: int) -> dict[int, tuple[float, str]]:
 
 
 def test_bars_are_as_high_as_their_counts(visitor: Visitor, hospital: PView) -> None:
-    """Bars are proportional to the view's counts, pale where the interval reaches 0, and grey outside the range brushed."""
+    """Bars are proportional to the view's counts, pale where the interval reaches 0, and grey outside the
+    range brushed.
+    """
     page = visitor.visit()
     brush(page, "age", 0.65, 0.9)
     where = shows(page, "age >= 62")
@@ -182,11 +204,15 @@ def test_bars_are_as_high_as_their_counts(visitor: Visitor, hospital: PView) -> 
             height, classes = bars.get(code, (0.0, None))
             assert height / highest == pytest.approx(max(value, 0) / max(estimate), abs=1e-3)
             assert classes is None or ("faint" in classes.split()) == (round(lower[code], 3) <= 0)
-            assert classes is None or ("off" in classes.split()) == (attribute.name == "age" and not 62 <= code < 87)
+            assert classes is None or ("off" in classes.split()) == (
+                attribute.name == "age" and not 62 <= code < 87
+            )
 
 
 def test_elements_stay_while_charts_follow(visitor: Visitor) -> None:
-    """A gesture changes charts in place: every element of every chart is still the same one, and none is new."""
+    """A gesture changes charts in place: every element of every chart is still the same one, and none is
+    new.
+    """
     page = visitor.visit()
     page.evaluate("document.querySelectorAll('#charts *').forEach((one) => { one.met = true; })")
     before = card(page, "sex").locator("path.bar").first.get_attribute("d")

@@ -14,13 +14,17 @@ from hdpview.pview import PView
 
 
 def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
-    """Heatmap with blocks, group-by with words for noise, means with intervals and a comparison with its verdict, under the filter."""
+    """Heatmap with blocks, group-by with words for noise, means with intervals and a comparison with its
+    verdict, under the filter.
+    """
     page = visitor.visit()
     brush(page, "age", 0.65, 0.9)
     where = shows(page, "age")
     page.get_by_label("Down").select_option("stay_days")
     page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
-    cells = page.locator("#panel-heatmap path.cells").evaluate_all("all => all.map((one) => one.getAttribute('d')).join('')")
+    cells = page.locator("#panel-heatmap path.cells").evaluate_all(
+        "all => all.map((one) => one.getAttribute('d')).join('')"
+    )
     assert cells.count("M") == hospital.schema["age"].size * hospital.schema["stay_days"].size
     page.locator("#blocks").check()
     page.wait_for_selector("#panel-heatmap path.blocks", state="attached")
@@ -30,7 +34,8 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
     page.locator("select[aria-label='Group by']").select_option("diagnosis")
     page.wait_for_selector("#panel-table th:has-text('cancer')")
     rows = hospital.sql(
-        f"SELECT diagnosis, COUNT(*) AS n FROM view WHERE {where} GROUP BY diagnosis ORDER BY n DESC", as_="pyarrow"
+        f"SELECT diagnosis, COUNT(*) AS n FROM view WHERE {where} GROUP BY diagnosis ORDER BY n DESC",
+        as_="pyarrow",
     ).to_pylist()
     assert page.locator("#panel-table tbody tr").count() == len(rows)
     assert page.locator("#panel-table tbody tr th[scope=row]").first.inner_text() == rows[0]["diagnosis"]
@@ -50,7 +55,9 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Path) -> None:
-    """Tables are saved as CSV and Parquet with intervals, charts as SVG and PNG; SQL and Python that say the same are copied."""
+    """Tables are saved as CSV and Parquet with intervals, charts as SVG and PNG; SQL and Python that say the
+    same are copied.
+    """
     page = visitor.visit()
     page.locator("#tab-table").click()
     page.locator("select[aria-label='Group by']").select_option("sex")
@@ -64,7 +71,11 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
             saved[kind] = tmp_path / download.value.suggested_filename
             download.value.save_as(saved[kind])
     assert {"sex", "n", "n_lower", "n_upper", "share"} <= set(pq.read_table(saved["Parquet"]).column_names)
-    assert pq.read_table(saved["Parquet"]).num_rows == 3 == len(saved["CSV"].read_text().strip().splitlines()) - 1
+    assert (
+        pq.read_table(saved["Parquet"]).num_rows
+        == 3
+        == len(saved["CSV"].read_text().strip().splitlines()) - 1
+    )
     assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
     assert saved["PNG"].stat().st_size > 5_000
     assert "Records by age" in saved["SVG"].read_text()
@@ -84,7 +95,9 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
 
 
 def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> None:
-    """Arrows read the heatmap's cells as `view.sql` counts them; Enter and a drag filter by both attributes, in one step."""
+    """Arrows read the heatmap's cells as `view.sql` counts them; Enter and a drag filter by both attributes,
+    in one step.
+    """
     page = visitor.visit()
     page.get_by_label("Down").select_option("ward")
     heatmap = page.locator("#panel-heatmap svg[aria-label*=ward]")
@@ -93,7 +106,9 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
         page.keyboard.press(key)
     expect(page.locator("#cell")).to_contain_text("surgery × 2: ")
     told = page.locator("#cell").inner_text().removeprefix("surgery × 2: ").split(" (")[0]
-    assert float(told.replace(",", "")) == pytest.approx(number(hospital, "age = 2 AND ward = 'surgery'"), abs=0.51)
+    assert float(told.replace(",", "")) == pytest.approx(
+        number(hospital, "age = 2 AND ward = 'surgery'"), abs=0.51
+    )
     page.keyboard.press("Enter")
     where = shows(page, "ward IN", "age")
     assert where == "age >= 2 AND age < 3 AND ward IN ('surgery')"
@@ -112,7 +127,9 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
 
 
 def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -> None:
-    """Under two filters the shares of an attribute's values are those of SQL; only those with intervals apart are called larger."""
+    """Under two filters the shares of an attribute's values are those of SQL; only those with intervals apart
+    are called larger.
+    """
     page = visitor.visit()
     young, old = "age < 30", "age >= 60"
     page.locator("#tab-compare").click()
@@ -125,13 +142,20 @@ def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -
     page.get_by_label("Share out by").select_option("ward")
     page.wait_for_selector("#panel-compare th:has-text('paediatrics')")
     question = "SELECT ward, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view WHERE {} GROUP BY ward"
-    a, b = ({row["ward"]: row for row in hospital.sql(question.format(where), as_="pyarrow").to_pylist()} for where in (young, old))
-    shown_rows = page.locator("#panel-compare .shares tbody tr").evaluate_all("all => all.map((one) => one.innerText.split('\\t'))")
+    a, b = (
+        {row["ward"]: row for row in hospital.sql(question.format(where), as_="pyarrow").to_pylist()}
+        for where in (young, old)
+    )
+    shown_rows = page.locator("#panel-compare .shares tbody tr").evaluate_all(
+        "all => all.map((one) => one.innerText.split('\\t'))"
+    )
     assert [row[0] for row in shown_rows] == list(hospital.schema["ward"].labels())
     for ward, of_a, of_b, _, verdict in shown_rows:
         for told, found in ((of_a, a[ward]), (of_b, b[ward])):
             numbers = [float(part) for part in re.findall(r"[\d.]+", told)]
-            assert numbers == pytest.approx([100 * found[key] for key in ("share", "share_lower", "share_upper")], abs=0.051)
+            assert numbers == pytest.approx(
+                [100 * found[key] for key in ("share", "share_lower", "share_upper")], abs=0.051
+            )
         apart = {
             "larger in A": a[ward]["share_lower"] > b[ward]["share_upper"],
             "larger in B": b[ward]["share_lower"] > a[ward]["share_upper"],
@@ -141,7 +165,9 @@ def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -
 
 
 def test_an_arrow_key_alone_saves_nothing(visitor: Visitor) -> None:
-    """What saves opens by Enter and closes by Escape; arrows on it do nothing, as a list's would have saved at once."""
+    """What saves opens by Enter and closes by Escape; arrows on it do nothing, as a list's would have saved
+    at once.
+    """
     page = visitor.visit()
     opener = page.get_by_label("Save the picture of age", exact=True)
     downloads: list[object] = []
@@ -158,11 +184,21 @@ def test_an_arrow_key_alone_saves_nothing(visitor: Visitor) -> None:
 
 
 def test_what_is_protected(visitor: Visitor, hospital: PView) -> None:
-    """The trust panel tells ε, its spending, the unit, the method, the public assumptions and the intervals; Escape closes it."""
+    """The trust panel tells ε, its spending, the unit, the method, the public assumptions and the intervals;
+    Escape closes it.
+    """
     page = visitor.visit()
     page.locator("#trust-open").click()
     told = page.locator("#trust").inner_text()
-    for part in ("ε = 1", "noise on counts", "add or remove one record", "hdpview", "Northmoor", "Guaranteed", hospital.info()["risk"]):
+    for part in (
+        "ε = 1",
+        "noise on counts",
+        "add or remove one record",
+        "hdpview",
+        "Northmoor",
+        "Guaranteed",
+        hospital.info()["risk"],
+    ):
         assert part in told
     picture(page, "trust", full=False)
     page.keyboard.press("Escape")

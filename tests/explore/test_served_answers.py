@@ -18,7 +18,9 @@ WHERE = "age >= 65 AND sex = 'Female'"
 
 
 def test_views_and_schema_are_the_public_facts(client: TestClient, hospital: PView) -> None:
-    """The list of views and the schema say what `view.info()` says, and name every attribute with all its labels."""
+    """The list of views and the schema say what `view.info()` says, and name every attribute with all its
+    labels.
+    """
     views, schema = client.get("/api/views").json(), client.get("/api/schema").json()
     assert [view["name"] for view in views] == ["hospital.pview", "hostile.pview"]
     assert [view["private"] for view in views] == [True, False]
@@ -42,14 +44,21 @@ def test_sql_answers_are_the_views(client: TestClient, hospital: PView) -> None:
 
 
 def test_histograms_and_count_are_the_views(client: TestClient, hospital: PView) -> None:
-    """The count and every histogram under a condition are the view's; an attribute in `own` follows its own condition."""
+    """The count and every histogram under a condition are the view's; an attribute in `own` follows its own
+    condition.
+    """
     answer = asked(client, "/api/histograms", where=WHERE, own={"age": "sex = 'Female'", "sex": "age >= 65"})
     count = hospital.count(WHERE)
-    ours, theirs = ([answer["count"][key] for key in ("estimate", "lower", "upper")], [count.estimate, count.lower, count.upper])
+    ours, theirs = (
+        [answer["count"][key] for key in ("estimate", "lower", "upper")],
+        [count.estimate, count.lower, count.upper],
+    )
     assert ours == pytest.approx(theirs, rel=1e-12)  # added up in another order
     assert set(answer["histograms"]) == set(hospital.schema.names)
     for name, found in answer["histograms"].items():
-        table = hospital.histogram(name, {"age": "sex = 'Female'", "sex": "age >= 65"}.get(name, WHERE), as_="pyarrow")
+        table = hospital.histogram(
+            name, {"age": "sex = 'Female'", "sex": "age >= 65"}.get(name, WHERE), as_="pyarrow"
+        )
         for ours, theirs in zip(("estimate", "lower", "upper"), table.column_names[-3:], strict=True):
             assert found[ours] == pytest.approx(table[theirs].to_pylist(), abs=1e-3)
 
@@ -104,7 +113,8 @@ def test_files_hold_the_result_with_its_intervals(client: TestClient, hospital: 
 def test_views_do_not_share_answers(client: TestClient) -> None:
     """The same question to two views gives two answers, first time and again."""
     first, second = (
-        [asked(client, "/api/histograms", view=name)["count"] for _ in range(2)] for name in ("hospital.pview", "hostile.pview")
+        [asked(client, "/api/histograms", view=name)["count"] for _ in range(2)]
+        for name in ("hospital.pview", "hostile.pview")
     )
     assert first[0] == first[1] != second[0] == second[1]
 

@@ -15,8 +15,8 @@ import pytest
 
 from hdpview.bench.gesture import gesture_row
 from hdpview.bench.serve import serve_row
+from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
-from hdpview.door import build
 from hdpview.errors import HdpviewError
 from hdpview.explore import notebook
 from hdpview.pview import PView
@@ -26,16 +26,29 @@ from hdpview.pview import PView
 def test_the_server_never_loads_the_private_side(module: str) -> None:
     """A process that serves a view has no code loaded that touches tables, noise or budgets."""
     program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    private = {"privacy", "counts", "partition", "engine", "methods", "door"}
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    private = {"privacy", "counts", "partition", "engine", "spark", "methods", "build"}
     assert "hdpview.explore.answers" in loaded
     assert not {name for name in loaded if name.split(".")[1] in private}
 
 
 def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospital: PView) -> None:
-    """Listening on another address than this machine's own is refused without a token; so are views that share a name."""
+    """Listening on another address than this machine's own is refused without a token; so are views that
+    share a name.
+    """
     hospital.save(tmp_path / "a.pview")
-    command = [sys.executable, "-m", "hdpview", "explore", str(tmp_path / "a.pview"), "--no-open", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "hdpview",
+        "explore",
+        str(tmp_path / "a.pview"),
+        "--no-open",
+        "--port",
+        "0",
+    ]
     done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--token" in done.stderr
@@ -72,13 +85,18 @@ def test_a_view_opens_the_explorer_on_itself(hospital: PView) -> None:
 
 
 def test_many_people_are_measured(tmp_path: Path, hospital: PView) -> None:
-    """The bench lets people brush against a server of its own and reports requests without errors, times and memory."""
+    """The bench lets people brush against a server of its own and reports requests without errors, times and
+    memory.
+    """
     hospital.save(tmp_path / "a.pview")
     row = serve_row(tmp_path / "a.pview", users=3, seconds=2)
     assert row["requests"] > 10
     assert row["errors"] == 0
     assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
-    assert all(row[f"server_rss_{when}_mb"] is None or row[f"server_rss_{when}_mb"] > 10 for when in ("before", "halfway", "after"))
+    assert all(
+        row[f"server_rss_{when}_mb"] is None or row[f"server_rss_{when}_mb"] > 10
+        for when in ("before", "halfway", "after")
+    )
 
 
 @pytest.fixture
@@ -91,14 +109,18 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_a_gesture_is_measured_in_a_browser(small: Path) -> None:
-    """Every move of the mouse is measured, from the move to the other chart redrawn to the redrawn chart painted."""
+    """Every move of the mouse is measured, from the move to the other chart redrawn to the redrawn chart
+    painted.
+    """
     row = gesture_row(small)
     assert (row["gestures"], row["moves"]) == (1, 4)
     assert 0 < row["redrawn_p50_ms"] <= row["redrawn_p90_ms"] <= row["redrawn_max_ms"]
     assert row["redrawn_p50_ms"] < row["painted_p50_ms"] <= row["painted_p90_ms"]
 
 
-def test_a_gesture_without_a_browser_tells_the_way_out(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gesture_without_a_browser_tells_the_way_out(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where Chromium or Playwright is missing, or there is nothing to draw, a sentence says what to do."""
     monkeypatch.setenv("HDPVIEW_CHROMIUM", str(tmp_path / "nothing"))
     with pytest.raises(HdpviewError, match="playwright install chromium"):
@@ -106,6 +128,8 @@ def test_a_gesture_without_a_browser_tells_the_way_out(small: Path, tmp_path: Pa
     monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
     with pytest.raises(HdpviewError, match="pip install playwright"):
         gesture_row(small)
-    build(pa.table({"kind": ["a"]}), Schema([Category(name="kind", values=["a", "b"])]), 5.0).save(tmp_path / "flat.pview")
+    build(pa.table({"kind": ["a"]}), Schema([Category(name="kind", values=["a", "b"])]), 5.0).save(
+        tmp_path / "flat.pview"
+    )
     with pytest.raises(HdpviewError, match="no range to draw"):
         gesture_row(tmp_path / "flat.pview")

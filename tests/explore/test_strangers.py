@@ -34,7 +34,9 @@ from hdpview.pview import PView
         ("/api/sql", {"sql": "SELECT COUNT(*) FROM view", "view": "other.pview"}, "hospital.pview"),
     ],
 )
-def test_bad_questions_are_refused_in_words(client: TestClient, path: str, body: dict[str, Any], word: str) -> None:
+def test_bad_questions_are_refused_in_words(
+    client: TestClient, path: str, body: dict[str, Any], word: str
+) -> None:
     """Whatever cannot be answered is refused with status 400 and a sentence, never a traceback."""
     told = refused(client, path, **body)
     assert len(told) > 10
@@ -72,11 +74,15 @@ def test_misshapen_questions_are_refused_in_words(client: TestClient, body: dict
     ],
 )
 def test_endless_conditions_end(client: TestClient, where: str) -> None:
-    """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the server down."""
+    """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the
+    server down.
+    """
     answer = client.post("/api/histograms", json={"where": where})
     assert answer.status_code in (200, 400)
     assert answer.status_code == 200 or len(answer.json()["error"]) > 10
-    nested = client.post("/api/histograms", content=b"[" * 90_000, headers={"content-type": "application/json"})
+    nested = client.post(
+        "/api/histograms", content=b"[" * 90_000, headers={"content-type": "application/json"}
+    )
     assert nested.status_code in (400, 422)
     assert nested.json()["error"]
 
@@ -113,9 +119,13 @@ def test_only_the_methods_listed(client: TestClient) -> None:
             assert client.request(method, path).status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/", "/app.js", "/style.css", "/api/views", "/nothing", "/api/schema?view=x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/app.js", "/style.css", "/api/views", "/nothing", "/api/schema?view=x"]
+)
 def test_every_answer_carries_the_security_headers(client: TestClient, path: str) -> None:
-    """Pages, files, answers and errors alike forbid foreign scripts, frames, sniffing, referrers and caching."""
+    """Pages, files, answers and errors alike forbid foreign scripts, frames, sniffing, referrers and
+    caching.
+    """
     headers = client.get(path).headers
     assert "default-src 'self'" in headers["content-security-policy"]
     assert "frame-ancestors 'self'" in headers["content-security-policy"]
@@ -154,7 +164,9 @@ def test_files_beside_the_page_stay_hidden(explorer: notebook.Explorer, path: st
 
 
 def test_there_are_no_pages_from_elsewhere(client: TestClient) -> None:
-    """The documentation pages that would load scripts from a CDN are off, and no file of the page names another server."""
+    """The documentation pages that would load scripts from a CDN are off, and no file of the page names
+    another server.
+    """
     assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
     for file in (Path(server.__file__).parent / "static").iterdir():
         assert not {"https://", "http://cdn", "//unpkg"} & {
@@ -163,7 +175,9 @@ def test_there_are_no_pages_from_elsewhere(client: TestClient) -> None:
 
 
 def test_a_token_opens_by_link_cookie_or_header(hospital: PView) -> None:
-    """With a token, nothing is served without it; the printed link, the cookie it sets and a header open it."""
+    """With a token, nothing is served without it; the printed link, the cookie it sets and a header open
+    it.
+    """
     app = create_app({"hospital.pview": hospital}, token="s3cret-ü")
     with TestClient(app, HOME) as client:
         for path in ("/", "/app.js", "/api/views", "/api/openapi.json"):

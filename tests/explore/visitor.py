@@ -1,4 +1,6 @@
-"""A person at the page in a real browser, and what the tests of the page ask of it. Screenshots go to tests/explore/artefacts/."""
+"""A person at the page in a real browser, and what the tests of the page ask of it. Screenshots go to
+tests/explore/artefacts/.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,17 @@ ARTEFACTS = Path(__file__).parent / "artefacts"
 class Visitor:
     """A person at the page, who also notes what the console says and where requests go."""
 
-    def __init__(self, browser: Browser, explorer: Explorer, width: int = 1400, height: int = 1000, scheme: str = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        browser: Browser,
+        explorer: Explorer,
+        width: int = 1400,
+        height: int = 1000,
+        scheme: str = "light",
+    ) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
+        )  # type: ignore[arg-type]
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=explorer.url)
         self.context.set_default_timeout(10_000)
         self.page: Page = self.context.new_page()
@@ -29,7 +40,9 @@ class Visitor:
         self.home = explorer.url
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
-        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss())
+        )
         self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc or "inline"))
 
     def visit(self, view: str = "hospital.pview") -> Page:
@@ -81,7 +94,11 @@ def shown_count(page: Page) -> float:
 
 def number(view: PView, where: str) -> float:
     """The count by SQL."""
-    return float(view.sql(f"SELECT COUNT(*) AS n FROM view{f' WHERE {where}' if where else ''}", as_="pyarrow")["n"][0].as_py())
+    return float(
+        view.sql(f"SELECT COUNT(*) AS n FROM view{f' WHERE {where}' if where else ''}", as_="pyarrow")["n"][
+            0
+        ].as_py()
+    )
 
 
 def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) -> None:
@@ -92,9 +109,18 @@ def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) ->
         under = (own or {}).get(attribute.name, where or None)
         table = view.histogram(attribute.name, under, as_="pyarrow")
         expected = table[table.column_names[-3]].to_pylist()
-        labels = card(page, attribute.name).locator("[data-code]").evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
-        told = [label.removeprefix(f"{text}: ").split(" (")[0] for label, text in zip(labels, attribute.labels(), strict=True)]
-        assert [float(each.replace(",", "")) for each in told] == pytest.approx([_rounded(value) for value in expected], abs=0.11)
+        labels = (
+            card(page, attribute.name)
+            .locator("[data-code]")
+            .evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
+        )
+        told = [
+            label.removeprefix(f"{text}: ").split(" (")[0]
+            for label, text in zip(labels, attribute.labels(), strict=True)
+        ]
+        assert [float(each.replace(",", "")) for each in told] == pytest.approx(
+            [_rounded(value) for value in expected], abs=0.11
+        )
 
 
 def _rounded(value: float) -> float:

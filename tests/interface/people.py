@@ -19,4 +19,6 @@ def write_people(path: Path, n_rows: int = 3_000, seed: int = 1) -> None:
             age = min(99, int(rng.gauss(45, 15)))
             hired = f"{rng.randint(2014, 2024)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
             member = rng.choice(["true", "false", ""])
-            writer.writerow([f"person {i}", age, round(rng.uniform(0, 60), 1), rng.choice(EDUCATION), hired, member])
+            writer.writerow(
+                [f"person {i}", age, round(rng.uniform(0, 60), 1), rng.choice(EDUCATION), hired, member]
+            )

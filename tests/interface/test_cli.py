@@ -42,15 +42,24 @@ nullable = true
 
 
 def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "hdpview", *map(str, words)], cwd=cwd, capture_output=True, text=True
+    )
 
 
 def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:
     """What a command shows on a screen of that many columns."""
     ours, theirs = pty.openpty()
-    variables = {**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", "COLUMNS": str(columns), **environment}
+    variables = {
+        **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
+        "TERM": "xterm",
+        "COLUMNS": str(columns),
+        **environment,
+    }
     command = [sys.executable, "-m", "hdpview", *map(str, words)]
-    with subprocess.Popen(command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as running:
+    with subprocess.Popen(
+        command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    ) as running:
         os.close(theirs)
         shown = b""
         with contextlib.suppress(OSError):  # how Linux says that nobody writes there any more
@@ -67,7 +76,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     write_people(path / "people.csv")
     (path / "people.toml").write_text(SCHEMA)
-    done = run("build", "people.csv", "--schema", "people.toml", "--epsilon", "1.0", "-o", "people.pview", cwd=path)
+    done = run(
+        "build", "people.csv", "--schema", "people.toml", "--epsilon", "1.0", "-o", "people.pview", cwd=path
+    )
     assert done.returncode == 0, done.stderr
     return path
 
@@ -112,7 +123,9 @@ def test_the_version_is_told_without_a_command() -> None:
 
 
 def test_numbers_and_names_of_columns_are_never_folded(folder: Path) -> None:
-    """However many columns there are and however narrow the screen, each row of numbers is a line of as many words; texts may be folded."""
+    """However many columns there are and however narrow the screen, each row of numbers is a line of as many
+    words; texts may be folded.
+    """
     names = ["n", *(f"a_rather_long_name_{i}" for i in range(9))]
     sql = f"SELECT {', '.join(f'COUNT(*) * 1000000 AS {name}' for name in names)} FROM view"
     into_a_file = run("query", "people.pview", sql, cwd=folder).stdout
@@ -126,7 +139,19 @@ def test_numbers_and_names_of_columns_are_never_folded(folder: Path) -> None:
 
 def test_colours_are_left_out_on_request(folder: Path) -> None:
     """NO_COLOR takes the red from the warning, which stands there all the same."""
-    run("build", "people.csv", "-s", "people.toml", "-e", "1", "--test-key", "k", "-o", "red.pview", cwd=folder)
+    run(
+        "build",
+        "people.csv",
+        "-s",
+        "people.toml",
+        "-e",
+        "1",
+        "--test-key",
+        "k",
+        "-o",
+        "red.pview",
+        cwd=folder,
+    )
     for environment, is_red in (({}, True), ({"NO_COLOR": "1"}, False)):
         text = on_terminal("query", "red.pview", "SELECT COUNT(*) FROM view", cwd=folder, **environment)
         assert "This view is NOT PRIVATE" in text
@@ -145,7 +170,9 @@ def test_a_full_disk_and_a_folder_for_a_picture_are_told_in_a_sentence(folder: P
 
 
 def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numba hands Ctrl-C on as the cause of a SystemError: the command ends with 130 as elsewhere; any other SystemError is shown."""
+    """Numba hands Ctrl-C on as the cause of a SystemError: the command ends with 130 as elsewhere; any other
+    SystemError is shown.
+    """
 
     def interrupted(cause: BaseException | None) -> Any:
         def stop(**_: Any) -> None:
@@ -176,7 +203,9 @@ def test_query_prints_json_for_programs(folder: Path) -> None:
 
 def test_query_prints_csv_and_tables(folder: Path) -> None:
     """CSV has a header and a row; the table is for people."""
-    lines = run("query", "people.pview", "SELECT COUNT(*) FROM view", "--format", "csv", cwd=folder).stdout.splitlines()
+    lines = run(
+        "query", "people.pview", "SELECT COUNT(*) FROM view", "--format", "csv", cwd=folder
+    ).stdout.splitlines()
     assert lines[0] == "count,count_lower,count_upper"
     assert len(lines) == 2
     assert "count_upper" in run("query", "people.pview", "SELECT COUNT(*) FROM view", cwd=folder).stdout
@@ -203,7 +232,9 @@ def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
 
 
 def test_estimate_judges_a_budget_with_a_delta(folder: Path) -> None:
-    """--delta goes to the budget, as in build: it is printed with it, and refused by a method that has no use for it."""
+    """--delta goes to the budget, as in build: it is printed with it, and refused by a method that has no use
+    for it.
+    """
     (folder / "wide.toml").write_text("".join(f'[attributes.a{i}]\ntype = "boolean"\n' for i in range(24)))
     words = ["estimate", "-s", "wide.toml", "--rows", "500", "-e", "1", "--delta", "1e-6"]
     done = run(*words, "--format", "json", cwd=folder)
@@ -234,13 +265,18 @@ BAD_DRAFTS = {
     "text without types": (["people.csv", "--learn-bounds-epsilon", "0.5"], "Save the table as Parquet"),
     "missing table to learn from": (["nothing.parquet", "--learn-bounds-epsilon", "0.5"], "There is no file"),
     "delta without a budget": (["people.csv", "--learn-delta", "1e-9"], "--learn-bounds-epsilon"),
-    "both free and paid": (["people.csv", "--from-data-not-private", "--learn-bounds-epsilon", "1"], "Give either"),
+    "both free and paid": (
+        ["people.csv", "--from-data-not-private", "--learn-bounds-epsilon", "1"],
+        "Give either",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD_DRAFTS)
 def test_bad_drafts_are_refused_in_a_sentence_and_cost_nothing(folder: Path, case: str) -> None:
-    """What can be refused without a look at values is: no file is written or written over, no budget spent."""
+    """What can be refused without a look at values is: no file is written or written over, no budget
+    spent.
+    """
     words, expected = BAD_DRAFTS[case]
     before = contents(folder)
     assert expected in refused("schema", "draft", *words, cwd=folder)
@@ -248,7 +284,9 @@ def test_bad_drafts_are_refused_in_a_sentence_and_cost_nothing(folder: Path, cas
 
 
 def test_columns_that_cannot_be_read_are_left_out_of_drafts(tmp_path: Path) -> None:
-    """A draft names lists and bytes in a comment only, and a schema filled in from the data can be built on at once."""
+    """A draft names lists and bytes in a comment only, and a schema filled in from the data can be built on
+    at once.
+    """
     odd = {"age": [30, 40], "list": [[1], [2]], "raw": [b"a", b"b"], "place": [{"x": 1}, {"x": 2}]}
     pq.write_table(pa.table(odd), tmp_path / "odd.parquet")
     text = run("schema", "draft", "odd.parquet", cwd=tmp_path).stdout
@@ -286,7 +324,11 @@ BAD_BUILDS = {
 def test_bad_builds_are_refused_in_a_sentence_and_leave_nothing(folder: Path, case: str) -> None:
     """Exit code 2, the way out in words, no file half-written or written over, and no budget spent."""
     words, expected = BAD_BUILDS[case]
-    defaults = [option for option in (("-s", "people.toml"), ("-e", "1"), ("-o", "bad.pview")) if option[0] not in words]
+    defaults = [
+        option
+        for option in (("-s", "people.toml"), ("-e", "1"), ("-o", "bad.pview"))
+        if option[0] not in words
+    ]
     before = contents(folder)
     message = refused("build", *words, *(word for option in defaults for word in option), cwd=folder)
     assert expected in message
@@ -320,7 +362,9 @@ def test_files_that_are_no_views_are_refused(folder: Path) -> None:
 def test_files_that_cannot_be_written_are_named(folder: Path) -> None:
     """One sentence with the name of the file, whatever was to be written."""
     assert "people.csv" in refused("demo", "-d", "people.csv/demo", cwd=folder)
-    assert "does not exist" in refused("schema", "draft", "people.csv", "-o", "nowhere/people.toml", cwd=folder)
+    assert "does not exist" in refused(
+        "schema", "draft", "people.csv", "-o", "nowhere/people.toml", cwd=folder
+    )
 
 
 def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -329,9 +373,23 @@ def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text(SCHEMA)
     spill = tmp_path / "spill"
     spill.mkdir()
-    command = [sys.executable, "-m", "hdpview", "build", "people.csv", "-s", "people.toml", "-e", "1", "-o", "x.pview"]
+    command = [
+        sys.executable,
+        "-m",
+        "hdpview",
+        "build",
+        "people.csv",
+        "-s",
+        "people.toml",
+        "-e",
+        "1",
+        "-o",
+        "x.pview",
+    ]
     environment = {**os.environ, "TMPDIR": str(spill)}
-    building = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    building = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not list(spill.glob("hdpview-*")) and building.poll() is None:
         time.sleep(0.005)
     building.send_signal(signal.SIGINT)

@@ -11,8 +11,12 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
     """Every [P…] in the code has its heading in docs/privacy.md, and every heading its lines."""
-    in_code = {label for path in SOURCES for label in re.findall(r"\[P\d+\]", path.read_text(encoding="utf-8"))}
-    headings = re.findall(r"^### (\[P\d+\])", (ROOT / "docs/privacy.md").read_text(encoding="utf-8"), re.MULTILINE)
+    in_code = {
+        label for path in SOURCES for label in re.findall(r"\[P\d+\]", path.read_text(encoding="utf-8"))
+    }
+    headings = re.findall(
+        r"^### (\[P\d+\])", (ROOT / "docs/privacy.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(headings) == sorted(in_code)
 
 
@@ -25,9 +29,13 @@ def test_greek_stands_in_one_file_of_the_partition() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Relative links and pictures of the README and the docs exist, and so do the headings that links name."""
+    """Relative links and pictures of the README and the docs exist, and so do the headings that links
+    name.
+    """
     for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
-        for target, heading in re.findall(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        for target, heading in re.findall(
+            r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")
+        ):
             named = page.parent / target if target else page
             assert named.exists(), f"{page.name} → {target}"
             assert not heading or heading in _headings(named), f"{page.name} → {target}#{heading}"

@@ -18,22 +18,42 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 @pytest.mark.filterwarnings("default")  # Jupyter's own
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
-    """Every cell succeeds in an empty folder, tables and pictures are shown, and the file in the repository carries no output."""
+    """Every cell succeeds in an empty folder, tables and pictures are shown, and the file in the repository
+    carries no output.
+    """
     notebook = nbformat.read(path, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    pages = [output["data"].get("text/html", "") for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    pages = [
+        output["data"].get("text/html", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
     assert any("<svg" in page for page in pages), "the view shows itself"
     assert any("<table" in page for page in pages), "tables are shown"
     assert sum("vega" in page for page in pages) == 3, "and three pictures"
-    assert not [output for cell in notebook.cells for output in cell.get("outputs", []) if output["output_type"] == "error"]
+    assert not [
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "error"
+    ]
 
 
 def test_programs_of_the_language_page_run_as_written(tmp_path: Path) -> None:
     """docs/sql.md shows what works."""
     root = Path(__file__).parents[2]
-    schema = re.search(r"<!-- file: people.toml -->\n```toml\n(.*?)```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    programs = re.findall(r"<!-- run -->\n```python\n(.*?)```", (root / "docs/sql.md").read_text(encoding="utf-8"), re.DOTALL)
+    schema = re.search(
+        r"<!-- file: people.toml -->\n```toml\n(.*?)```",
+        (root / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    programs = re.findall(
+        r"<!-- run -->\n```python\n(.*?)```", (root / "docs/sql.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert schema is not None
     assert programs
     write_people(tmp_path / "people.csv")

@@ -60,9 +60,15 @@ def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").count("<path") > 3
 
 
-@pytest.mark.parametrize("interval", [{}, {"interval": "guaranteed"}, {"interval": "noise"}], ids=["as answered", "guaranteed", "noise"])
+@pytest.mark.parametrize(
+    "interval",
+    [{}, {"interval": "guaranteed"}, {"interval": "noise"}],
+    ids=["as answered", "guaranteed", "noise"],
+)
 def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any]) -> None:
-    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers, unless told otherwise."""
+    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers, unless
+    told otherwise.
+    """
     spec = json.loads(view.plot.histogram("age", **interval).to_json())
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["bar", "rule"]
@@ -74,7 +80,9 @@ def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any
 
 def test_the_partition_of_two_attributes_shows_every_block() -> None:
     """In a view of two attributes, each block is a shaded rectangle of its own density."""
-    plane = noisy_view(Schema([Integer(name="x", min=0, max=63), Integer(name="y", min=0, max=63)]), 0, n_cuts=80)
+    plane = noisy_view(
+        Schema([Integer(name="x", min=0, max=63), Integer(name="y", min=0, max=63)]), 0, n_cuts=80
+    )
     spec = json.loads(plane.plot.partition("x", "y").to_json())
     shades, borders = (layer["data"]["values"] for layer in spec["layer"])
     assert len(shades) == len(borders) == len(plane.blocks)
@@ -118,7 +126,9 @@ def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
 
 
 def test_results_come_in_the_frames_people_use(view: PView) -> None:
-    """pandas by default where it is installed, Polars and Arrow by name, for one call or for a whole view; others are refused."""
+    """pandas by default where it is installed, Polars and Arrow by name, for one call or for a whole view;
+    others are refused.
+    """
     import pandas as pd
     import polars as pl
 

@@ -32,8 +32,12 @@ def test_commands_and_programs_of_the_readme_run_as_written(folder: Path) -> Non
     assert len(blocks) >= 4
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for block in blocks:
-        command = ["bash", "-euo", "pipefail", "-c"] if block["language"] == "bash" else [sys.executable, "-c"]
-        done = subprocess.run([*command, block["text"]], cwd=folder, env=environment, capture_output=True, text=True)
+        command = (
+            ["bash", "-euo", "pipefail", "-c"] if block["language"] == "bash" else [sys.executable, "-c"]
+        )
+        done = subprocess.run(
+            [*command, block["text"]], cwd=folder, env=environment, capture_output=True, text=True
+        )
         assert done.returncode == 0, block["text"] + done.stderr
 
 
@@ -49,12 +53,16 @@ def test_duckdb_alone_counts_what_the_view_counts(folder: Path) -> None:
     view = hv.build(folder / "people.csv", hv.Schema.load(folder / "people.toml"), 1.0, method="hdpview")
     view.save(folder / "other.pview")
     with duckdb.connect() as connection:
-        ((found,),) = connection.execute(sql[1].replace("plain.pview", str(folder / "other.pview"))).fetchall()
+        ((found,),) = connection.execute(
+            sql[1].replace("plain.pview", str(folder / "other.pview"))
+        ).fetchall()
     assert found == pytest.approx(view.count("age BETWEEN 30 AND 39", counts="raw").estimate)
 
 
 def test_duckdb_alone_counts_all_records_of_a_view_with_a_base(folder: Path) -> None:
-    """Of a default view, sums of whole blocks are the view's own answers, in both readings; evenly cut blocks are another answer."""
+    """Of a default view, sums of whole blocks are the view's own answers, in both readings; evenly cut blocks
+    are another answer.
+    """
     import duckdb
 
     import hdpview as hv
@@ -64,7 +72,9 @@ def test_duckdb_alone_counts_all_records_of_a_view_with_a_base(folder: Path) -> 
     view = hv.build(folder / "people.csv", hv.Schema.load(folder / "people.toml"), 1.0)
     view.save(folder / "other.pview")
     with duckdb.connect() as connection:
-        whole = connection.execute("SELECT SUM(count), SUM(fitted) FROM read_parquet(?)", [str(folder / "other.pview")]).fetchall()
+        whole = connection.execute(
+            "SELECT SUM(count), SUM(fitted) FROM read_parquet(?)", [str(folder / "other.pview")]
+        ).fetchall()
         ((cut,),) = connection.execute(sql[1].replace("plain.pview", str(folder / "other.pview"))).fetchall()
     assert whole == [pytest.approx((view.count(None, counts="raw").estimate, view.count(None).estimate))]
     assert cut != pytest.approx(view.count("age BETWEEN 30 AND 39", counts="raw").estimate, abs=0.1)

@@ -23,7 +23,9 @@ def schema_of(sizes: tuple[int, ...]) -> Schema:
 
 def counts_of(dense: Ints) -> SparseCounts:
     cells = np.argwhere(dense > 0)
-    return SparseCounts(schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
+    return SparseCounts(
+        schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)]
+    )
 
 
 def inside(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> tuple[slice, ...]:

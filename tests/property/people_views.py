@@ -32,7 +32,9 @@ Cut = Callable[[Bounds, Bounds], tuple[int, int] | None]
 
 
 def tree(lower: Bounds, upper: Bounds, cut: Cut, depth: int = 1) -> list[tuple[Bounds, Bounds, int]]:
-    """Leaves, in depth-first order, of the tree of cuts that `cut` chooses: attribute and cut point, or None for a leaf."""
+    """Leaves, in depth-first order, of the tree of cuts that `cut` chooses: attribute and cut point, or None
+    for a leaf.
+    """
     chosen = cut(lower, upper)
     if chosen is None:
         return [(lower, upper, depth)]
@@ -56,11 +58,15 @@ def halve(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
     """A view with a block per cell that holds its exact count."""
     leaves = tree((0,) * len(schema), schema.sizes, halve)
-    return view_of(schema, blocks_of(leaves, np.array([tensor[lower] for lower, _, _ in leaves])), noise_scale)
+    return view_of(
+        schema, blocks_of(leaves, np.array([tensor[lower] for lower, _, _ in leaves])), noise_scale
+    )
 
 
 def random_view(seed: int) -> PView:
-    """A view over the people's schema: a few dozen random cuts, random counts, negative ones too; every second one with a base."""
+    """A view over the people's schema: a few dozen random cuts, random counts, negative ones too; every
+    second one with a base.
+    """
     rng = np.random.default_rng(seed)
 
     def cut(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
@@ -77,32 +83,67 @@ def random_view(seed: int) -> PView:
     return view_of(PEOPLE, dataclasses.replace(blocks, base=base, fitted=fitted))
 
 
-numbers = st.one_of(st.integers(-3, 12).map(str), st.sampled_from(["2.5", "-0.5", "1 + 2", "7 / 2", "(3 - 5)", "2 * 3.5", "1e2", "-1e300"]))
+numbers = st.one_of(
+    st.integers(-3, 12).map(str),
+    st.sampled_from(["2.5", "-0.5", "1 + 2", "7 / 2", "(3 - 5)", "2 * 3.5", "1e2", "-1e300"]),
+)
 number_or_null = st.one_of(numbers, numbers, numbers, numbers, st.just("NULL"))
 ordered_names = st.sampled_from(["age", "children", '"age"', "AGE"])
 comparisons = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
 negations = st.sampled_from(["", "", "NOT "])
 texts = st.sampled_from([*("'" + region.replace("'", "''") + "'" for region in REGIONS)])
-patterns = st.sampled_from(["'N%'", "'%th'", "'_est'", "'%'", "''", "'%o%t%'", "'north'", "'%''%'", "'%.*'", "'____'", "'W.st'"])
+patterns = st.sampled_from(
+    ["'N%'", "'%th'", "'_est'", "'%'", "''", "'%o%t%'", "'north'", "'%''%'", "'%.*'", "'____'", "'W.st'"]
+)
 leaves = st.one_of(
     st.builds(lambda name, sign, value: f"{name} {sign} {value}", ordered_names, comparisons, number_or_null),
     st.builds(lambda name, sign, value: f"{value} {sign} {name}", ordered_names, comparisons, numbers),
-    st.builds(lambda n, neg, low, high: f"{n} {neg}BETWEEN {low} AND {high}", ordered_names, negations, numbers, numbers),
+    st.builds(
+        lambda n, neg, low, high: f"{n} {neg}BETWEEN {low} AND {high}",
+        ordered_names,
+        negations,
+        numbers,
+        numbers,
+    ),
     st.builds(
         lambda n, neg, values: f"{n} {neg}IN ({', '.join(values)})",
         ordered_names,
         negations,
         st.lists(number_or_null, min_size=1, max_size=4),
     ),
-    st.builds(lambda sign, value: f"region {sign} {value}", st.sampled_from(["=", "<>"]), st.one_of(texts, st.just("NULL"))),
-    st.builds(lambda neg, values: f"region {neg}IN ({', '.join(values)})", negations, st.lists(texts, min_size=1, max_size=3)),
-    st.builds(lambda neg, how, p: f"{neg}region {how} {p}", negations, st.sampled_from(["LIKE", "ILIKE"]), patterns),
+    st.builds(
+        lambda sign, value: f"region {sign} {value}",
+        st.sampled_from(["=", "<>"]),
+        st.one_of(texts, st.just("NULL")),
+    ),
+    st.builds(
+        lambda neg, values: f"region {neg}IN ({', '.join(values)})",
+        negations,
+        st.lists(texts, min_size=1, max_size=3),
+    ),
+    st.builds(
+        lambda neg, how, p: f"{neg}region {how} {p}", negations, st.sampled_from(["LIKE", "ILIKE"]), patterns
+    ),
     st.builds(lambda name, neg: f"{name} IS {neg}NULL", st.sampled_from([*PEOPLE.names]), negations),
     st.builds(
-        lambda n, neg, what: f"{n} IS {neg}{what}", st.sampled_from(["smoker", "urban"]), negations, st.sampled_from(["TRUE", "FALSE"])
+        lambda n, neg, what: f"{n} IS {neg}{what}",
+        st.sampled_from(["smoker", "urban"]),
+        negations,
+        st.sampled_from(["TRUE", "FALSE"]),
     ),
     st.sampled_from(
-        ["smoker", "urban", "NOT smoker", "urban = FALSE", "smoker <> true", "sex = 'F'", "sex != 'M'", "TRUE", "FALSE", "NULL"]
+        [
+            "smoker",
+            "urban",
+            "NOT smoker",
+            "urban = FALSE",
+            "smoker <> true",
+            "sex = 'F'",
+            "sex != 'M'",
+            "TRUE",
+            "FALSE",
+            "NULL",
+        ]
     ),
 )
 predicates = st.recursive(

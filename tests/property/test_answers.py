@@ -34,7 +34,9 @@ def test_answers_of_disjoint_boxes_add_up(seed: int, reading: str) -> None:
 @FAST
 @given(st.integers(0, 2**32 - 1))
 def test_raw_answers_are_sums_of_block_counts(seed: int) -> None:
-    """A raw answer over whole blocks is exactly the sum of their noisy counts; the raw total is the sum of all."""
+    """A raw answer over whole blocks is exactly the sum of their noisy counts; the raw total is the sum of
+    all.
+    """
     view = random_view(seed)
     assert view.count(counts="raw").estimate == view.blocks.noisy_counts.sum()
     split = view.count("age IS NULL OR age IS NOT NULL", counts="raw").estimate
@@ -44,19 +46,36 @@ def test_raw_answers_are_sums_of_block_counts(seed: int) -> None:
     parts = []
     for attribute, (low, high) in zip(PEOPLE, ends, strict=True):
         if isinstance(attribute, Integer):
-            shown = [str(edge) for edge in range(attribute.min + low, attribute.min + high + 1) if edge <= attribute.max]
+            shown = [
+                str(edge)
+                for edge in range(attribute.min + low, attribute.min + high + 1)
+                if edge <= attribute.max
+            ]
         else:
-            shown = ["'" + label.replace("'", "''") + "'" for label in attribute.value_labels()[low : high + 1]]
+            shown = [
+                "'" + label.replace("'", "''") + "'" for label in attribute.value_labels()[low : high + 1]
+            ]
         has_null = bool(attribute.nullable and high == attribute.size - 1)
-        terms = [f"{attribute.name} IN ({', '.join(shown)})"] * bool(shown) + [f"{attribute.name} IS NULL"] * has_null
+        terms = [f"{attribute.name} IN ({', '.join(shown)})"] * bool(shown) + [
+            f"{attribute.name} IS NULL"
+        ] * has_null
         parts.append("(" + " OR ".join(terms) + ")")
-    assert view.count(" AND ".join(parts), counts="raw").estimate == pytest.approx(int(view.blocks.noisy_counts[b]), abs=1e-9)
+    assert view.count(" AND ".join(parts), counts="raw").estimate == pytest.approx(
+        int(view.blocks.noisy_counts[b]), abs=1e-9
+    )
 
 
 @FAST
-@given(st.integers(0, 2**32 - 1), predicates, st.sampled_from([0.5, 0.9, 0.95, 0.9999]), st.sampled_from(["raw", "consistent"]))
+@given(
+    st.integers(0, 2**32 - 1),
+    predicates,
+    st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
+    st.sampled_from(["raw", "consistent"]),
+)
 def test_intervals_hold_the_estimate(seed: int, predicate: str, confidence: float, reading: str) -> None:
-    """Every interval contains the estimate, in the consistent reading none reaches below 0, and `lower`, `upper` are the one asked for."""
+    """Every interval contains the estimate, in the consistent reading none reaches below 0, and `lower`,
+    `upper` are the one asked for.
+    """
     view = random_view(seed)
     for kind in KINDS:
         answer = view.count(predicate, confidence=confidence, counts=reading, interval=kind)
@@ -94,7 +113,9 @@ def test_one_by_one_or_all_at_once_makes_no_difference(seed: int, asked: list[st
 
 
 def test_bins_cut_through_take_their_share() -> None:
-    """A range that ends inside a bin takes the fraction of the bin's values that lie in it, on every kind of axis."""
+    """A range that ends inside a bin takes the fraction of the bin's values that lie in it, on every kind of
+    axis.
+    """
     schema = Schema(
         [
             Integer(name="age", min=0, max=29, every=10),
@@ -116,11 +137,15 @@ def test_bins_cut_through_take_their_share() -> None:
         "day < DATE '2024-01-06'": 0.5 * by_day[0],
         "day >= TIMESTAMP '2024-01-11 12:00:00'": 0.95 * by_day[1],
     }
-    assert view.count_many(list(counts), counts="raw").estimate == pytest.approx(list(counts.values()), abs=1e-6)
+    assert view.count_many(list(counts), counts="raw").estimate == pytest.approx(
+        list(counts.values()), abs=1e-6
+    )
 
 
 def test_a_dictionary_means_what_its_sql_means() -> None:
-    """Pairs are ranges with both ends, lists are alternatives, None is missing, several keys hold together."""
+    """Pairs are ranges with both ends, lists are alternatives, None is missing, several keys hold
+    together.
+    """
     view = random_view(3)
     pairs = [
         ({"age": (3, 5)}, "age BETWEEN 3 AND 5"),
@@ -139,13 +164,17 @@ def one_block_view(schema: Schema, n_records: int) -> PView:
 
 
 def test_the_guarantee_holds_where_one_cell_of_billions_is_left_out() -> None:
-    """A block with a single cell outside the question is not fully inside it: all its records may lie in that cell."""
+    """A block with a single cell outside the question is not fully inside it: all its records may lie in that
+    cell.
+    """
     schema = Schema([Integer(name=name, min=0, max=65_000) for name in ("a", "b")])
     assert one_block_view(schema, 1_000).count("NOT (a = 1 AND b = 2)").guaranteed.lower < 10
 
 
 def test_the_guarantee_holds_where_one_cell_is_less_than_rounding() -> None:
-    """One cell of 10^24 vanishes in a sum of weights, alone or in a batch; what a single box covers is covered all the same."""
+    """One cell of 10^24 vanishes in a sum of weights, alone or in a batch; what a single box covers is
+    covered all the same.
+    """
     schema = Schema([Integer(name=name, min=0, max=9_999) for name in "abcdef"])
     view = one_block_view(schema, 1_000)
     nearly_all = "NOT (" + " AND ".join(f"{name} = 1" for name in schema.names) + ")"
@@ -167,13 +196,23 @@ def test_sums_of_huge_counts_do_not_overflow() -> None:
 
 
 def test_the_guarantee_holds_for_one_value_of_a_very_wide_bin() -> None:
-    """A question about a single value of a huge bin still touches the block: all its records may have that value."""
+    """A question about a single value of a huge bin still touches the block: all its records may have that
+    value.
+    """
     schema = Schema([Integer(name="a", min=0, max=10**18 - 1, every=10**17)])
     assert one_block_view(schema, 1_000).count(f"a = {5 * 10**17 + 12345}").guaranteed.upper >= 1_000
 
 
 def test_the_guarantee_holds_for_one_moment_of_a_long_axis() -> None:
-    """A question about one microsecond of a month, thousands of bins from the start, still touches the block."""
+    """A question about one microsecond of a month, thousands of bins from the start, still touches the
+    block.
+    """
     schema = Schema([Datetime(name="at", min="1700-01-01", max="2199-12-31", every="1mo")])
     moments = [datetime(2150, 5, 3, 12, 0, 0, microsecond) for microsecond in range(20)]
-    assert one_block_view(schema, 1_000).count_many([{"at": moment} for moment in moments]).guaranteed[:, 1].min() >= 1_000
+    assert (
+        one_block_view(schema, 1_000)
+        .count_many([{"at": moment} for moment in moments])
+        .guaranteed[:, 1]
+        .min()
+        >= 1_000
+    )

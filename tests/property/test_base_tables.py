@@ -1,4 +1,6 @@
-"""The tables behind a base, the noise taken off them, and the tree of pairs: against NumPy, SciPy and definitions."""
+"""The tables behind a base, the noise taken off them, and the tree of pairs: against NumPy, SciPy and
+definitions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from hdpview.privacy.randomness import Draws, Randomness
 @FEW
 @given(domains, seeds)
 def test_tables_are_those_of_numpy(sizes: tuple[int, ...], seed: int) -> None:
-    """Histograms and tables of all pairs over bins are sums of the dense cube; bins of one code give the plain pair table."""
+    """Histograms and tables of all pairs over bins are sums of the dense cube; bins of one code give the
+    plain pair table.
+    """
     rng = np.random.default_rng(seed)
     dense = (rng.poisson(2, sizes) * rng.integers(0, 2, sizes)).astype(np.int64)
     counts, n = counts_of(dense), len(sizes)
@@ -33,14 +37,18 @@ def test_tables_are_those_of_numpy(sizes: tuple[int, ...], seed: int) -> None:
     assert list(tables) == list(itertools.combinations(range(n), 2))
     for (a, b), table in tables.items():
         wanted = np.zeros((bins[a][-1] + 1, bins[b][-1] + 1), np.int64)
-        np.add.at(wanted, np.ix_(bins[a], bins[b]), dense.sum(axis=tuple(c for c in range(n) if c not in (a, b))))
+        np.add.at(
+            wanted, np.ix_(bins[a], bins[b]), dense.sum(axis=tuple(c for c in range(n) if c not in (a, b)))
+        )
         assert table.tolist() == wanted.tolist()
 
 
 @FEW
 @given(domains.filter(lambda sizes: len(sizes) > 1), seeds)
 def test_dependence_is_its_definition_and_moves_by_one_at_most(sizes: tuple[int, ...], seed: int) -> None:
-    """Σ |count − total·share·share| cell by cell; any record more or less moves it by 1 at most, where shares and total are released."""
+    """Σ |count − total·share·share| cell by cell; any record more or less moves it by 1 at most, where shares
+    and total are released.
+    """
     rng = np.random.default_rng(seed)
     dense, total = rng.poisson(1, sizes).astype(np.int64), float(rng.random() * 100 + 1)
     bins = [np.arange(size, dtype=np.int32) for size in sizes]
@@ -49,7 +57,9 @@ def test_dependence_is_its_definition_and_moves_by_one_at_most(sizes: tuple[int,
     for (a, b), score in found.items():
         table = dense.sum(axis=tuple(c for c in range(len(sizes)) if c not in (a, b)))
         cells = itertools.product(range(sizes[a]), range(sizes[b]))
-        assert score == pytest.approx(sum(abs(table[i, j] - total * shares[a][i] * shares[b][j]) for i, j in cells))
+        assert score == pytest.approx(
+            sum(abs(table[i, j] - total * shares[a][i] * shares[b][j]) for i, j in cells)
+        )
     for cell in itertools.islice(np.ndindex(*sizes), 40):
         changed = dense.copy()
         changed[cell] += 1 if rng.random() < 0.5 or not dense[cell] else -1
@@ -59,8 +69,12 @@ def test_dependence_is_its_definition_and_moves_by_one_at_most(sizes: tuple[int,
 
 @FEW
 @given(st.integers(1, 70), seeds, st.floats(0.01, 1e6), st.floats(0, 1e6))
-def test_shares_are_a_distribution_whatever_the_noise(n: int, seed: int, total: float, variance: float) -> None:
-    """Positive, sum 1, for any noise; and within one part in ten thousand of the truth where there is none to speak of."""
+def test_shares_are_a_distribution_whatever_the_noise(
+    n: int, seed: int, total: float, variance: float
+) -> None:
+    """Positive, sum 1, for any noise; and within one part in ten thousand of the truth where there is none to
+    speak of.
+    """
     rng = np.random.default_rng(seed)
     noisy = np.rint(rng.normal(total / n, math.sqrt(variance) + total / n, n))
     shares = smoothed_shares(noisy, max(1.0, total), variance)
@@ -74,8 +88,12 @@ def test_shares_are_a_distribution_whatever_the_noise(n: int, seed: int, total: 
 
 @FEW
 @given(st.integers(1, 12), st.integers(1, 12), seeds, st.floats(1e-3, 1e5))
-def test_tables_of_pairs_are_distributions_with_their_margins(n_rows: int, n_columns: int, seed: int, variance: float) -> None:
-    """Positive, sum 1, columns as given and rows within a hundredth, for any noise; without noise the true joint distribution."""
+def test_tables_of_pairs_are_distributions_with_their_margins(
+    n_rows: int, n_columns: int, seed: int, variance: float
+) -> None:
+    """Positive, sum 1, columns as given and rows within a hundredth, for any noise; without noise the true
+    joint distribution.
+    """
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.full(n_rows * n_columns, 2.0)).reshape(n_rows, n_columns)
     rows, columns, total = truth.sum(axis=1), truth.sum(axis=0), 5_000.0
@@ -91,7 +109,9 @@ def test_tables_of_pairs_are_distributions_with_their_margins(n_rows: int, n_col
 @FEW
 @given(st.integers(1, 80), st.integers(2, 64), seeds, st.floats(0.1, 6))
 def test_bins_are_runs_without_gaps_and_about_as_full(n: int, n_bins: int, seed: int, skew: float) -> None:
-    """Numbered from 0 in steps of 0 or 1, no more than asked for; none of several codes has more than two bins' worth but for one code."""
+    """Numbered from 0 in steps of 0 or 1, no more than asked for; none of several codes has more than two
+    bins' worth but for one code.
+    """
     shares = np.random.default_rng(seed).random(n) ** skew + 1e-9
     shares /= shares.sum()
     bins = quantile_bins(shares, n_bins)
@@ -106,11 +126,15 @@ def test_bins_are_runs_without_gaps_and_about_as_full(n: int, n_bins: int, seed:
 @FEW
 @given(st.integers(2, 9), seeds, st.sampled_from(["1/1000", "1", "1000000"]))
 def test_pairs_make_a_tree(n: int, seed: int, epsilon: str) -> None:
-    """N − 1 pairs connect all attributes; hung from its most central one, each pair is a child and its parent, and depth is least."""
+    """N − 1 pairs connect all attributes; hung from its most central one, each pair is a child and its
+    parent, and depth is least.
+    """
     rng = np.random.default_rng(seed)
     pairs = list(itertools.combinations(range(n), 2))
     scores = {pair: float(score) for pair, score in zip(pairs, rng.random(len(pairs)) * 50, strict=True)}
-    edges = choose_tree(scores, n, Fraction(epsilon), Draws(Randomness.from_test_key(b"%d" % seed).root_key("pairs")))
+    edges = choose_tree(
+        scores, n, Fraction(epsilon), Draws(Randomness.from_test_key(b"%d" % seed).root_key("pairs"))
+    )
     assert len(edges) == len(set(edges)) == n - 1
     parent = parents(edges, n)
     assert parent.count(-1) == 1
@@ -131,7 +155,9 @@ def path_to_root(parent: list[int], a: int) -> list[int]:
 
 
 def between(first: list[int], second: list[int]) -> list[int]:
-    """The edges between two attributes, each named by its lower end: those on one way to the root and not on both."""
+    """The edges between two attributes, each named by its lower end: those on one way to the root and not on
+    both.
+    """
     return [a for a in [*first, *second] if (a in first) != (a in second)]
 
 

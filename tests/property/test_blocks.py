@@ -1,4 +1,6 @@
-"""Blocks tile the domain, the check of a tiling finds every fault, and consistent counts are the nearest possible ones."""
+"""Blocks tile the domain, the check of a tiling finds every fault, and consistent counts are the nearest
+possible ones.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_grown_blocks_tile_the_domain(tiling: Tiling) -> None:
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
 def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> None:
-    """A block dropped or doubled, a bound or a depth shifted by one, halves swapped, a larger domain: each is refused."""
+    """A block dropped or doubled, a bound or a depth shifted by one, halves swapped, a larger domain: each is
+    refused.
+    """
     lower, upper, depth, sizes = tiling
     i, a = data.draw(st.integers(0, len(depth) - 1)), data.draw(st.integers(0, len(sizes) - 1))
     step = data.draw(st.sampled_from([-1, 1]))
@@ -84,8 +88,12 @@ def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> Non
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
 def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObject) -> None:
-    """After any reordering and any few changes of bounds and depths, what the check accepts still tiles the domain."""
-    lower, upper, depth, sizes = (array.copy() if isinstance(array, np.ndarray) else array for array in tiling)
+    """After any reordering and any few changes of bounds and depths, what the check accepts still tiles the
+    domain.
+    """
+    lower, upper, depth, sizes = (
+        array.copy() if isinstance(array, np.ndarray) else array for array in tiling
+    )
     order = data.draw(st.permutations(range(len(depth)))) if len(depth) <= 8 else range(len(depth))
     for array in data.draw(st.lists(st.sampled_from([lower, upper, depth]), max_size=3)):
         flat = array.reshape(-1)
@@ -97,7 +105,11 @@ def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObje
 
 def test_faults_are_told_apart() -> None:
     """Each kind of fault is named in its own words."""
-    lower, upper, depth = np.array([[0], [2]], np.int32), np.array([[2], [4]], np.int32), np.array([2, 2], np.int32)
+    lower, upper, depth = (
+        np.array([[0], [2]], np.int32),
+        np.array([[2], [4]], np.int32),
+        np.array([2, 2], np.int32),
+    )
     assert fault_in_tiling(lower, upper, depth, (4,)) is None
     assert fault_in_tiling(lower[:0], upper[:0], depth[:0], (4,)) == "there are no blocks"
     assert fault_in_tiling(lower, upper + 1, depth, (4,)) == "a block is empty or reaches outside the domain"
@@ -106,13 +118,21 @@ def test_faults_are_told_apart() -> None:
     assert fault_in_tiling(lower, upper, depth - 2, (4,)) == "a depth is below 1"
     assert fault_in_tiling(lower, upper, np.array([2, 3], np.int32), (4,)) == "the depths do not form a tree"
     assert fault_in_tiling(lower, upper, depth - 1, (4,)) == "the depths do not form a tree"
-    assert fault_in_tiling(lower, np.array([[3], [4]], np.int32), depth, (4,)) == "two halves of a block overlap or leave a gap"
-    assert fault_in_tiling(lower[[0, 0]], upper[[0, 0]], depth, (4,)) == "two halves of a block do not fit together"
+    assert (
+        fault_in_tiling(lower, np.array([[3], [4]], np.int32), depth, (4,))
+        == "two halves of a block overlap or leave a gap"
+    )
+    assert (
+        fault_in_tiling(lower[[0, 0]], upper[[0, 0]], depth, (4,))
+        == "two halves of a block do not fit together"
+    )
     assert fault_in_tiling(lower, upper, depth, (5,)) == "the blocks do not cover the domain"
 
 
 def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The least-squares solution with x ≥ 0 and Σx = total: the best over every set of coordinates that may be positive."""
+    """The least-squares solution with x ≥ 0 and Σx = total: the best over every set of coordinates that may
+    be positive.
+    """
     best, least = np.zeros_like(values), np.inf
     for size in range(1, len(values) + 1):
         for kept in combinations(range(len(values)), size):
@@ -125,9 +145,14 @@ def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray
 
 
 @settings(max_examples=150, deadline=None)
-@given(hnp.arrays(np.float64, st.integers(1, 7), elements=st.integers(-60, 60).map(float)), st.integers(1, 200).map(float))
+@given(
+    hnp.arrays(np.float64, st.integers(1, 7), elements=st.integers(-60, 60).map(float)),
+    st.integers(1, 200).map(float),
+)
 def test_projection_is_the_nearest_point(values: NDArray[np.float64], total: float) -> None:
-    """The projection is the non-negative vector of that total nearest to the values, as brute force finds it."""
+    """The projection is the non-negative vector of that total nearest to the values, as brute force finds
+    it.
+    """
     projected = project_to_simplex(values, total)
     assert projected == pytest.approx(nearest_by_brute_force(values, total), abs=1e-8)
 
@@ -135,7 +160,9 @@ def test_projection_is_the_nearest_point(values: NDArray[np.float64], total: flo
 @settings(max_examples=150, deadline=None)
 @given(hnp.arrays(np.int64, st.integers(1, 60), elements=st.integers(-(2**40), 2**40)))
 def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
-    """Consistent counts are never negative and have the noisy total, or are all zero where that is negative."""
+    """Consistent counts are never negative and have the noisy total, or are all zero where that is
+    negative.
+    """
     n = len(noisy)
     lower = np.arange(n, dtype=np.int32).reshape(n, 1)
     consistent = Blocks(lower, lower + 1, noisy.copy(), np.ones(n, np.int32)).consistent_counts

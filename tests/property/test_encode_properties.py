@@ -29,9 +29,16 @@ moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 def by_edges(attribute: Ordered, positions: list[Any]) -> list[int]:
     """What NumPy says: the bin of each position on the axis; None and NaN are missing."""
     missing = [position is None or position != position for position in positions]
-    kept = np.array([attribute.edges[0] if absent else position for position, absent in zip(positions, missing, strict=True)])
+    kept = np.array(
+        [
+            attribute.edges[0] if absent else position
+            for position, absent in zip(positions, missing, strict=True)
+        ]
+    )
     codes = np.searchsorted(attribute.edges[1:-1], kept, side="right")
-    return [attribute.missing_code if absent else int(code) for code, absent in zip(codes, missing, strict=True)]
+    return [
+        attribute.missing_code if absent else int(code) for code, absent in zip(codes, missing, strict=True)
+    ]
 
 
 def beside(edges: NDArray[np.float64], chosen: list[int]) -> list[float]:
@@ -61,7 +68,9 @@ def as_text(values: list[Any], write: Callable[[Any], str]) -> pa.Array:
 def test_equal_bins_match_edges(
     row_codes: RowCodes, low: float, high: float, bins: int, values: list[float | None], edges: list[int]
 ) -> None:
-    """A real value falls into the bin that its edges say, on them and next to them included, as number and as text."""
+    """A real value falls into the bin that its edges say, on them and next to them included, as number and as
+    text.
+    """
     try:
         attribute = Real(name="x", min=low, max=high, bins=bins, nullable=True)
     except SchemaError:
@@ -79,7 +88,9 @@ def test_equal_bins_match_edges(
     values=st.lists(st.floats(-1e6, 1e6)),
     edges=st.lists(st.integers(0, 300), min_size=1),
 )
-def test_narrowest_bins_match_edges(row_codes: RowCodes, start: float, bins: int, values: list[float], edges: list[int]) -> None:
+def test_narrowest_bins_match_edges(
+    row_codes: RowCodes, start: float, bins: int, values: list[float], edges: list[int]
+) -> None:
     """Bins as narrow as doubles allow, whose edges are rounded by whole bins, still decide."""
     stop = start
     for _ in range(bins):
@@ -93,7 +104,10 @@ def test_narrowest_bins_match_edges(row_codes: RowCodes, start: float, bins: int
 
 
 @few
-@given(edges=st.lists(finite, min_size=2, max_size=40, unique=True).map(sorted), values=st.lists(st.none() | st.floats()))
+@given(
+    edges=st.lists(finite, min_size=2, max_size=40, unique=True).map(sorted),
+    values=st.lists(st.none() | st.floats()),
+)
 def test_explicit_edges_match(row_codes: RowCodes, edges: list[float], values: list[float | None]) -> None:
     """Between explicit edges a value falls where a binary search puts it."""
     assume(all(low < high for low, high in pairwise(edges)))
@@ -104,14 +118,22 @@ def test_explicit_edges_match(row_codes: RowCodes, edges: list[float], values: l
 
 @few
 @given(
-    low=int64, n_bins=st.integers(1, 60_000), every=st.integers(1, 2**48), extra=st.integers(0, 2**48), values=st.lists(st.none() | int64)
+    low=int64,
+    n_bins=st.integers(1, 60_000),
+    every=st.integers(1, 2**48),
+    extra=st.integers(0, 2**48),
+    values=st.lists(st.none() | int64),
 )
-def test_integers_match_edges(row_codes: RowCodes, low: int, n_bins: int, every: int, extra: int, values: list[int | None]) -> None:
+def test_integers_match_edges(
+    row_codes: RowCodes, low: int, n_bins: int, every: int, extra: int, values: list[int | None]
+) -> None:
     """A whole number falls into its bin without overflow anywhere in 64 bits, as number and as text."""
     high = low + (n_bins - 1) * every + extra % every
     assume(high < 2**63 - 1 and high - low < 2**63 - 1)
     attribute = Integer(name="x", min=low, max=high, every=every, nullable=True)
-    around = [edge + step for edge in attribute.edges[:: max(1, n_bins // 20)].tolist() for step in (-1, 0, 1)]
+    around = [
+        edge + step for edge in attribute.edges[:: max(1, n_bins // 20)].tolist() for step in (-1, 0, 1)
+    ]
     column = [*values, *(number for number in around if -(2**63) <= number < 2**63)]
     clamped = [None if number is None else min(max(number, low), high) for number in column]
     expected = [attribute.missing_code if number is None else (number - low) // every for number in clamped]
@@ -126,8 +148,12 @@ def test_integers_match_edges(row_codes: RowCodes, low: int, n_bins: int, every:
     values=st.lists(st.none() | moments),
     offset=st.integers(-14 * 60, 14 * 60),
 )
-def test_moments_match_edges(row_codes: RowCodes, bounds: list[datetime], every: str, values: list[datetime | None], offset: int) -> None:
-    """A moment falls into its bin, before 1970 too, as timestamp, as text, and as text of another time zone."""
+def test_moments_match_edges(
+    row_codes: RowCodes, bounds: list[datetime], every: str, values: list[datetime | None], offset: int
+) -> None:
+    """A moment falls into its bin, before 1970 too, as timestamp, as text, and as text of another time
+    zone.
+    """
     try:
         attribute = Datetime(name="x", min=bounds[0], max=bounds[1], every=every, nullable=True)
     except SchemaError:
@@ -140,7 +166,9 @@ def test_moments_match_edges(row_codes: RowCodes, bounds: list[datetime], every:
     ways = {
         "moment": pa.array(column, pa.timestamp("us")),
         "text": as_text(column, str),
-        "offset": as_text(column, lambda at: (at + timedelta(minutes=offset)).replace(tzinfo=elsewhere).isoformat()),
+        "offset": as_text(
+            column, lambda at: (at + timedelta(minutes=offset)).replace(tzinfo=elsewhere).isoformat()
+        ),
     }
     table = pa.table({"row": np.arange(len(column)), **ways})
     codes = row_codes(table, *(replace(attribute, name=way) for way in ways), n_rows=len(column))
@@ -154,7 +182,10 @@ def test_unpacking_undoes_packing(data: st.DataObject) -> None:
     codes = [[data.draw(st.sampled_from([0, size // 2, size - 1])) for size in sizes] for _ in range(3)]
     words = []
     for run in words_of(sizes):
-        packed = [sum(row[i] * int(np.prod([1, *(sizes[j] for j in run if j < i)], dtype=object)) for i in run) for row in codes]
+        packed = [
+            sum(row[i] * int(np.prod([1, *(sizes[j] for j in run if j < i)], dtype=object)) for i in run)
+            for row in codes
+        ]
         assert max(packed) < 2**63
         words.append(np.array(packed, dtype=np.int64))
     assert unpack(words, sizes, np.uint16).tolist() == codes

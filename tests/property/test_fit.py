@@ -25,12 +25,16 @@ def measured(base: Base, rng: np.random.Generator) -> Measured:
         return 300 * shares + rng.normal(0, 6, shares.shape), rng.random(shares.shape) * 400 + 20
 
     of_bins = [np.bincount(of_code, base.marginal(a)) for a, of_code in enumerate(base.bin_of_code)]
-    tables = {a: of_bins[parent][:, None] * base.table[a] for a, parent in enumerate(base.parent) if parent >= 0}
+    tables = {
+        a: of_bins[parent][:, None] * base.table[a] for a, parent in enumerate(base.parent) if parent >= 0
+    }
     return Measured([noisy(shares) for shares in of_bins], {a: noisy(table) for a, table in tables.items()})
 
 
 def equations(blocks: Blocks, variance: float, base: Base, given: Measured) -> tuple[Floats, Floats]:
-    """The least-squares problem written out: rows and right sides divided by standard deviations, blocks spread cell by cell."""
+    """The least-squares problem written out: rows and right sides divided by standard deviations, blocks
+    spread cell by cell.
+    """
     masses = cell_masses(base)
     rows, values = [np.eye(len(blocks)) / math.sqrt(variance)], [blocks.noisy_counts / math.sqrt(variance)]
     indicator = [np.eye(base.n_bins[a])[base.bin_of_code[a]] for a in range(len(base.parent))]  # codes × bins
@@ -39,7 +43,9 @@ def equations(blocks: Blocks, variance: float, base: Base, given: Measured) -> t
         here = np.zeros(base.sizes)
         here[inside(low, high)] = masses[inside(low, high)]
         parts.append(here / here.sum())
-    listed: list[tuple[tuple[int, ...], tuple[Floats, Floats]]] = [((a,), found) for a, found in enumerate(given.histograms)]
+    listed: list[tuple[tuple[int, ...], tuple[Floats, Floats]]] = [
+        ((a,), found) for a, found in enumerate(given.histograms)
+    ]
     listed += [((base.parent[a], a), found) for a, found in given.tables.items()]
     for attributes, (noisy, of_noise) in listed:
         columns = []
@@ -56,11 +62,15 @@ def equations(blocks: Blocks, variance: float, base: Base, given: Measured) -> t
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple), seeds, st.sampled_from([1.0, 5.0, 20.0]))
+@given(
+    st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple), seeds, st.sampled_from([1.0, 5.0, 20.0])
+)
 def test_fitted_counts_are_those_of_a_solver(sizes: tuple[int, ...], seed: int, variance: float) -> None:
-    """Never negative, and within a thousandth of the least sum of squares that SciPy finds for the problem written out cell by cell.
+    """Never negative, and within a thousandth of the least sum of squares that SciPy finds for the problem
+    written out cell by cell.
 
-    Blocks are measured at least as well as bins, as in every build: the rounds of the fit are enough for that.
+    Blocks are measured at least as well as bins, as in every build: the rounds of the fit are enough for
+        that.
     """
     rng = np.random.default_rng(seed)
     base, view = random_base(sizes, rng), noisy_view(schema_of(sizes), seed, 8)

@@ -15,11 +15,20 @@ from numpy.typing import NDArray
 from cells import cell_masses, random_base
 from hdpview.methods.calibrated import guide_of
 from hdpview.partition.deviations import new_work
-from hdpview.partition.guide import Guide, candidate_cuts, cut_by_guide, new_guide_work, share_of_block, spread_over_bins
+from hdpview.partition.guide import (
+    Guide,
+    candidate_cuts,
+    cut_by_guide,
+    new_guide_work,
+    share_of_block,
+    spread_over_bins,
+)
 from hdpview.privacy.randomness import new_stream
 
 
-def random_block(sizes: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def random_block(
+    sizes: tuple[int, ...], rng: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     lower = np.array([rng.integers(size) for size in sizes], np.int32)
     return lower, (lower + 1 + rng.integers(0, np.array(sizes) - lower)).astype(np.int32)
 
@@ -45,7 +54,24 @@ def cuts_of_keys(keys, codes, counts, offsets, lower, upper, epsilon, guide):  #
     stream, room, n = new_stream(), new_guide_work(guide), len(counts)
     work, found = new_work(offsets[-1] + upper[-1], n), np.empty((len(keys), 2), np.int64)
     for i in range(len(keys)):
-        a, v = cut_by_guide(codes, counts, 0, n, offsets, lower, upper, 1, counts.sum(), epsilon, 1, guide, room, keys[i], stream, work)
+        a, v = cut_by_guide(
+            codes,
+            counts,
+            0,
+            n,
+            offsets,
+            lower,
+            upper,
+            1,
+            counts.sum(),
+            epsilon,
+            1,
+            guide,
+            room,
+            keys[i],
+            stream,
+            work,
+        )
         found[i, 0], found[i, 1] = a, v
     return found
 
@@ -55,15 +81,21 @@ def cuts_of(lower: NDArray[np.int32], upper: NDArray[np.int32], guide: Guide) ->
     return list(zip(attribute.tolist(), at.tolist(), strict=True))
 
 
-def naive_cuts(masses: Floats, lower: NDArray[np.int32], upper: NDArray[np.int32], n_quantiles: int) -> list[tuple[int, set[int]]]:
-    """For each attribute and quantile, the cut points whose left share of the block is nearest to it; two where they are as near."""
+def naive_cuts(
+    masses: Floats, lower: NDArray[np.int32], upper: NDArray[np.int32], n_quantiles: int
+) -> list[tuple[int, set[int]]]:
+    """For each attribute and quantile, the cut points whose left share of the block is nearest to it; two
+    where they are as near.
+    """
     found = []
     block = masses[inside(lower, upper)] / masses[inside(lower, upper)].sum()
     for a in range(block.ndim):
         left = np.cumsum(block.sum(axis=all_but(a, block.ndim)))[:-1]
         for quantile in range(1, n_quantiles if len(left) else 1):
             distance = np.abs(left - quantile / n_quantiles)
-            found.append((a, {int(lower[a]) + 1 + int(v) for v in np.flatnonzero(distance <= distance.min() + 1e-9)}))
+            found.append(
+                (a, {int(lower[a]) + 1 + int(v) for v in np.flatnonzero(distance <= distance.min() + 1e-9)})
+            )
     return found
 
 
@@ -79,7 +111,9 @@ def scores_of(dense: Ints, masses: Floats, cuts: list[tuple[int, int]]) -> Float
 @FEW
 @given(domains, seeds)
 def test_shares_and_spreads_are_sums_over_cells(sizes: tuple[int, ...], seed: int) -> None:
-    """A block's share of the base and how it spreads over every attribute's bins are what adding up all cells gives."""
+    """A block's share of the base and how it spreads over every attribute's bins are what adding up all cells
+    gives.
+    """
     rng = np.random.default_rng(seed)
     base = random_base(sizes, rng)
     masses, guide = cell_masses(base), guide_of(base, 0.0, 4)
@@ -96,8 +130,12 @@ def test_shares_and_spreads_are_sums_over_cells(sizes: tuple[int, ...], seed: in
 
 @FEW
 @given(domains, seeds, st.integers(2, 7))
-def test_cuts_considered_are_those_nearest_to_quantiles(sizes: tuple[int, ...], seed: int, n_quantiles: int) -> None:
-    """Every quantile's nearest cut is there, no other is, none twice; both sides of each have a code, whatever the base."""
+def test_cuts_considered_are_those_nearest_to_quantiles(
+    sizes: tuple[int, ...], seed: int, n_quantiles: int
+) -> None:
+    """Every quantile's nearest cut is there, no other is, none twice; both sides of each have a code,
+    whatever the base.
+    """
     rng = np.random.default_rng(seed)
     base = random_base(sizes, rng)
     lower, upper = random_block(sizes, rng)
@@ -112,7 +150,9 @@ def test_cuts_considered_are_those_nearest_to_quantiles(sizes: tuple[int, ...], 
 @FEW
 @given(domains, seeds)
 def test_blocks_are_cut_by_public_facts_alone(sizes: tuple[int, ...], seed: int) -> None:
-    """A block is cut just where it is no deeper than the levels paid for, holds the least share or more, and has a cut."""
+    """A block is cut just where it is no deeper than the levels paid for, holds the least share or more, and
+    has a cut.
+    """
     rng = np.random.default_rng(seed)
     base = random_base(sizes, rng)
     lower, upper = random_block(sizes, rng)
@@ -125,7 +165,9 @@ def test_blocks_are_cut_by_public_facts_alone(sizes: tuple[int, ...], seed: int)
 @FEW
 @given(domains.filter(lambda sizes: max(sizes) > 1), seeds)
 def test_the_best_cut_is_the_one_that_departs_most_from_the_base(sizes: tuple[int, ...], seed: int) -> None:
-    """With a budget that leaves nothing to chance, the cut has the largest |S_L − S·share| of all that are considered."""
+    """With a budget that leaves nothing to chance, the cut has the largest |S_L − S·share| of all that are
+    considered.
+    """
     rng = np.random.default_rng(seed)
     base, dense = random_base(sizes, rng), rng.poisson(3, sizes).astype(np.int64)
     whole, guide, counts = np.array(sizes, np.int32), guide_of(base, 0.0, 4), counts_of(dense)
@@ -134,14 +176,18 @@ def test_the_best_cut_is_the_one_that_departs_most_from_the_base(sizes: tuple[in
     zeros = np.zeros_like(whole)
     cuts = cuts_of(zeros, whole, guide)
     scores = scores_of(dense, cell_masses(base), cuts)
-    for a, v in cuts_of_keys(keys, counts.exact_codes, counts.exact_counts, offsets, zeros, whole, 1e9, guide).tolist():
+    for a, v in cuts_of_keys(
+        keys, counts.exact_codes, counts.exact_counts, offsets, zeros, whole, 1e9, guide
+    ).tolist():
         assert scores[cuts.index((a, v))] == pytest.approx(scores.max(), abs=1e-6)
 
 
 @FEW
 @given(domains.filter(lambda sizes: max(sizes) > 1), seeds)
 def test_one_record_moves_no_score_by_more_than_one(sizes: tuple[int, ...], seed: int) -> None:
-    """A record more in any cell changes every cut's score by 1 at most; the cuts themselves do not depend on records."""
+    """A record more in any cell changes every cut's score by 1 at most; the cuts themselves do not depend on
+    records.
+    """
     rng = np.random.default_rng(seed)
     base, dense = random_base(sizes, rng), rng.poisson(1, sizes).astype(np.int64)
     masses = cell_masses(base)

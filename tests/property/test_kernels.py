@@ -46,7 +46,9 @@ class Block:
 
     def absolute_deviation(self) -> float:
         counts = self.rows()[1]
-        return float(kernels.absolute_deviation(counts, 0, len(counts), int(self.x.sum()), float(self.x.size)))
+        return float(
+            kernels.absolute_deviation(counts, 0, len(counts), int(self.x.sum()), float(self.x.size))
+        )
 
 
 def dense_deviation(x: NDArray[np.int64]) -> float:
@@ -63,7 +65,10 @@ def blocks(draw: st.DrawFn) -> Block:
     """Blocks from empty to dense, with means on both sides of 1 and of whole numbers."""
     shape = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    density, most = draw(st.sampled_from([0.0, 0.02, 0.2, 0.7, 1.0])), draw(st.sampled_from([1, 2, 5, 1000, 10**9]))
+    density, most = (
+        draw(st.sampled_from([0.0, 0.02, 0.2, 0.7, 1.0])),
+        draw(st.sampled_from([1, 2, 5, 1000, 10**9])),
+    )
     x = (rng.random(shape) < density) * rng.integers(1, most + 1, shape)
     lower = np.array([draw(st.integers(0, 3)) for _ in shape], np.int32)
     sizes = tuple(int(low + width + draw(st.integers(0, 2))) for low, width in zip(lower, shape, strict=True))
@@ -80,14 +85,22 @@ def test_sparse_deviation_is_the_dense_one(block: Block) -> None:
 @FAST
 @given(blocks())
 def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
-    """AE_L + AE_R of every cut, in order of attribute and cut point, equals what splitting the array gives."""
+    """AE_L + AE_R of every cut, in order of attribute and cut point, equals what splitting the array
+    gives.
+    """
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
 
 
 @FAST
-@given(st.integers(0, 2**32 - 1), st.integers(2, 90), st.sampled_from([1, 3, 900, 10**9, 2**40]), st.sampled_from([0.1, 0.9]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 90),
+    st.sampled_from([1, 3, 900, 10**9, 2**40]),
+    st.sampled_from([0.1, 0.9]),
+)
 def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, density: float) -> None:
-    """Many rows and cuts, with means that rise and fall between 0 and 2⁴⁰: where rows are put in order the scores are still those.
+    """Many rows and cuts, with means that rise and fall between 0 and 2⁴⁰: where rows are put in order the
+    scores are still those.
 
     Scores are held at 2⁴⁸.
     """
@@ -100,18 +113,24 @@ def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, dens
 
 
 def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
-    """Sum times width is above 2⁶³ here, which 64 bits take for a negative number: the block would pass for a sparse one."""
+    """Sum times width is above 2⁶³ here, which 64 bits take for a negative number: the block would pass for a
+    sparse one.
+    """
     x = np.ones(2**16, np.int64)
     x[:128] = 2**40
     found = Block(x, np.zeros(1, np.int32), (2**16,), np.uint16).cut_deviations()
     for v in (1, 64, 128, 129, 30_000, 2**16 - 1):
-        assert found[v - 1] == pytest.approx(dense_deviation(x[:v]) + dense_deviation(x[v:]), rel=1e-9, abs=1.0)
+        assert found[v - 1] == pytest.approx(
+            dense_deviation(x[:v]) + dense_deviation(x[v:]), rel=1e-9, abs=1.0
+        )
 
 
 @given(st.integers(0, 1000), st.integers(0, 9), st.integers(0, 2**32 - 1), st.integers(0, 5))
 @FAST
 def test_long_runs_of_rows_are_split_too(n_rows: int, cut: int, seed: int, first: int) -> None:
-    """Also where rows are looked at in runs, exactly those left of the cut come first; rows outside the block stay where they are."""
+    """Also where rows are looked at in runs, exactly those left of the cut come first; rows outside the block
+    stay where they are.
+    """
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 10, (n_rows + 2 * first, 3)).astype(np.uint8)
     counts = rng.integers(1, 2**40, len(codes))
@@ -139,7 +158,9 @@ def test_no_side_of_a_cut_deviates_more_than_the_block(block: Block) -> None:
 
 
 def test_the_two_sides_together_may_deviate_more_than_the_block() -> None:
-    """AE_L + AE_R is no more than AE for most cuts but not for all (the mean is not the median): nothing may rely on it."""
+    """AE_L + AE_R is no more than AE for most cuts but not for all (the mean is not the median): nothing may
+    rely on it.
+    """
     block = Block(np.array([[0, 0, 2], [5, 0, 0], [0, 0, 0]]), np.zeros(2, np.int32), (3, 3), np.uint8)
     assert block.absolute_deviation() == pytest.approx(98 / 9)
     assert block.cut_deviations() == pytest.approx([11, 28 / 3, 10, 11])
@@ -150,13 +171,17 @@ def test_the_two_sides_together_may_deviate_more_than_the_block() -> None:
 def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
     """Adding one record to any cell changes AE by at most 2(1 − 1/|B|)."""
     more = with_one_more(block, seed)
-    assert abs(more.absolute_deviation() - block.absolute_deviation()) <= 2 * (1 - 1 / block.x.size) + rounding(block)
+    assert abs(more.absolute_deviation() - block.absolute_deviation()) <= 2 * (
+        1 - 1 / block.x.size
+    ) + rounding(block)
 
 
 @FAST
 @given(blocks(), st.integers(0, 2**32 - 1))
 def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
-    """Adding one record changes the score of every cut by at most 2·Δ_AE = 4(1 − 1/|B|), what the mechanism is charged for."""
+    """Adding one record changes the score of every cut by at most 2·Δ_AE = 4(1 − 1/|B|), what the mechanism
+    is charged for.
+    """
     moved = np.abs(with_one_more(block, seed).cut_deviations() - block.cut_deviations())
     assert (moved <= 4 * (1 - 1 / block.x.size) + rounding(block)).all()
 
@@ -164,7 +189,9 @@ def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, s
 @FAST
 @given(st.integers(0, 2**32 - 1), st.integers(20, 57), st.booleans())
 def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: int, also_far: bool) -> None:
-    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations and scores by what is charged."""
+    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations and
+    scores by what is charged.
+    """
     rng = np.random.default_rng(seed)
     x = 2**power + rng.integers(0, 50, (3, 4))
     if also_far:
@@ -174,7 +201,9 @@ def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: 
     least = 2 * (1 - 1 / x.size)
     moved = abs(more.absolute_deviation() - block.absolute_deviation())
     assert moved <= least + 1e-9 + 2.0**-50 * block.absolute_deviation()
-    assert (np.abs(more.cut_deviations() - block.cut_deviations()) <= least + 0.2).all()  # 2·least is charged for
+    assert (
+        np.abs(more.cut_deviations() - block.cut_deviations()) <= least + 0.2
+    ).all()  # 2·least is charged for
 
 
 @FAST
@@ -182,13 +211,17 @@ def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: 
 def test_below_a_mean_of_one_sum_and_occupied_cells_say_it_all(block: Block) -> None:
     """Where the mean is below 1, AE = 2·S·(1 − n₊/|B|)."""
     total, occupied = int(block.x.sum()), np.count_nonzero(block.x)
-    assert kernels.sparse_deviation(total, occupied, float(block.x.size)) == pytest.approx(dense_deviation(block.x), rel=1e-12, abs=1e-9)
+    assert kernels.sparse_deviation(total, occupied, float(block.x.size)) == pytest.approx(
+        dense_deviation(block.x), rel=1e-12, abs=1e-9
+    )
 
 
 @FAST
 @given(blocks(), st.data())
 def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObject) -> None:
-    """Rows left of a cut come first, every row survives with its count, and number and sum of the left ones are right."""
+    """Rows left of a cut come first, every row survives with its count, and number and sum of the left ones
+    are right.
+    """
     a = data.draw(st.integers(0, block.x.ndim - 1))
     cut = data.draw(st.integers(int(block.lower[a]), int(block.upper[a])))
     codes, counts = block.rows(seed=1)
@@ -206,7 +239,9 @@ def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObje
 @FAST
 @given(blocks())
 def test_histograms_count_records_and_cells_per_value(block: Block) -> None:
-    """Per attribute and value, histograms hold the records and the occupied cells of that slice of the array."""
+    """Per attribute and value, histograms hold the records and the occupied cells of that slice of the
+    array.
+    """
     codes, counts = block.rows()
     work = deviations.new_work(sum(block.sizes), 0)
     deviations.histograms(codes, counts, 0, len(counts), block.offsets, block.lower, block.upper, work)

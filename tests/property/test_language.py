@@ -1,4 +1,6 @@
-"""The language holds together: groups add up, sums and means agree with histograms, whatever the blocks and the filter."""
+"""The language holds together: groups add up, sums and means agree with histograms, whatever the blocks and
+the filter.
+"""
 
 from __future__ import annotations
 
@@ -53,19 +55,25 @@ SOME = settings(max_examples=60, deadline=None)
 
 def table(seed: int, sql: str, where: str | None, **options: Any) -> list[dict[str, Any]]:
     condition = "" if where is None else f" WHERE {where}"
-    return run(noisy_view(SCHEMA, seed), sql.replace(" FROM view", f" FROM view{condition}"), **options).to_rows()
+    return run(
+        noisy_view(SCHEMA, seed), sql.replace(" FROM view", f" FROM view{condition}"), **options
+    ).to_rows()
 
 
 @SOME
 @given(seeds, wheres, keys, readings)
 def test_groups_add_up_to_the_whole(seed: int, where: str | None, key: str, reading: str) -> None:
-    """Counts and sums over all groups are those without groups, in both readings and for groups of every kind."""
+    """Counts and sums over all groups are those without groups, in both readings and for groups of every
+    kind.
+    """
     sql = "SELECT {}COUNT(*) AS n, SUM(age) AS a, SUM(income) AS i, COUNT(income) AS k FROM view"
     groups = table(seed, sql.format(f"{key}, ") + f" GROUP BY {key}", where, counts=reading)
     whole = table(seed, sql.format(""), where, counts=reading)[0]
     for name in ("n", "k"):
         assert sum(row[name] for row in groups) == pytest.approx(whole[name], abs=1e-6)
-    if reading == "raw":  # a sum over no records is NULL, and consistent counts may be none where raw ones are some
+    if (
+        reading == "raw"
+    ):  # a sum over no records is NULL, and consistent counts may be none where raw ones are some
         return
     for name in ("a", "i"):
         assert sum(row[name] or 0.0 for row in groups) == pytest.approx(whole[name] or 0.0, abs=1e-5)
@@ -77,8 +85,13 @@ def test_sums_and_means_are_those_of_histograms(seed: int, where: str | None) ->
     """SUM(x) is the histogram of x times its values, AVG(x) that by the count of known values."""
     view = noisy_view(SCHEMA, seed)
     (age, income) = histograms(view, where, ["age", "income"])
-    found = table(seed, "SELECT SUM(age) AS s, AVG(age) AS a, SUM(income) AS i, AVG(income) AS m FROM view", where)[0]
-    for name, mean, histogram, values in (("s", "a", age, np.arange(13)), ("i", "m", income, np.arange(-5, 15))):
+    found = table(
+        seed, "SELECT SUM(age) AS s, AVG(age) AS a, SUM(income) AS i, AVG(income) AS m FROM view", where
+    )[0]
+    for name, mean, histogram, values in (
+        ("s", "a", age, np.arange(13)),
+        ("i", "m", income, np.arange(-5, 15)),
+    ):
         counts = histogram.estimate[: len(values)]
         if counts.sum() > 1e-6:
             assert found[name] == pytest.approx(float(counts @ values), abs=1e-6)
@@ -87,7 +100,9 @@ def test_sums_and_means_are_those_of_histograms(seed: int, where: str | None) ->
 
 @SOME
 @given(seeds, wheres, st.sampled_from(["typical", "guaranteed", "noise"]), st.sampled_from([0.8, 0.95]))
-def test_intervals_hold_their_estimates(seed: int, where: str | None, interval: str, confidence: float) -> None:
+def test_intervals_hold_their_estimates(
+    seed: int, where: str | None, interval: str, confidence: float
+) -> None:
     """Every aggregate of every group lies inside its interval, and counts and shares are never negative."""
     sql = (
         "SELECT region, COUNT(*) AS n, SUM(income) AS s, AVG(age) AS a, MEDIAN(age) AS m, COUNT(*) / SUM(COUNT(*)) OVER () AS p, "
@@ -114,8 +129,12 @@ def test_a_filter_and_its_negation_share_the_known(seed: int, where: str) -> Non
 
 @SOME
 @given(seeds, wheres, st.permutations(range(len(SCHEMA))).map(lambda order: list(order[:2])))
-def test_painted_groups_are_those_asked_one_by_one(seed: int, where: str | None, attributes: list[int]) -> None:
-    """All fields of a painted summary equal those of single questions, for any two attributes and any filter."""
+def test_painted_groups_are_those_asked_one_by_one(
+    seed: int, where: str | None, attributes: list[int]
+) -> None:
+    """All fields of a painted summary equal those of single questions, for any two attributes and any
+    filter.
+    """
     from hdpview.query.boxes import intersect, pack
     from hdpview.query.sql.axes import code_conditions
     from hdpview.query.summary import Summary, summarise
@@ -133,7 +152,9 @@ def test_painted_groups_are_those_asked_one_by_one(seed: int, where: str | None,
 @SOME
 @given(seeds, st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_painting_is_adding_rectangle_by_rectangle(seed: int, shape: list[int]) -> None:
-    """Sums and maxima over rectangles, from corners and powers of two, are those of painting each one cell by cell."""
+    """Sums and maxima over rectangles, from corners and powers of two, are those of painting each one cell by
+    cell.
+    """
     rng, n = np.random.default_rng(seed), 12
     lower = np.stack([rng.integers(0, size, n) for size in shape])
     upper = np.stack([rng.integers(low + 1, size + 1) for low, size in zip(lower, shape, strict=True)])
@@ -153,10 +174,12 @@ def test_order_of_groups_does_not_change_their_counts() -> None:
     for _ in range(5):
         seed = random.randrange(2**32)
         one = {
-            (row["age"], row["region"]): row["n"] for row in table(seed, "SELECT age, region, COUNT(*) AS n FROM view GROUP BY 1, 2", None)
+            (row["age"], row["region"]): row["n"]
+            for row in table(seed, "SELECT age, region, COUNT(*) AS n FROM view GROUP BY 1, 2", None)
         }
         other = {
-            (row["age"], row["region"]): row["n"] for row in table(seed, "SELECT region, age, COUNT(*) AS n FROM view GROUP BY 1, 2", None)
+            (row["age"], row["region"]): row["n"]
+            for row in table(seed, "SELECT region, age, COUNT(*) AS n FROM view GROUP BY 1, 2", None)
         }
         assert one.keys() == other.keys()
         assert all(one[key] == pytest.approx(other[key], abs=1e-9) for key in one)

@@ -38,8 +38,12 @@ def people() -> tuple[PView, duckdb.DuckDBPyConnection]:
 
 @settings(max_examples=600, deadline=None)
 @given(predicates)
-def test_a_view_of_single_cells_answers_as_a_database_does(people: tuple[PView, duckdb.DuckDBPyConnection], predicate: str) -> None:
-    """Where every cell is a block and there is no noise, any condition counts exactly the rows that DuckDB counts."""
+def test_a_view_of_single_cells_answers_as_a_database_does(
+    people: tuple[PView, duckdb.DuckDBPyConnection], predicate: str
+) -> None:
+    """Where every cell is a block and there is no noise, any condition counts exactly the rows that DuckDB
+    counts.
+    """
     view, connection = people
     found = connection.execute(f"SELECT count(*) FROM people WHERE {predicate}").fetchone()
     assert found is not None
@@ -48,16 +52,24 @@ def test_a_view_of_single_cells_answers_as_a_database_does(people: tuple[PView, 
 
 @pytest.mark.parametrize("ends", ["NULL AND 3", "3 AND NULL", "NULL AND NULL"])
 @pytest.mark.parametrize("form", ["age BETWEEN {}", "age NOT BETWEEN {}", "NOT (age BETWEEN {})"])
-def test_between_null_is_half_known_as_in_sql(people: tuple[PView, duckdb.DuckDBPyConnection], form: str, ends: str) -> None:
-    """x BETWEEN NULL AND 3 is x >= NULL AND x <= 3: false, not unknown, where x > 3, so its negation finds those rows."""
+def test_between_null_is_half_known_as_in_sql(
+    people: tuple[PView, duckdb.DuckDBPyConnection], form: str, ends: str
+) -> None:
+    """x BETWEEN NULL AND 3 is x >= NULL AND x <= 3: false, not unknown, where x > 3, so its negation finds
+    those rows.
+    """
     view, connection = people
     found = connection.execute(f"SELECT count(*) FROM people WHERE {form.format(ends)}").fetchone()
     assert found is not None
     assert view.count(form.format(ends), counts="raw").estimate == pytest.approx(found[0], abs=1e-6)
 
 
-@pytest.mark.parametrize("condition", ["region NOT LIKE 'N%'", "region NOT ILIKE '%TH'", "NOT (region NOT LIKE '_est')"])
-def test_not_like_is_the_negation_of_like(people: tuple[PView, duckdb.DuckDBPyConnection], condition: str) -> None:
+@pytest.mark.parametrize(
+    "condition", ["region NOT LIKE 'N%'", "region NOT ILIKE '%TH'", "NOT (region NOT LIKE '_est')"]
+)
+def test_not_like_is_the_negation_of_like(
+    people: tuple[PView, duckdb.DuckDBPyConnection], condition: str
+) -> None:
     """NOT LIKE finds the rows that LIKE does not find, save those with a missing value."""
     view, connection = people
     found = connection.execute(f"SELECT count(*) FROM people WHERE {condition}").fetchone()
@@ -73,7 +85,8 @@ def test_a_condition_its_negation_and_the_rest_make_the_total(seed: int, predica
     neither = f"(NOT ({predicate}) OR ({predicate}))"
     for reading in ("raw", "consistent"):
         found, negated, either, all_records = (
-            answer.estimate for answer in view.count_many([predicate, f"NOT ({predicate})", neither, None], counts=reading)
+            answer.estimate
+            for answer in view.count_many([predicate, f"NOT ({predicate})", neither, None], counts=reading)
         )
         assert found + negated == pytest.approx(either, abs=1e-6)
         if not any(name in predicate.lower() for name in ("age", "region", "smoker", "null")):
@@ -81,7 +94,8 @@ def test_a_condition_its_negation_and_the_rest_make_the_total(seed: int, predica
 
 
 @pytest.mark.parametrize(
-    ("condition", "attribute"), [("age < 4", "age"), ("region LIKE '%th'", "region"), ("smoker", "smoker"), ("age NOT IN (1, 5)", "age")]
+    ("condition", "attribute"),
+    [("age < 4", "age"), ("region LIKE '%th'", "region"), ("smoker", "smoker"), ("age NOT IN (1, 5)", "age")],
 )
 def test_of_a_nullable_attribute_the_rest_is_missing(condition: str, attribute: str) -> None:
     """count(p) + count(NOT p) + count(IS NULL) is the total."""
@@ -93,9 +107,16 @@ def test_of_a_nullable_attribute_the_rest_is_missing(condition: str, attribute: 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), predicates, predicates)
 def test_de_morgan(seed: int, p: str, q: str) -> None:
-    """NOT (p AND q) counts as NOT p OR NOT q, and NOT (p OR q) as NOT p AND NOT q, in SQL's three-valued logic."""
+    """NOT (p AND q) counts as NOT p OR NOT q, and NOT (p OR q) as NOT p AND NOT q, in SQL's three-valued
+    logic.
+    """
     view = random_view(seed)
-    pairs = [f"NOT (({p}) AND ({q}))", f"(NOT ({p})) OR (NOT ({q}))", f"NOT (({p}) OR ({q}))", f"(NOT ({p})) AND (NOT ({q}))"]
+    pairs = [
+        f"NOT (({p}) AND ({q}))",
+        f"(NOT ({p})) OR (NOT ({q}))",
+        f"NOT (({p}) OR ({q}))",
+        f"(NOT ({p})) AND (NOT ({q}))",
+    ]
     estimate = view.count_many(pairs, counts="raw").estimate
     assert estimate[0] == pytest.approx(estimate[1], abs=1e-6)
     assert estimate[2] == pytest.approx(estimate[3], abs=1e-6)

@@ -1,8 +1,9 @@
 """The paper, naive and obviously right: the oracle that the fast code is compared with.
 
-The count tensor is a dense NumPy array, the absolute error is its definition, every cut is scored by really splitting the array,
-and the recursion is plain Python. Formulas follow ALGORITHM.md §1; nothing here comes from `hdpview.partition`. The only thing
-shared with the library is the source of uniform numbers, so that both sides can be fed the same ones.
+The count tensor is a dense NumPy array, the absolute error is its definition, every cut is scored by really
+splitting the array, and the recursion is plain Python. Formulas follow ALGORITHM.md §1; nothing here comes
+from `hdpview.partition`. The only thing shared with the library is the source of uniform numbers, so that
+both sides can be fed the same ones.
 """
 
 from __future__ import annotations
@@ -32,13 +33,25 @@ class Numbers:
     theta: float
 
 
-def numbers(epsilon: float, n_cells: int, *, ratio: float = 0.9, alpha: float = 1.6, beta: float = 1.2, gamma: float = 0.9) -> Numbers:
-    """The paper's parameters. Where its κ would be 0, one cut is made privately (and paid for), as in the library."""
+def numbers(
+    epsilon: float,
+    n_cells: int,
+    *,
+    ratio: float = 0.9,
+    alpha: float = 1.6,
+    beta: float = 1.2,
+    gamma: float = 0.9,
+) -> Numbers:
+    """The paper's parameters. Where its κ would be 0, one cut is made privately (and paid for), as in the
+    library.
+    """
     epsilon_r = ratio * epsilon
     epsilon_p = (1 - ratio) * epsilon
     kappa = max(1, math.floor(beta * math.log2(n_cells)))
     lam = (3 * alpha - 2) / (alpha - 1) * 2 / (gamma * epsilon_r)
-    return Numbers(epsilon_p, (1 - gamma) * epsilon_r / kappa, kappa, lam, lam * math.log(alpha), 1 / epsilon_p)
+    return Numbers(
+        epsilon_p, (1 - gamma) * epsilon_r / kappa, kappa, lam, lam * math.log(alpha), 1 / epsilon_p
+    )
 
 
 @dataclass(frozen=True)
@@ -112,7 +125,9 @@ def blind_probabilities(shape: Bounds) -> NDArray[np.float64]:
 
 
 def is_sampled_by_rejection(x: NDArray[np.int64], epsilon_cut: float) -> bool:
-    """Whether the library samples this block's cut by rejection: all means below 1, and scores within 1 of each other."""
+    """Whether the library samples this block's cut by rejection: all means below 1, and scores within 1 of
+    each other.
+    """
     return int(x.sum()) * max(x.shape) < x.size and rate(x.size, epsilon_cut) * _most_gain(x) <= 1
 
 
@@ -134,7 +149,9 @@ def partition(tensor: NDArray[np.int64], n: Numbers, key: NDArray[np.uint32]) ->
     return grown
 
 
-def _grow(x: NDArray[np.int64], lower: Bounds, depth: int, key: NDArray[np.uint32], n: Numbers, grown: Partition) -> None:
+def _grow(
+    x: NDArray[np.int64], lower: Bounds, depth: int, key: NDArray[np.uint32], n: Numbers, grown: Partition
+) -> None:
     draws = Stream(key)
     if x.size == 1 or draws[0] < chance_to_converge(absolute_error(x), depth, n):
         upper = tuple(low + width for low, width in zip(lower, x.shape, strict=True))

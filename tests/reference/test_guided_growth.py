@@ -1,4 +1,6 @@
-"""Fed the same random numbers, the fast engine and a naive recursion over dense arrays cut the same blocks over a base."""
+"""Fed the same random numbers, the fast engine and a naive recursion over dense arrays cut the same blocks
+over a base.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine import local
 from hdpview.engine.local import LocalEngine
-from hdpview.methods.base import BlockRelease, Progress, release_with
 from hdpview.methods.calibrated import Calibrated, guide_of
+from hdpview.methods.protocol import BlockRelease, Progress, release_with
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import Growth, GuidedParameters
 from hdpview.privacy.randomness import Randomness, child_keys
@@ -41,7 +43,8 @@ def sparse(tensor: Ints) -> SparseCounts:
 class Growing:
     """The recursion, from the definition: all that it knows of the base is the mass of every cell.
 
-    is_close: whether a decision hung by a rounding error, as it does under even bases: then either way is right.
+    is_close: whether a decision hung by a rounding error, as it does under even bases: then either way is
+        right.
     """
 
     epsilon_cut: float
@@ -51,7 +54,9 @@ class Growing:
     leaves: list[naive.Leaf] = field(default_factory=list)
     is_close: bool = False
 
-    def grow(self, x: Ints, masses: Floats, lower: tuple[int, ...], depth: int, key: NDArray[np.uint32]) -> None:
+    def grow(
+        self, x: Ints, masses: Floats, lower: tuple[int, ...], depth: int, key: NDArray[np.uint32]
+    ) -> None:
         self.is_close |= abs(masses.sum() - self.least_share) < 1e-9
         cuts = self.cuts(masses) if depth <= self.n_levels and masses.sum() >= self.least_share else []
         if not cuts:
@@ -64,12 +69,20 @@ class Growing:
         keys = np.empty(16, np.uint32)
         child_keys(key, keys)
         middle = tuple(low + v if b == a else low for b, low in enumerate(lower))
-        halves = zip(np.split(x, [v], axis=a), np.split(masses, [v], axis=a), (lower, middle), (keys[:8], keys[8:]), strict=True)
+        halves = zip(
+            np.split(x, [v], axis=a),
+            np.split(masses, [v], axis=a),
+            (lower, middle),
+            (keys[:8], keys[8:]),
+            strict=True,
+        )
         for half, of_half, corner, of_key in halves:
             self.grow(half, of_half, corner, depth + 1, of_key)
 
     def cuts(self, masses: Floats) -> list[tuple[int, int]]:
-        """Attribute and number of values on the left, of the cut nearest to each quantile; in order, each once."""
+        """Attribute and number of values on the left, of the cut nearest to each quantile; in order, each
+        once.
+        """
         found = []
         for a in range(masses.ndim):
             of_values = masses.sum(axis=tuple(b for b in range(masses.ndim) if b != a)) / masses.sum()
@@ -95,11 +108,20 @@ def assert_same(fast: ExactBlocks, leaves: list[naive.Leaf]) -> None:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
-@given(shapes, seeds, st.sampled_from(["0.01", "0.5", "3"]), st.integers(1, 9), st.sampled_from([0.0, 0.02, 0.2]), st.integers(2, 6))
+@given(
+    shapes,
+    seeds,
+    st.sampled_from(["0.01", "0.5", "3"]),
+    st.integers(1, 9),
+    st.sampled_from([0.0, 0.02, 0.2]),
+    st.integers(2, 6),
+)
 def test_fast_and_naive_cut_the_same_blocks(
     shape: tuple[int, ...], seed: int, epsilon: str, n_levels: int, least_share: float, n_quantiles: int
 ) -> None:
-    """Bounds, depths, sums and keys of all leaves are the same for any table, base, budget, depth, least share and quantiles."""
+    """Bounds, depths, sums and keys of all leaves are the same for any table, base, budget, depth, least
+    share and quantiles.
+    """
     rng = np.random.default_rng(seed)
     tensor, base = rng.poisson(rng.choice([0.1, 2.0, 30.0]), shape).astype(np.int64), random_base(shape, rng)
     key = Randomness.from_test_key(b"%d" % seed).root_key("partition")
@@ -123,7 +145,9 @@ class Watched:
     ) -> dict[tuple[int, int], Ints]:
         return LocalEngine(1).pair_tables(counts, bin_of_code, progress)
 
-    def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None) -> ExactBlocks:
+    def grow(
+        self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None
+    ) -> ExactBlocks:
         self.grown_with.append(parameters)
         return LocalEngine(1).grow(counts, parameters, key, progress)
 
@@ -131,22 +155,33 @@ class Watched:
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 @given(shapes, seeds, st.sampled_from(["1", "5", "20"]))
 def test_a_whole_release_is_the_naive_one(shape: tuple[int, ...], seed: int, epsilon: str) -> None:
-    """Under a test key the blocks and noisy counts of a release follow from its own base, budgets and key by the naive recursion."""
+    """Under a test key the blocks and noisy counts of a release follow from its own base, budgets and key by
+    the naive recursion.
+    """
     rng = np.random.default_rng(seed)
-    tensor, randomness, engine = rng.poisson(rng.exponential(40, shape)).astype(np.int64), Randomness.from_test_key(b"%d" % seed), Watched()
+    tensor, randomness, engine = (
+        rng.poisson(rng.exponential(40, shape)).astype(np.int64),
+        Randomness.from_test_key(b"%d" % seed),
+        Watched(),
+    )
     release, charges = release_with(Calibrated(), sparse(tensor), Fraction(epsilon), randomness, engine)
     assert isinstance(release, BlockRelease)
     (base,), spent = release.blocks.bases, {charge.purpose: charge for charge in charges}
     parameters = engine.grown_with[0]
     oracle = Growing(
-        float(spent["choose cuts"].epsilon), spent["choose cuts"].times, parameters.guide.least_share, parameters.guide.n_quantiles
+        float(spent["choose cuts"].epsilon),
+        spent["choose cuts"].times,
+        parameters.guide.least_share,
+        parameters.guide.n_quantiles,
     )
     oracle.grow(tensor, cell_masses(base), (0,) * len(shape), 1, randomness.root_key("partition"))
     assume(not oracle.is_close)
     assert release.blocks.lower.tolist() == [list(leaf.lower) for leaf in oracle.leaves]
     assert release.blocks.upper.tolist() == [list(leaf.upper) for leaf in oracle.leaves]
     noise = float(spent["noise on counts"].epsilon)
-    assert release.blocks.noisy_counts.tolist() == [leaf.total + naive.keyed_noise(leaf.key, noise) for leaf in oracle.leaves]
+    assert release.blocks.noisy_counts.tolist() == [
+        leaf.total + naive.keyed_noise(leaf.key, noise) for leaf in oracle.leaves
+    ]
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=SLOW)
@@ -154,7 +189,9 @@ def test_a_whole_release_is_the_naive_one(shape: tuple[int, ...], seed: int, eps
 def test_handing_blocks_to_other_threads_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], seed: int, threads: int, rows_per_task: int
 ) -> None:
-    """Where large blocks are grown one decision at a time, the leaves and their order are those of one task."""
+    """Where large blocks are grown one decision at a time, the leaves and their order are those of one
+    task.
+    """
     rng = np.random.default_rng(seed)
     tensor, base = rng.poisson(1, shape).astype(np.int64), random_base(shape, rng)
     parameters = GuidedParameters(Fraction(1), 6, guide_of(base, 0.001, 4))

@@ -19,7 +19,7 @@ from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 
 BASE_SEED = 20220915
@@ -34,7 +34,9 @@ def sparse(tensor: NDArray[np.int64], seed: int = 0) -> SparseCounts:
     """Occupied cells of a dense tensor, in a random order."""
     schema = schema_of(tensor.shape)
     cells = np.random.default_rng(seed).permutation(np.argwhere(tensor))
-    return SparseCounts(schema, np.ascontiguousarray(cells, dtype=code_type(schema)), tensor[tuple(cells.T)].astype(np.int64))
+    return SparseCounts(
+        schema, np.ascontiguousarray(cells, dtype=code_type(schema)), tensor[tuple(cells.T)].astype(np.int64)
+    )
 
 
 def random_tensor(shape: tuple[int, ...], kind: str, seed: int) -> NDArray[np.int64]:
@@ -53,7 +55,11 @@ def random_tensor(shape: tuple[int, ...], kind: str, seed: int) -> NDArray[np.in
     return x
 
 
-shapes = st.lists(st.integers(1, 8), min_size=1, max_size=4).map(tuple).filter(lambda shape: np.prod(shape) <= 2048)
+shapes = (
+    st.lists(st.integers(1, 8), min_size=1, max_size=4)
+    .map(tuple)
+    .filter(lambda shape: np.prod(shape) <= 2048)
+)
 kinds = st.sampled_from(["sparse", "dense", "skewed", "empty"])
 epsilons = st.sampled_from(["0.1", "0.37", "1", "1.4", "2"])
 factors = st.sampled_from([0.1, 0.4, 1.2, 3.0])
@@ -69,11 +75,21 @@ def assert_same(fast: ExactBlocks, oracle: naive.Partition) -> None:
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
-@given(shapes, kinds, st.integers(0, 2**32 - 1), epsilons, factors, st.binary(min_size=1, max_size=8), st.integers(1, 2))
+@given(
+    shapes,
+    kinds,
+    st.integers(0, 2**32 - 1),
+    epsilons,
+    factors,
+    st.binary(min_size=1, max_size=8),
+    st.integers(1, 2),
+)
 def test_fast_and_naive_grow_the_same_leaves(
     shape: tuple[int, ...], kind: str, seed: int, epsilon: str, factor: float, test_key: bytes, threads: int
 ) -> None:
-    """Bounds, depths, sums and keys of all leaves are the same for any table, budget, number of private levels and threads."""
+    """Bounds, depths, sums and keys of all leaves are the same for any table, budget, number of private
+    levels and threads.
+    """
     tensor = random_tensor(shape, kind, seed)
     key = Randomness.from_test_key(test_key).root_key("partition")
     parameters = PartitionParameters.choose(Hdpview(cut_levels_factor=factor), Fraction(epsilon), tensor.size)
@@ -84,9 +100,16 @@ def test_fast_and_naive_grow_the_same_leaves(
 @settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
 @given(shapes, kinds, st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0, 2, 20]))
 def test_handing_blocks_to_other_threads_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], kind: str, seed: int, threads: int, rows_per_task: int
+    monkeypatch: pytest.MonkeyPatch,
+    shape: tuple[int, ...],
+    kind: str,
+    seed: int,
+    threads: int,
+    rows_per_task: int,
 ) -> None:
-    """Where large blocks are grown one decision at a time, the leaves and their order are those of the naive recursion."""
+    """Where large blocks are grown one decision at a time, the leaves and their order are those of the naive
+    recursion.
+    """
     monkeypatch.setattr(local, "_ROWS_PER_TASK", rows_per_task)
     tensor = random_tensor(shape, kind, seed)
     key = Randomness.from_test_key(seed.to_bytes(4, "big")).root_key("partition")
@@ -97,22 +120,30 @@ def test_handing_blocks_to_other_threads_changes_nothing(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 @given(shapes, kinds, st.integers(0, 2**32 - 1), epsilons, st.binary(min_size=1, max_size=8))
-def test_fast_and_naive_release_the_same_counts(shape: tuple[int, ...], kind: str, seed: int, epsilon: str, test_key: bytes) -> None:
-    """Under a test key the whole release, noise included, is the oracle's, and the ledger is spent exactly."""
+def test_fast_and_naive_release_the_same_counts(
+    shape: tuple[int, ...], kind: str, seed: int, epsilon: str, test_key: bytes
+) -> None:
+    """Under a test key the whole release, noise included, is the oracle's, and the ledger is spent
+    exactly.
+    """
     tensor = random_tensor(shape, kind, seed)
-    randomness, ledger = Randomness.from_test_key(test_key), Ledger(exact_epsilon(epsilon))
+    randomness, ledger = Randomness.from_test_key(test_key), Budget(exact_epsilon(epsilon))
     release = Hdpview().release(sparse(tensor, seed), ledger, randomness, LocalEngine(1))
     n = naive.numbers(float(epsilon), tensor.size)
     leaves = naive.partition(tensor, n, randomness.root_key("partition")).leaves
     assert release.blocks.lower.tolist() == [list(leaf.lower) for leaf in leaves]
     assert release.blocks.upper.tolist() == [list(leaf.upper) for leaf in leaves]
     assert release.blocks.depth.tolist() == [leaf.depth for leaf in leaves]
-    assert release.blocks.noisy_counts.tolist() == [leaf.total + naive.keyed_noise(leaf.key, n.epsilon_counts) for leaf in leaves]
+    assert release.blocks.noisy_counts.tolist() == [
+        leaf.total + naive.keyed_noise(leaf.key, n.epsilon_counts) for leaf in leaves
+    ]
     assert ledger.remaining == 0
 
 
 def test_the_same_leaves_by_every_way_of_cutting() -> None:
-    """On larger tables too the leaves agree, and there cuts by rejection, by inversion and blind ones each occur by the hundred."""
+    """On larger tables too the leaves agree, and there cuts by rejection, by inversion and blind ones each
+    occur by the hundred.
+    """
     ways: Counter[str] = Counter()
     for i in range(48):
         shape, factor = ((8, 8, 8, 8), 3.0) if i % 2 else ((7, 5, 6), 0.4)
@@ -140,13 +171,21 @@ def test_parameters_are_the_papers() -> None:
             assert ours.converge_bias_per_level == pytest.approx(paper.delta, rel=1e-12)
             assert ours.converge_threshold == pytest.approx(paper.theta, rel=1e-12)
             assert ours.converge_floor == pytest.approx(paper.theta + 2 - paper.delta, rel=1e-12)
-            assert ours.epsilon_cut * ours.n_private_cut_levels + ours.epsilon_converge + ours.epsilon_counts == Fraction(epsilon)
+            assert (
+                ours.epsilon_cut * ours.n_private_cut_levels + ours.epsilon_converge + ours.epsilon_counts
+                == Fraction(epsilon)
+            )
 
 
 def test_the_oracle_itself_is_a_distribution() -> None:
-    """Cut probabilities of the oracle add up to one and agree with a hand computation on a block of three cells."""
+    """Cut probabilities of the oracle add up to one and agree with a hand computation on a block of three
+    cells.
+    """
     x = np.array([4, 0, 0])
-    first, second = naive.score(x, 0, 1), naive.score(x, 0, 2)  # the first cut leaves two even sides, the second none
+    first, second = (
+        naive.score(x, 0, 1),
+        naive.score(x, 0, 2),
+    )  # the first cut leaves two even sides, the second none
     assert (first, second) == (0.0, -4.0)
     r = 0.5 / (8 * (1 - 1 / 3))
     expected = np.array([1.0, np.exp(-4 * r)])

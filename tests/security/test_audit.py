@@ -16,7 +16,7 @@ from hdpview.audit.bound import at_least, epsilon_lower_bound, lower_end, upper_
 from hdpview.audit.evidence import cuts_to
 from hdpview.audit.run import audit, audit_builds
 from hdpview.audit.tables import neighbours, pair
-from hdpview.door import release
+from hdpview.build import release
 from hdpview.errors import BudgetError, MethodError
 from hdpview.methods import METHODS, Hdpview
 from hdpview.privacy.randomness import Randomness
@@ -24,21 +24,29 @@ from hdpview.privacy.randomness import Randomness
 EMPTY = [pair("nobody or one person", np.zeros(4, np.int64), (1,))]
 
 
-@pytest.mark.parametrize(("hits", "runs"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 5_000), (2_600, 5_000), (40_000, 80_000)])
+@pytest.mark.parametrize(
+    ("hits", "runs"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 5_000), (2_600, 5_000), (40_000, 80_000)]
+)
 def test_ends_of_intervals_are_those_of_clopper_and_pearson(hits: int, runs: int) -> None:
     """Both ends agree with an independent implementation of the beta distribution."""
     low, high = stats.binomtest(hits, runs).proportion_ci(0.99, method="exact")
     assert lower_end(hits, runs, 0.005) == pytest.approx(low, rel=1e-9, abs=1e-12)
     assert upper_end(hits, runs, 0.005) == pytest.approx(high, rel=1e-9, abs=1e-12)
-    assert at_least(hits, runs, 0.3) == pytest.approx(stats.binom.sf(hits - 1, runs, 0.3), rel=1e-9, abs=1e-300)
+    assert at_least(hits, runs, 0.3) == pytest.approx(
+        stats.binom.sf(hits - 1, runs, 0.3), rel=1e-9, abs=1e-300
+    )
 
 
 def test_the_bound_is_wrong_no_more_often_than_it_says() -> None:
-    """For an event of exactly e^ε the bound exceeds ε in about the stated share of repetitions or less, and it gets near."""
+    """For an event of exactly e^ε the bound exceeds ε in about the stated share of repetitions or less, and
+    it gets near.
+    """
     rng = np.random.default_rng(5)
     runs, chance = 2_000, 0.2
     hits, others = rng.binomial(runs, chance * np.e, 500), rng.binomial(runs, chance, 500)
-    bounds = [epsilon_lower_bound(a, b, runs, 0.9) for a, b in zip(hits.tolist(), others.tolist(), strict=True)]
+    bounds = [
+        epsilon_lower_bound(a, b, runs, 0.9) for a, b in zip(hits.tolist(), others.tolist(), strict=True)
+    ]
     assert np.mean(np.array(bounds) > 1) < 0.1
     assert np.median(bounds) > 0.7
 
@@ -66,7 +74,9 @@ def test_no_method_shows_more_than_it_claims(method: str) -> None:
 
 
 def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> None:
-    """With the budget on the noise of counts alone, the audit comes near ε from below: it has the power that planted bugs need."""
+    """With the budget on the noise of counts alone, the audit comes near ε from below: it has the power that
+    planted bugs need.
+    """
     found = audit_builds("honest", 1.0, mutants.honest(mutants.MOSTLY_COUNTS, mutants.ONE), EMPTY, 2_000)
     assert 0.5 < found.lower_bound <= 1
 

@@ -1,4 +1,6 @@
-"""The privacy card: one page that says what a reader has to know, and lets nothing of a hostile file through."""
+"""The privacy card: one page that says what a reader has to know, and lets nothing of a hostile file
+through.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from hdpview.methods import METHODS
 from hdpview.pview import PView
 from hdpview.view.audited import AUDITED
 
-SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9), hv.Category(name="sex", values=("f", "m"), other="other")])
+SCHEMA = hv.Schema(
+    [hv.Integer(name="age", min=0, max=9), hv.Category(name="sex", values=("f", "m"), other="other")]
+)
 TABLE = pa.table({"age": [1, 2, 3], "sex": ["f", "m", "x"], "who": ["a", "a", "b"]})
 
 
@@ -30,9 +34,20 @@ def view(request: pytest.FixtureRequest) -> PView:
 
 
 def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
-    """Who, how much, what risk, what was public, what was spent on what, by which method and version, and how it was audited."""
+    """Who, how much, what risk, what was public, what was spent on what, by which method and version, and how
+    it was audited.
+    """
     text = view.privacy_card().text
-    for words in ["'who'", "At most 2 records", "epsilon 1", "73.1%", "age", "integer, 10 values: 0 … 9", "choose cuts", "in all"]:
+    for words in [
+        "'who'",
+        "At most 2 records",
+        "epsilon 1",
+        "73.1%",
+        "age",
+        "integer, 10 values: 0 … 9",
+        "choose cuts",
+        "in all",
+    ]:
         assert words in text
     method = view.manifest.method
     scale = f"discrete Laplace of scale {2 / COUNTS_SHARE[method]:g}"
@@ -69,10 +84,25 @@ def test_a_hostile_manifest_cannot_write_html(view: PView) -> None:
     """Names and words from a file are text on the page, never markup."""
     evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
     schema = hv.Schema([hv.Category(name=evil, values=(evil,))])
-    manifest = dataclasses.replace(view.manifest, privacy_unit=evil, method=evil, schema=schema, not_private_because=(evil,))
+    manifest = dataclasses.replace(
+        view.manifest, privacy_unit=evil, method=evil, schema=schema, not_private_because=(evil,)
+    )
     tags = Tags()
     tags.feed(PView(manifest, view.blocks).privacy_card().html)
-    assert tags.seen <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr", "td"}
+    assert tags.seen <= {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "h1",
+        "h2",
+        "p",
+        "table",
+        "tr",
+        "td",
+    }
 
 
 def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> None:
@@ -80,7 +110,12 @@ def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> N
     view.save(tmp_path / "v.pview")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "hdpview", "info", "v.pview", *words], cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-m", "hdpview", "info", "v.pview", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
 
     assert run("--card").stdout == view.privacy_card().text
     assert run("--card", "-o", "card.html").returncode == 0

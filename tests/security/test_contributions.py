@@ -23,27 +23,45 @@ from hdpview.errors import DataError
 from hdpview.view.manifest_json import from_json, to_json
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=5), hv.Boolean(name="ill", nullable=True)])
-PEOPLE = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 5), st.sampled_from([True, False, None])), max_size=20)
+PEOPLE = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", None]), st.integers(0, 5), st.sampled_from([True, False, None])
+    ),
+    max_size=20,
+)
 
 
 def frame(rows: list[Any]) -> pa.Table:
     names, ages, ills = zip(*rows, strict=True) if rows else ((), (), ())
     return pa.table(
-        {"who": pa.array(names, pa.string()), "age": pa.array(ages, pa.int64()), "ill": pa.array(ills, pa.bool_())},
+        {
+            "who": pa.array(names, pa.string()),
+            "age": pa.array(ages, pa.int64()),
+            "ill": pa.array(ills, pa.bool_()),
+        },
     )
 
 
 def cells(counts: SparseCounts) -> Counter[tuple[int, ...]]:
-    return Counter({tuple(cell): int(n) for cell, n in zip(counts.exact_codes.tolist(), counts.exact_counts, strict=True)})
+    return Counter(
+        {
+            tuple(cell): int(n)
+            for cell, n in zip(counts.exact_codes.tolist(), counts.exact_counts, strict=True)
+        }
+    )
 
 
 def chosen(rows: list[Any], max_rows: int, salt: str = "s") -> Counter[tuple[int, ...]]:
-    return cells(read_counts(frame(rows), SCHEMA, threads=1, limits=Contributions("who", max_rows), salt=salt))
+    return cells(
+        read_counts(frame(rows), SCHEMA, threads=1, limits=Contributions("who", max_rows), salt=salt)
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(PEOPLE, PEOPLE, st.integers(1, 4), st.randoms())
-def test_a_person_changes_their_own_rows_alone(rows: list[Any], theirs: list[Any], k: int, random: Any) -> None:
+def test_a_person_changes_their_own_rows_alone(
+    rows: list[Any], theirs: list[Any], k: int, random: Any
+) -> None:
     """With a person more, in whatever order rows come, counts only rise, and by k at most in all."""
     without = chosen(rows, k)
     mixed = [*rows, *(("new", age, ill) for _, age, ill in theirs)]
@@ -59,9 +77,14 @@ def test_rows_of_nobody_are_left_out_and_no_person_has_more_than_k() -> None:
     assert chosen(rows, 3) == Counter({(1, 1): 3, (2, 0): 2})
 
 
-@pytest.mark.parametrize("nobody", [pa.array(["", " ", "   "]), pa.array([float("nan")] * 3), pa.array([float("nan")] * 3, pa.float32())])
+@pytest.mark.parametrize(
+    "nobody",
+    [pa.array(["", " ", "   "]), pa.array([float("nan")] * 3), pa.array([float("nan")] * 3, pa.float32())],
+)
 def test_empty_text_and_nan_name_nobody(nobody: pa.Array) -> None:
-    """As they would all be one person otherwise, whoever had some of those rows could change which others of them are counted."""
+    """As they would all be one person otherwise, whoever had some of those rows could change which others of
+    them are counted.
+    """
     who = pa.concat_arrays([pa.array([7, 7, 8]).cast(nobody.type), nobody])
     table = pa.table({"who": who, "age": [1, 1, 2, 3, 4, 5], "ill": [True] * 6})
     found = cells(read_counts(table, SCHEMA, limits=Contributions("who", 3), salt="s"))
@@ -69,7 +92,9 @@ def test_empty_text_and_nan_name_nobody(nobody: pa.Array) -> None:
 
 
 def test_a_column_cannot_pass_for_the_word_that_means_each_row() -> None:
-    """A view that protects persons named by a column `row` would say that it protects rows, which is another promise."""
+    """A view that protects persons named by a column `row` would say that it protects rows, which is another
+    promise.
+    """
     with pytest.raises(DataError, match="Rename the column 'row'"):
         hv.build(pa.table({"row": [1], "age": [1], "ill": [True]}), SCHEMA, 1, privacy_unit="row", max_rows=2)
 
@@ -77,11 +102,15 @@ def test_a_column_cannot_pass_for_the_word_that_means_each_row() -> None:
 def test_a_csv_file_has_rows_of_nobody_too(tmp_path: Path) -> None:
     """An empty field is empty text there: rows with one for the person are left out."""
     (tmp_path / "t.csv").write_text('who,age,ill\na,1,true\n,2,true\n"",3,true\n ,4,true\nb,5,true\n')
-    assert cells(read_counts(tmp_path / "t.csv", SCHEMA, limits=Contributions("who", 3), salt="s")) == Counter({(1, 1): 1, (5, 1): 1})
+    assert cells(
+        read_counts(tmp_path / "t.csv", SCHEMA, limits=Contributions("who", 3), salt="s")
+    ) == Counter({(1, 1): 1, (5, 1): 1})
 
 
 def test_each_row_has_the_same_chance() -> None:
-    """Of many persons with ten rows each, nine of them equal, three rows are chosen: the odd one three times in ten."""
+    """Of many persons with ten rows each, nine of them equal, three rows are chosen: the odd one three times
+    in ten.
+    """
     rows = [(f"p{i}", age, age == 1) for i in range(1_000) for age in [*[1] * 9, 5]]
     found = chosen(rows, 3)
     assert found.total() == 3_000
@@ -95,10 +124,18 @@ def test_the_choice_is_the_same_in_any_order_and_differs_by_salt() -> None:
     assert len({frozenset(chosen(rows, 3, f"{i}").items()) for i in range(10)}) > 5
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64(), pa.decimal128(20, 0), pa.large_string(), pa.int8()])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.string(), pa.float64(), pa.decimal128(20, 0), pa.large_string(), pa.int8()]
+)
 def test_persons_may_be_named_by_any_plain_type(kind: pa.DataType) -> None:
     """Numbers and texts name persons alike."""
-    table = pa.table({"who": pa.array([1, 1, 1, 2, None], pa.int64()).cast(kind), "age": [1, 2, 3, 4, 5], "ill": [True] * 5})
+    table = pa.table(
+        {
+            "who": pa.array([1, 1, 1, 2, None], pa.int64()).cast(kind),
+            "age": [1, 2, 3, 4, 5],
+            "ill": [True] * 5,
+        }
+    )
     assert read_counts(table, SCHEMA, limits=Contributions("who", 2), salt="s").exact_counts.sum() == 3
 
 
@@ -120,11 +157,18 @@ def test_an_aggregated_table_counts_what_its_column_says() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.integers(-2, 9)), max_size=12), st.integers(1, 8))
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.integers(-2, 9)), max_size=12),
+    st.integers(1, 8),
+)
 def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int) -> None:
     """With a unit and a count column together, the sum of each person's records is min(k, what they have)."""
     names, ages, n = zip(*rows, strict=True) if rows else ((), (), ())
-    columns = {"who": pa.array(names, pa.string()), "age": pa.array(ages, pa.int64()), "n": pa.array(n, pa.int64())}
+    columns = {
+        "who": pa.array(names, pa.string()),
+        "age": pa.array(ages, pa.int64()),
+        "n": pa.array(n, pa.int64()),
+    }
     table = pa.table({**columns, "ill": pa.array([True] * len(rows), pa.bool_())})
     found = read_counts(table, SCHEMA, limits=Contributions("who", k, "n"), salt="s")
     expected = sum(min(k, sum(max(0, n) for who, _, n in rows if who == person)) for person in "ab")
@@ -134,14 +178,21 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int
 @pytest.mark.parametrize(
     ("method", "counts_share", "scales", "budgets"),
     [
-        ("hdpview", 0.1, ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"), ("epsilon_counts",)),
+        (
+            "hdpview",
+            0.1,
+            ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"),
+            ("epsilon_counts",),
+        ),
         ("calibrated", 0.5561, ("least_records",), ("epsilon_counts", "epsilon_histogram")),
     ],
 )
 def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(
     method: str, counts_share: float, scales: tuple[str, ...], budgets: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and opening."""
+    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and
+    opening.
+    """
     view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, method=method, privacy_unit="who", max_rows=5)
     view.save(tmp_path / "v.pview")
     manifest = hv.open(tmp_path / "v.pview").manifest
@@ -186,9 +237,15 @@ def deviation(x: np.ndarray[Any, Any]) -> float:
     return float(np.abs(x - x.mean()).sum())
 
 
-@given(st.lists(st.integers(0, 20), min_size=2, max_size=12), st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(1, 11))
+@given(
+    st.lists(st.integers(0, 20), min_size=2, max_size=12),
+    st.lists(st.integers(0, 100), min_size=1, max_size=4),
+    st.integers(1, 11),
+)
 def test_every_sensitivity_holds_for_k_records(counts: list[int], added: list[int], cut: int) -> None:
-    """k records more change AE by 2k(1 − 1/|B|) at most, the score of a cut by no more, and the count by k; AE never grows downwards."""
+    """k records more change AE by 2k(1 − 1/|B|) at most, the score of a cut by no more, and the count by k;
+    AE never grows downwards.
+    """
     before = np.array(counts, float)
     after = before.copy()
     for place in added:
@@ -203,12 +260,17 @@ def test_every_sensitivity_holds_for_k_records(counts: list[int], added: list[in
 
 
 def test_merged_views_promise_no_more_than_each_part() -> None:
-    """Where only the curator vouches for the bound, the merged view speaks of as few records as its strictest part; learning adds up."""
+    """Where only the curator vouches for the bound, the merged view speaks of as few records as its strictest
+    part; learning adds up.
+    """
     small = hv.Schema([hv.Integer(name="age", min=0, max=5)], learnt_epsilon="1/10")
     counted = pa.table({"age": [1], "n": [3]})
     views = [hv.build(counted, small, 1, count="n", max_rows=k) for k in (1, 3)]
     manifest = hv.merge(views).manifest
     assert manifest.max_rows == 1
-    assert (manifest.schema.learnt_epsilon, hv.merge(views, overlapping=True).manifest.schema.learnt_epsilon) == ("1/10", "1/5")
+    assert (
+        manifest.schema.learnt_epsilon,
+        hv.merge(views, overlapping=True).manifest.schema.learnt_epsilon,
+    ) == ("1/10", "1/5")
     persons = [hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=k) for k in (2, 5)]
     assert hv.merge(persons).manifest.max_rows == 5

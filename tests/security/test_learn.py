@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import hdpview as hv
 from hdpview.counts import learn as learning
 from hdpview.counts.learn import _edges, learn
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.noise import laplace_with_threshold
 
 TINY = Fraction(1, 10**9)
@@ -33,7 +33,9 @@ def table(n: int = 5_000) -> pa.Table:
         {
             "age": rng.integers(18, 90, n),
             "balance": np.where(rng.random(n) < 0.5, rng.normal(-500, 50, n), rng.normal(3_000, 100, n)),
-            "born": pa.array([datetime(1950 + int(year), 5, 1) for year in rng.integers(0, 50, n)], pa.timestamp("us")),
+            "born": pa.array(
+                [datetime(1950 + int(year), 5, 1) for year in rng.integers(0, 50, n)], pa.timestamp("us")
+            ),
             "city": rng.choice(["Lyon", "Oslo", "Graz"], n),
             "ill": rng.random(n) < 0.1,
         }
@@ -57,22 +59,44 @@ def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("values", "bounds"),
-    [([0], (0, 0)), ([1], (1, 1)), ([-1], (-2, -1)), ([0, -1], (-2, 0)), ([0, 1], (0, 1)), ([-8, 5], (-16, 7)), ([-4], (-8, -4))],
+    [
+        ([0], (0, 0)),
+        ([1], (1, 1)),
+        ([-1], (-2, -1)),
+        ([0, -1], (-2, 0)),
+        ([0, 1], (0, 1)),
+        ([-8, 5], (-16, 7)),
+        ([-4], (-8, -4)),
+    ],
 )
-def test_whole_numbers_lie_within_their_bounds(values: list[int], bounds: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also 0 alone and powers of two below it, at the ends of their bins: a budget is not spent on bounds that leave values out."""
+def test_whole_numbers_lie_within_their_bounds(
+    values: list[int], bounds: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also 0 alone and powers of two below it, at the ends of their bins: a budget is not spent on bounds
+    that leave values out.
+    """
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-12)
     (found,) = learn(pa.table({"x": values * 3_000}), {"x": "integer"}, Fraction(1), Fraction(0)).attributes
     assert isinstance(found, hv.Integer)
     assert (found.min, found.max) == bounds
-    (real,) = learn(pa.table({"x": pa.array(values * 3_000, pa.float64())}), {"x": "real"}, Fraction(1), Fraction(0)).attributes
+    (real,) = learn(
+        pa.table({"x": pa.array(values * 3_000, pa.float64())}), {"x": "real"}, Fraction(1), Fraction(0)
+    ).attributes
     assert isinstance(real, hv.Real)
     assert real.min <= min(values) <= max(values) <= real.max
 
 
 def test_what_a_single_row_has_is_not_learnt() -> None:
     """One extreme number, one far year and one rare text leave no trace, in any of twenty tries."""
-    odd = pa.table({"age": [10**15], "balance": [-1e17], "born": [datetime(2077, 1, 1)], "city": ["Atlantis"], "ill": [True]})
+    odd = pa.table(
+        {
+            "age": [10**15],
+            "balance": [-1e17],
+            "born": [datetime(2077, 1, 1)],
+            "city": ["Atlantis"],
+            "ill": [True],
+        }
+    )
     odd = odd.set_column(2, "born", odd["born"].cast(table(1)["born"].type))
     both = pa.concat_tables([table(2_000), odd])
     for _ in range(20):
@@ -108,33 +132,69 @@ def test_bins_of_numbers_lie_side_by_side(power_bin: int) -> None:
 
 def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:
     """With δ = 0.05 a text that one row has is shown in at most 5 % of the draws, and not never."""
-    shown = Counter(bool(laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000))
+    shown = Counter(
+        bool(laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000)
+    )
     assert 20 < shown[True] <= 4_000 * 0.05 + 60
 
 
 def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path) -> None:
-    """schema draft --learn-bounds-epsilon writes a schema that loads, remembers its price down to the card, and is in the ledger."""
+    """schema draft --learn-bounds-epsilon writes a schema that loads, remembers its price down to the card,
+    and is in the ledger.
+    """
     pq.write_table(table(), tmp_path / "people.parquet")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True
+        )
 
-    done = run("schema", "draft", "people.parquet", "-o", "p.toml", "--learn-bounds-epsilon", "0.5", "--learn-delta", "1e-9")
+    done = run(
+        "schema",
+        "draft",
+        "people.parquet",
+        "-o",
+        "p.toml",
+        "--learn-bounds-epsilon",
+        "0.5",
+        "--learn-delta",
+        "1e-9",
+    )
     assert done.returncode == 0, done.stderr
     schema = hv.Schema.load(tmp_path / "p.toml")
     assert (schema.learnt_epsilon, schema.learnt_delta) == ("1/2", "1/1000000000")
     assert hv.Schema.from_dict(schema.to_dict()) == schema
     shown = json.loads(run("ledger", "show", "--format", "json").stdout)
-    assert [(charge["table"], charge["epsilon"], charge["delta"]) for charge in shown["charges"]] == [("people", 0.5, 1e-9)]
+    assert [(charge["table"], charge["epsilon"], charge["delta"]) for charge in shown["charges"]] == [
+        ("people", 0.5, 1e-9)
+    ]
     card = hv.build(table(), schema, 1).privacy_card().text
     assert "learnt from the table before, for epsilon 1/2 and delta 1/1000000000" in card
-    assert run("schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5").returncode == 2
+    assert (
+        run(
+            "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5"
+        ).returncode
+        == 2
+    )
 
 
 def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) -> None:
-    """A delta that OpenDP cannot certify and a folder that is not there are refused before the ledger is charged."""
+    """A delta that OpenDP cannot certify and a folder that is not there are refused before the ledger is
+    charged.
+    """
     pq.write_table(table(10), tmp_path / "people.parquet")
-    draft = [sys.executable, "-m", "hdpview", "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "1", "--ledger", "l.sqlite"]
+    draft = [
+        sys.executable,
+        "-m",
+        "hdpview",
+        "schema",
+        "draft",
+        "people.parquet",
+        "--learn-bounds-epsilon",
+        "1",
+        "--ledger",
+        "l.sqlite",
+    ]
     for words in (["--learn-delta", "1e-40", "-o", "p.toml"], ["-o", "nowhere/p.toml"]):
         done = subprocess.run([*draft, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 2

@@ -1,7 +1,10 @@
-"""How much a tree tells of one record: the loss of every tree there is, added up along the path that the record lies on.
+"""How much a tree tells of one record: the loss of every tree there is, added up along the path that the
+record lies on.
 
-Not sampled: on small domains the chance of each decision is known, and the largest loss of all trees follows by recursion. What a table
-with one record more loses against the one without, and the other way round, must never exceed what was charged for the tree.
+Not sampled: on small domains the chance of each decision is known, and the largest loss of all trees follows
+    by recursion. What a table
+with one record more loses against the one without, and the other way round, must never exceed what was
+charged for the tree.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def neighbours(shape: tuple[int, ...], seed: int) -> tuple[Ints, Ints, tuple[int, ...]]:
-    """A table, the same with a record more, and that record's cell. Crowded, sparse and empty cells beside each other."""
+    """A table, the same with a record more, and that record's cell. Crowded, sparse and empty cells beside
+    each other.
+    """
     rng = np.random.default_rng(seed)
     table = (rng.poisson(rng.choice([0.3, 5, 60]), shape) * rng.integers(0, 2, shape)).astype(np.int64)
     cell = tuple(int(rng.integers(size)) for size in shape)
@@ -92,15 +97,21 @@ def log_law_of_cuts(table: Ints, block: Bounds, depth: int, numbers: PartitionPa
 
 
 def loss_of_paper(ours: Ints, theirs: Ints, cell: tuple[int, ...], numbers: PartitionParameters) -> float:
-    """The largest logarithm of P(tree | ours) / P(tree | theirs) over all trees. Blocks without the cell say nothing."""
+    """The largest logarithm of P(tree | ours) / P(tree | theirs) over all trees. Blocks without the cell say
+    nothing.
+    """
 
     @cache
     def below(block: Bounds, depth: int) -> float:
         if all(high - low == 1 for low, high in block):
             return 0.0
-        (stop, go), (their_stop, their_go) = (log_chances(table, block, depth, numbers) for table in (ours, theirs))
+        (stop, go), (their_stop, their_go) = (
+            log_chances(table, block, depth, numbers) for table in (ours, theirs)
+        )
         law, their_law = (log_law_of_cuts(table, block, depth, numbers) for table in (ours, theirs))
-        after = max(law[cut] - their_law[cut] + below(_half_around(cell, block, cut), depth + 1) for cut in law)
+        after = max(
+            law[cut] - their_law[cut] + below(_half_around(cell, block, cut), depth + 1) for cut in law
+        )
         return max(stop - their_stop, go - their_go + after)
 
     return below(tuple((0, size) for size in ours.shape), 1)
@@ -112,16 +123,25 @@ def _half_around(cell: tuple[int, ...], block: Bounds, cut: tuple[int, int]) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(shapes, seeds, st.sampled_from(["0.1", "1", "6"]))
-def test_no_tree_of_the_papers_method_loses_more_than_was_charged(shape: tuple[int, ...], seed: int, epsilon: str) -> None:
-    """In both directions, for all trees: the cuts and the decisions when to stop together stay within their part of the budget."""
+def test_no_tree_of_the_papers_method_loses_more_than_was_charged(
+    shape: tuple[int, ...], seed: int, epsilon: str
+) -> None:
+    """In both directions, for all trees: the cuts and the decisions when to stop together stay within their
+    part of the budget.
+    """
     table, more, cell = neighbours(shape, seed)
     numbers = PartitionParameters.choose(PartitionSettings(), Fraction(epsilon), table.size)
     charged = float(numbers.epsilon_converge + numbers.n_private_cut_levels * numbers.epsilon_cut)
-    assert max(loss_of_paper(table, more, cell, numbers), loss_of_paper(more, table, cell, numbers)) <= charged + ROUNDING
+    assert (
+        max(loss_of_paper(table, more, cell, numbers), loss_of_paper(more, table, cell, numbers))
+        <= charged + ROUNDING
+    )
 
 
 def test_without_a_bias_with_depth_some_tree_loses_more() -> None:
-    """The recursion can fail: with a bias of a hundredth of what is due, a path to a crowded cell loses more than was charged."""
+    """The recursion can fail: with a bias of a hundredth of what is due, a path to a crowded cell loses more
+    than was charged.
+    """
     table = np.eye(1, 14, 7, dtype=np.int64)[0]
     numbers = PartitionParameters.choose(PartitionSettings(partition_share=0.5), Fraction(1), table.size)
     weak = dataclasses.replace(numbers, converge_bias_per_level=numbers.converge_bias_per_level / 100)
@@ -142,12 +162,16 @@ def _guided(lower, upper, depth, n_levels, total, sums, epsilon, guide):  # type
     return room.cut_attribute[:n].copy(), room.cut_at[:n].copy(), running
 
 
-def law_of_guided_cuts(table: Ints, block: Bounds, depth: int, n_levels: int, epsilon: float, guide: Guide) -> Law:
+def law_of_guided_cuts(
+    table: Ints, block: Bounds, depth: int, n_levels: int, epsilon: float, guide: Guide
+) -> Law:
     """Logarithms of the chances of all cuts that the library considers; none where the block stays whole."""
     lower, upper = (np.array([bounds[end] for bounds in block], np.int32) for end in (0, 1))
     own = np.zeros_like(table)
     own[tuple(slice(low, high) for low, high in block)] = inside(table, block)
-    sums = np.concatenate([own.sum(axis=tuple(b for b in range(own.ndim) if b != a)) for a in range(own.ndim)])
+    sums = np.concatenate(
+        [own.sum(axis=tuple(b for b in range(own.ndim) if b != a)) for a in range(own.ndim)]
+    )
     attribute, at, running = _guided(lower, upper, depth, n_levels, int(own.sum()), sums, epsilon, guide)
     weights = np.diff(running, prepend=0.0)
     with np.errstate(divide="ignore"):
@@ -157,18 +181,28 @@ def law_of_guided_cuts(table: Ints, block: Bounds, depth: int, n_levels: int, ep
 
 @settings(max_examples=60, deadline=None)
 @given(shapes, seeds, st.integers(1, 6), st.sampled_from([0.05, 0.5, 2.0]))
-def test_no_tree_over_a_base_loses_more_than_was_charged(shape: tuple[int, ...], seed: int, n_levels: int, epsilon: float) -> None:
-    """In both directions, for all trees: cuts guided by a base lose at most κ·ε_cut; which are considered is the same in both tables."""
+def test_no_tree_over_a_base_loses_more_than_was_charged(
+    shape: tuple[int, ...], seed: int, n_levels: int, epsilon: float
+) -> None:
+    """In both directions, for all trees: cuts guided by a base lose at most κ·ε_cut; which are considered is
+    the same in both tables.
+    """
     table, more, cell = neighbours(shape, seed)
     guide = guide_of(random_base(shape, np.random.default_rng(seed)), 0.0, 4, float(table.sum()))
 
     def loss(ours: Ints, theirs: Ints) -> float:
         @cache
         def below(block: Bounds, depth: int) -> float:
-            law, their_law = (law_of_guided_cuts(each, block, depth, n_levels, epsilon, guide) for each in (ours, theirs))
+            law, their_law = (
+                law_of_guided_cuts(each, block, depth, n_levels, epsilon, guide) for each in (ours, theirs)
+            )
             assert list(law) == list(their_law)
-            likely = [cut for cut in law if min(law[cut], their_law[cut]) > -20]  # rarer ones drown in the rounding of running sums
-            losses = [law[cut] - their_law[cut] + below(_half_around(cell, block, cut), depth + 1) for cut in likely]
+            likely = [
+                cut for cut in law if min(law[cut], their_law[cut]) > -20
+            ]  # rarer ones drown in the rounding of running sums
+            losses = [
+                law[cut] - their_law[cut] + below(_half_around(cell, block, cut), depth + 1) for cut in likely
+            ]
             return max(losses, default=0.0)
 
         return below(tuple((0, size) for size in shape), 1)
@@ -176,7 +210,11 @@ def test_no_tree_over_a_base_loses_more_than_was_charged(shape: tuple[int, ...],
     assert max(loss(table, more), loss(more, table)) <= n_levels * epsilon + 1e-6
 
 
-counts = st.integers(0, 2**62 // 100) | st.integers(0, 10**6) | st.integers(0, 62).map(lambda power: 2**power // 100)
+counts = (
+    st.integers(0, 2**62 // 100)
+    | st.integers(0, 10**6)
+    | st.integers(0, 62).map(lambda power: 2**power // 100)
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -184,13 +222,20 @@ counts = st.integers(0, 2**62 // 100) | st.integers(0, 10**6) | st.integers(0, 6
 def test_a_record_moves_the_score_of_a_cut_by_one_and_not_a_bit_more(
     left: int, right: int, share: float, total: float, on_the_left: bool
 ) -> None:
-    """Of any number of records that 64 bits hold, whatever the released total was: no rounding is added to the sensitivity."""
+    """Of any number of records that 64 bits hold, whatever the released total was: no rounding is added to
+    the sensitivity.
+    """
     guide = guide_of(random_base((2,), np.random.default_rng(0)), 0.0, 2, total)
-    moved = departure(left + on_the_left, right + (not on_the_left), share, guide) - departure(left, right, share, guide)
+    moved = departure(left + on_the_left, right + (not on_the_left), share, guide) - departure(
+        left, right, share, guide
+    )
     assert abs(moved) <= 1
     if left + right < 2 * total < 2**41:  # then nothing is held at a bound
         exact = abs(left - (left + right) * Fraction(share))
-        assert abs(Fraction(departure(left, right, share, guide)) - exact) <= (left + right) / grid_for(total).steps
+        assert (
+            abs(Fraction(departure(left, right, share, guide)) - exact)
+            <= (left + right) / grid_for(total).steps
+        )
 
 
 @pytest.mark.parametrize("largest", [10, 10**6, 2**40, 2**50, 2**55, 2**58])
@@ -199,7 +244,10 @@ def test_a_record_moves_the_score_of_a_pair_by_one_and_not_a_bit_more(largest: i
     rng = np.random.default_rng(largest % 97)
     for size, factor in itertools.product((2, 10, 64), (0.1, 1.0, 10.0)):
         table = rng.integers(0, largest, (size, size)) // size**2
-        shares, total = [rng.dirichlet(np.ones(size)) for _ in range(2)], max(1.0, factor * float(table.sum()))
+        shares, total = (
+            [rng.dirichlet(np.ones(size)) for _ in range(2)],
+            max(1.0, factor * float(table.sum())),
+        )
         before = exact_dependence({(0, 1): table}, shares, total)[0, 1]
         for _ in range(20):
             more = table.copy()
@@ -216,7 +264,9 @@ def some_tables(sizes: tuple[int, ...], seed: int) -> tuple[SparseCounts, Sparse
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple), seeds)
 def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: int) -> None:
-    """Each histogram and each table of a pair changes by one in one cell: what noise on all of them together is paid for."""
+    """Each histogram and each table of a pair changes by one in one cell: what noise on all of them together
+    is paid for.
+    """
     ours, theirs = some_tables(sizes, seed)
     bins = list(random_base(sizes, np.random.default_rng(seed)).bin_of_code)
     engine = LocalEngine(1)
@@ -230,25 +280,37 @@ def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: in
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 4), seeds, st.sampled_from([0.05, 0.5, 3.0]))
 def test_no_choice_of_pairs_loses_more_than_was_charged(n: int, seed: int, epsilon: float) -> None:
-    """In both directions, for all orders in which pairs can connect n attributes: n − 1 choices lose (n − 1)·ε at most."""
+    """In both directions, for all orders in which pairs can connect n attributes: n − 1 choices lose (n −
+    1)·ε at most.
+    """
     rng = np.random.default_rng(seed)
     sizes = tuple(int(size) for size in rng.integers(2, 5, n))
-    bins, shares = [np.arange(size, dtype=np.int32) for size in sizes], [rng.dirichlet(np.ones(size)) for size in sizes]
+    bins, shares = (
+        [np.arange(size, dtype=np.int32) for size in sizes],
+        [rng.dirichlet(np.ones(size)) for size in sizes],
+    )
     total = float(rng.integers(1, 300))
-    scores = [exact_dependence(LocalEngine(1).pair_tables(each, bins), shares, total) for each in some_tables(sizes, seed)]
+    scores = [
+        exact_dependence(LocalEngine(1).pair_tables(each, bins), shares, total)
+        for each in some_tables(sizes, seed)
+    ]
 
     def log_law(of_table: dict[tuple[int, int], float], pairs: list[tuple[int, int]]) -> Floats:
         weights = epsilon / 2 * np.array([of_table[pair] for pair in pairs])
         law: Floats = weights - np.logaddexp.reduce(weights)
         return law
 
-    def loss(ours: dict[tuple[int, int], float], theirs: dict[tuple[int, int], float], part: tuple[int, ...]) -> float:
+    def loss(
+        ours: dict[tuple[int, int], float], theirs: dict[tuple[int, int], float], part: tuple[int, ...]
+    ) -> float:
         pairs = [(a, b) for a, b in ours if part[a] != part[b]]
         if not pairs:
             return 0.0
         joined = [tuple(part[a] if each == part[b] else each for each in part) for a, b in pairs]
         each_loss = log_law(ours, pairs) - log_law(theirs, pairs)
-        return max(lost + loss(ours, theirs, after) for lost, after in zip(each_loss.tolist(), joined, strict=True))
+        return max(
+            lost + loss(ours, theirs, after) for lost, after in zip(each_loss.tolist(), joined, strict=True)
+        )
 
     apart = tuple(range(n))
     assert max(loss(*scores, apart), loss(*scores[::-1], apart)) <= (n - 1) * epsilon + ROUNDING

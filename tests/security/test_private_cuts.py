@@ -1,4 +1,6 @@
-"""How many cuts on a path look at the data: as many as were charged, which no audit of the paper's method could tell."""
+"""How many cuts on a path look at the data: as many as were charged, which no audit of the paper's method
+could tell.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ def best_cut(lower: int, upper: int) -> int:
 
 @pytest.mark.parametrize("n_charged", [1, 2, 3])
 def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_charged: int) -> None:
-    """With a budget so large that a private cut is the best one for certain, the cuts at depth κ + 1 are not: they are blind."""
+    """With a budget so large that a private cut is the best one for certain, the cuts at depth κ + 1 are not:
+    they are blind.
+    """
     chosen = PartitionParameters.choose(Hdpview(), Fraction(1), CELLS.size)
     changed: dict[str, Any] = {"epsilon_cut": Fraction(10**9), "n_private_cut_levels": n_charged}
-    parameters = dataclasses.replace(chosen, **changed, converge_threshold=-1e12)  # never stops above a single cell
+    parameters = dataclasses.replace(
+        chosen, **changed, converge_threshold=-1e12
+    )  # never stops above a single cell
     is_best: dict[int, list[bool]] = {}
     for number in range(60):
         counts = sparse(CELLS)
-        start = root(counts.schema.sizes, counts.exact_counts, Randomness.from_test_key(b"%d" % number).root_key("x"))
+        start = root(
+            counts.schema.sizes, counts.exact_counts, Randomness.from_test_key(b"%d" % number).root_key("x")
+        )
         leaves, _ = grow(counts.exact_codes.copy(), counts.exact_counts.copy(), start, parameters)
         blocks = Blocks(leaves.lower, leaves.upper, leaves.exact_sum, leaves.depth)
         for leaf in range(len(blocks)):
@@ -53,7 +61,7 @@ def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_c
 
 def test_the_ledger_is_charged_for_exactly_that_many() -> None:
     """The charge for cuts is κ times the budget of one, and κ is what the partition is grown with."""
-    from hdpview.door import release
+    from hdpview.build import release
 
     view = release(sparse(CELLS), Fraction(1), Hdpview(), Randomness.fresh(), 1)
     cuts = next(spent for spent in view.manifest.spending if spent.purpose == "choose cuts")

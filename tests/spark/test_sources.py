@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import hdpview as hv
-from hdpview.counts.distributed import distributed_counts
-from hdpview.engine.spark import SparkEngine
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
-from hdpview.privacy.account import Account
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.randomness import Randomness
+from hdpview.spark.counts import distributed_counts
+from hdpview.spark.engine import SparkEngine
 from sparks import ONE_WORKER
 
 pytestmark = ONE_WORKER
@@ -60,23 +60,36 @@ SOURCES: dict[str, Callable[[Any, Path], Any]] = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path) -> None:
-    """Tables by name, files and frames give the view of the local engine, and nothing of them stays behind in the session."""
+    """Tables by name, files and frames give the view of the local engine, and nothing of them stays behind in
+    the session.
+    """
     source = SOURCES[kind](spark, tmp_path)
-    settings = {key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")}
+    settings = {
+        key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+    }
     here = hv.build(people(), SCHEMA, 1.0, test_key=b"k").blocks
     reported: list[str] = []
-    there = hv.build(source, SCHEMA, 1.0, test_key=b"k", engine="spark", progress=lambda _, text: reported.append(text)).blocks
-    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ("lower", "upper", "depth", "noisy_counts"))
+    there = hv.build(
+        source, SCHEMA, 1.0, test_key=b"k", engine="spark", progress=lambda _, text: reported.append(text)
+    ).blocks
+    assert all(
+        np.array_equal(getattr(here, name), getattr(there, name))
+        for name in ("lower", "upper", "depth", "noisy_counts")
+    )
     assert {"Counting occupied cells", "Growing blocks"} <= set(reported)
     assert not spark.sparkContext._jsc.getPersistentRDDs()
-    assert not [table for table in spark.catalog.listTables("global_temp") if table.name.startswith("hdpview")]
+    assert not [
+        table for table in spark.catalog.listTables("global_temp") if table.name.startswith("hdpview")
+    ]
     assert {key: spark.conf.get(key, None) for key in settings} == settings
     assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
 
 
 def test_an_ibis_table_on_spark(spark: Any) -> None:
     """An Ibis table that lives on Spark is counted there."""
-    table = ibis.pyspark.connect(spark.newSession()).sql("SELECT * FROM VALUES (1, 'ward 2'), (1, 'ward 2') AS t(age, ward)")
+    table = ibis.pyspark.connect(spark.newSession()).sql(
+        "SELECT * FROM VALUES (1, 'ward 2'), (1, 'ward 2') AS t(age, ward)"
+    )
     with distributed_counts(table, SCHEMA) as counts:
         assert (counts.exact_n_cells, counts.exact_total) == (1, 2)
 
@@ -99,13 +112,20 @@ def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> Non
     """What cannot be built is refused in words, before anything is spent."""
     source, options, words = REFUSED[what]
     with pytest.raises(hv.HdpviewError, match=words):
-        hv.build(source(spark, tmp_path), SCHEMA, 1.0, **{"engine": "spark", "table": "t", "ledger": tmp_path / "l.sqlite", **options})
-    assert Account(tmp_path / "l.sqlite").spent("t") == 0
+        hv.build(
+            source(spark, tmp_path),
+            SCHEMA,
+            1.0,
+            **{"engine": "spark", "table": "t", "ledger": tmp_path / "l.sqlite", **options},
+        )
+    assert Ledger(tmp_path / "l.sqlite").spent("t") == 0
 
 
 def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
     """When Spark gives up on a row, the message has its kind and the step, and nothing of the row."""
-    frame = spark.sql("SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM range(5)")
+    frame = spark.sql(
+        "SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM range(5)"
+    )
     with pytest.raises(hv.DataError) as refusal:
         hv.build(frame, SCHEMA, 1.0, engine="spark")
     assert "secret" not in str(refusal.value)

@@ -22,27 +22,37 @@ def method(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def builds(method: str) -> Found:
-    return [one_build("hospital", None, list(WORKLOADS), "1.0", QUESTIONS, 0.95, method, trial) for trial in range(TRIALS)]
+    return [
+        one_build("hospital", None, list(WORKLOADS), "1.0", QUESTIONS, 0.95, method, trial)
+        for trial in range(TRIALS)
+    ]
 
 
 def test_guaranteed_intervals_hold_at_least_as_often_as_promised(builds: Found) -> None:
-    """Per workload, over 1,800 questions. Questions of one build share noise, so a single build may miss many: hence the pooled bound."""
+    """Per workload, over 1,800 questions. Questions of one build share noise, so a single build may miss
+    many: hence the pooled bound.
+    """
     for workload in WORKLOADS:
         assert np.mean([build[workload]["guaranteed_inside"] for build in builds]) >= 0.95
 
 
 def test_typical_intervals_hold_about_as_often_as_they_say(builds: Found, method: str) -> None:
-    """At 95 %, on data that played no part in choosing the model: 90 % per workload, and never many times the error wide.
+    """At 95 %, on data that played no part in choosing the model: 90 % per workload, and never many times the
+    error wide.
 
-    The paper's method: 94 to 99 % measured, but 90 % on cells of three-way tables: many are impossible, such as pregnant men, and blocks
-    do not know. The calibrated method: 98 to 100 % measured, and so too wide: 3.7 times the error on ranges of one attribute.
+    The paper's method: 94 to 99 % measured, but 90 % on cells of three-way tables: many are impossible, such
+    as pregnant men, and blocks do not know. The calibrated method: 98 to 100 % measured, and so too wide: 3.7
+    times the error on ranges of one attribute.
     """
     times_the_error = {"calibrated": 5, "hdpview": 3}[method]
     for workload in WORKLOADS:
         held = np.mean([build[workload]["typical_inside"] for build in builds])
         assert held >= (0.82 if (method, workload) == ("hdpview", "marginal-3") else 0.90), workload
         error = np.mean([build[workload]["squared_error"] for build in builds]) ** 0.5
-        assert np.mean([build[workload]["typical_width"] for build in builds]) <= times_the_error * 2 * 1.96 * error
+        assert (
+            np.mean([build[workload]["typical_width"] for build in builds])
+            <= times_the_error * 2 * 1.96 * error
+        )
 
 
 def test_noise_intervals_alone_do_not_hold_in_high_dimensions(builds: Found) -> None:
@@ -51,7 +61,9 @@ def test_noise_intervals_alone_do_not_hold_in_high_dimensions(builds: Found) -> 
 
 
 def test_workloads_ask_what_they_say() -> None:
-    """Ranges have the right numbers of attributes and lie within the domain; counts agree with a direct look at the cells."""
+    """Ranges have the right numbers of attributes and lie within the domain; counts agree with a direct look
+    at the cells.
+    """
     from hdpview.bench.datasets import dataset_counts
 
     counts = dataset_counts("hospital", None)

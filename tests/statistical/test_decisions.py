@@ -1,6 +1,7 @@
 """Random converge and random cut decide with exactly the probabilities of the paper.
 
-Keys are fixed, so these results are deterministic; each test would raise a false alarm with probability 1e-6 under other keys.
+Keys are fixed, so these results are deterministic; each test would raise a false alarm with probability 1e-6
+under other keys.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from testers import cut_probabilities, cut_scores, frequencies_are_rejected, frequency_is_rejected, mean_score_is_rejected
+from testers import (
+    cut_probabilities,
+    cut_scores,
+    frequencies_are_rejected,
+    frequency_is_rejected,
+    mean_score_is_rejected,
+)
 
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
 from hdpview.partition.deviations import new_work
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import draw, new_stream
 
 N_CONVERGE, N_CUT = 200_000, 600_000
@@ -43,7 +50,9 @@ def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsi
     found = np.zeros((len(lower), upper.max() + 1), np.int64)
     for i in range(len(keys)):
         draw(keys[i], 0, stream)
-        a, v = cut_privately(codes, counts, 0, n_rows, offsets, lower, upper, total, n_cells, epsilon, keys[i], 1, stream, work)
+        a, v = cut_privately(
+            codes, counts, 0, n_rows, offsets, lower, upper, total, n_cells, epsilon, keys[i], 1, stream, work
+        )
         found[a, v] += 1
     return found
 
@@ -59,7 +68,9 @@ def count_blind_cuts(keys, lower, upper):  # type: ignore[no-untyped-def]
     return found
 
 
-def in_order(found: NDArray[np.int64], lower: NDArray[np.int32], upper: NDArray[np.int32]) -> NDArray[np.int64]:
+def in_order(
+    found: NDArray[np.int64], lower: NDArray[np.int32], upper: NDArray[np.int32]
+) -> NDArray[np.int64]:
     """Counts of all cuts, by attribute and cut point; there must be no other."""
     counts = np.concatenate([found[a, lower[a] + 1 : upper[a]] for a in range(len(lower))])
     assert counts.sum() == found.sum()
@@ -67,7 +78,9 @@ def in_order(found: NDArray[np.int64], lower: NDArray[np.int32], upper: NDArray[
 
 
 def frequencies(keys: NDArray[np.uint32], x: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]:
-    """How often each cut of a dense block is chosen. The block lies inside a larger domain, not at its corner."""
+    """How often each cut of a dense block is chosen. The block lies inside a larger domain, not at its
+    corner.
+    """
     lower = np.arange(1, x.ndim + 1, dtype=np.int32)
     upper = (lower + x.shape).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
@@ -79,8 +92,12 @@ def frequencies(keys: NDArray[np.uint32], x: NDArray[np.int64], epsilon: float) 
 
 @pytest.mark.parametrize("depth", [1, 4])
 @pytest.mark.parametrize("above", [-3.0, -1.0, -0.2, 0.0, 0.3, 1.0, 3.0])
-def test_converge_follows_the_laplace_distribution(keys: NDArray[np.uint32], above: float, depth: int) -> None:
-    """A block converges with probability P(BAE + Lap(λ) ≤ θ); λ 5 % off is rejected. 200,000 decisions a case."""
+def test_converge_follows_the_laplace_distribution(
+    keys: NDArray[np.uint32], above: float, depth: int
+) -> None:
+    """A block converges with probability P(BAE + Lap(λ) ≤ θ); λ 5 % off is rejected. 200,000 decisions a
+    case.
+    """
     p = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), 10**6)
     scale, bias, threshold = p.converge_noise_scale, p.converge_bias_per_level, p.converge_threshold
     deviation = threshold + depth * bias + above * scale
@@ -97,7 +114,9 @@ def test_converge_follows_the_laplace_distribution(keys: NDArray[np.uint32], abo
 
 
 def test_an_empty_block_converges_at_the_floor(keys: NDArray[np.uint32]) -> None:
-    """However deep, a block without deviation converges with the same probability, more than one half and less than one."""
+    """However deep, a block without deviation converges with the same probability, more than one half and
+    less than one.
+    """
     p = PartitionParameters.choose(PartitionSettings(), exact_epsilon("0.5"), 10**6)
     numbers = p.converge_noise_scale, p.converge_bias_per_level, p.converge_threshold, p.converge_floor
     chance = float(stats.laplace.cdf(p.converge_bias_per_level - 2, scale=p.converge_noise_scale))
@@ -130,10 +149,19 @@ def used_rejection(x: NDArray[np.int64], epsilon: float) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("regime", "x", "epsilon"), [("rejection", sparse_block(), 0.75), ("inversion", sparse_block(), 4.0), ("inversion", dense_block(), 0.8)]
+    ("regime", "x", "epsilon"),
+    [
+        ("rejection", sparse_block(), 0.75),
+        ("inversion", sparse_block(), 4.0),
+        ("inversion", dense_block(), 0.8),
+    ],
 )
-def test_cuts_follow_the_exponential_mechanism(keys: NDArray[np.uint32], regime: str, x: NDArray[np.int64], epsilon: float) -> None:
-    """Frequencies of all cuts fit the exact probabilities in both regimes; an ε 5 % larger or smaller is rejected. 600,000 cuts a case."""
+def test_cuts_follow_the_exponential_mechanism(
+    keys: NDArray[np.uint32], regime: str, x: NDArray[np.int64], epsilon: float
+) -> None:
+    """Frequencies of all cuts fit the exact probabilities in both regimes; an ε 5 % larger or smaller is
+    rejected. 600,000 cuts a case.
+    """
     assert used_rejection(x, epsilon) == (regime == "rejection")
     observed, scores = frequencies(keys, x, epsilon), cut_scores(x)
     right = cut_probabilities(x, epsilon)
@@ -150,10 +178,14 @@ def test_a_tenth_more_budget_is_seen_by_the_frequencies_alone(keys: NDArray[np.u
 
 
 def test_blind_cuts_are_uniform_over_attributes_and_then_over_points(keys: NDArray[np.uint32]) -> None:
-    """Past the private levels each wide attribute is equally likely, and so is each of its cut points; other laws are rejected."""
+    """Past the private levels each wide attribute is equally likely, and so is each of its cut points; other
+    laws are rejected.
+    """
     lower, upper = np.array([2, 0, 1, 0], np.int32), np.array([7, 1, 4, 2], np.int32)
     observed = in_order(count_blind_cuts(keys[:N_CONVERGE], lower, upper), lower, upper)
     right = np.array([1 / 12] * 4 + [1 / 6] * 2 + [1 / 3])
     assert not frequencies_are_rejected(observed, right)
     assert frequencies_are_rejected(observed, np.full(7, 1 / 7))
-    assert frequencies_are_rejected(observed, np.array([1.05 / 12] * 4 + [1 / 6] * 2 + [0.95 / 3]) / (1.05 / 3 + 1 / 3 + 0.95 / 3))
+    assert frequencies_are_rejected(
+        observed, np.array([1.05 / 12] * 4 + [1 / 6] * 2 + [0.95 / 3]) / (1.05 / 3 + 1 / 3 + 0.95 / 3)
+    )

@@ -33,7 +33,9 @@ def draw_vector(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, draw: Draw) -> None:
-    """OpenDP's noise, and its stand-in under a test key, is discrete Laplace of scale 1/ε: scales 5 % off are rejected."""
+    """OpenDP's noise, and its stand-in under a test key, is discrete Laplace of scale 1/ε: scales 5 % off are
+    rejected.
+    """
     noise = draw(Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), epsilon)
     scale = float(1 / epsilon)
     assert noise.dtype == np.int64
@@ -45,7 +47,9 @@ def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, dra
 
 @pytest.mark.parametrize("draw", [draw, draw_vector])
 def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
-    """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm rate 1e-6)."""
+    """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm
+    rate 1e-6).
+    """
     for randomness in (Randomness.fresh(), Randomness.from_test_key(b"noise")):
         noise = draw(randomness, Fraction(1, 10)).astype(float)
         correlation = np.corrcoef(noise[:-1], noise[1:])[0, 1]
@@ -53,19 +57,27 @@ def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize(
-    "epsilon", [Fraction(1, 3), Fraction(1, 10), Fraction(7, 10), Fraction(10**20 + 1, 10**20), Fraction(1, 10**12 + 1)]
+    "epsilon",
+    [Fraction(1, 3), Fraction(1, 10), Fraction(7, 10), Fraction(10**20 + 1, 10**20), Fraction(1, 10**12 + 1)],
 )
 def test_the_scale_as_a_double_is_never_too_small(epsilon: Fraction) -> None:
-    """Rounding 1/ε to a double may add noise but never take any away, and adds at most one unit in the last place."""
+    """Rounding 1/ε to a double may add noise but never take any away, and adds at most one unit in the last
+    place.
+    """
     scale = Fraction(laplace_scale(epsilon))
     assert scale * epsilon >= 1
     assert scale * epsilon <= 1 + Fraction(1, 2**51)
 
 
 def test_long_vectors_and_different_purposes_share_no_noise() -> None:
-    """Under a test key a vector's noise does not repeat after a million entries, nor in a vector of another purpose; the same one does."""
+    """Under a test key a vector's noise does not repeat after a million entries, nor in a vector of another
+    purpose; the same one does.
+    """
     exact, test = np.zeros(2**20 + 50_000, np.int64), Randomness.from_test_key(b"noise")
-    one, other = noisy_vector(exact, Fraction(1, 50), test, "one"), noisy_vector(exact, Fraction(1, 50), test, "other")
+    one, other = (
+        noisy_vector(exact, Fraction(1, 50), test, "one"),
+        noisy_vector(exact, Fraction(1, 50), test, "other"),
+    )
     assert (one == noisy_vector(exact, Fraction(1, 50), test, "one")).all()
     for a, b in [(one, other), (one[: -(2**20)], one[2**20 :])]:
         assert abs(np.corrcoef(a, b)[0, 1]) * np.sqrt(len(a)) < 4.9  # z-test, false-alarm rate 1e-6
@@ -85,8 +97,15 @@ def gaussian_is_rejected(sample: np.ndarray, variance: float) -> bool:
 @pytest.mark.parametrize("rho", [Fraction(1), Fraction(1, 5000), Fraction(1, 10**8)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction) -> None:
-    """OpenDP's noise, and its stand-in under a test key, is discrete Gaussian of σ² = 1/2ρ: σ 5 % off is rejected, Laplace noise too."""
-    noise = gaussian_vector(EXACT, rho, Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), "x") - EXACT
+    """OpenDP's noise, and its stand-in under a test key, is discrete Gaussian of σ² = 1/2ρ: σ 5 % off is
+    rejected, Laplace noise too.
+    """
+    noise = (
+        gaussian_vector(
+            EXACT, rho, Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), "x"
+        )
+        - EXACT
+    )
     variance = float(1 / (2 * rho))
     assert noise.dtype == np.int64
     assert not gaussian_is_rejected(noise, variance)
@@ -95,7 +114,9 @@ def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction
     assert laplace_shape_is_rejected(noise, (variance / 2) ** 0.5)
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 3), Fraction(7, 10**9), Fraction(10**20 + 1, 10**20), Fraction(10**6)])
+@pytest.mark.parametrize(
+    "rho", [Fraction(1, 3), Fraction(7, 10**9), Fraction(10**20 + 1, 10**20), Fraction(10**6)]
+)
 def test_the_gaussian_scale_as_a_double_is_never_too_small(rho: Fraction) -> None:
     """Rounding σ to a double may add noise but never take any away, and adds next to none."""
     assert 1 <= 2 * rho * Fraction(gaussian_scale(rho)) ** 2 <= 1 + Fraction(1, 10**15)

@@ -1,4 +1,6 @@
-"""The width of noise intervals against simulation: they cover what they say, and are hardly wider than need be."""
+"""The width of noise intervals against simulation: they cover what they say, and are hardly wider than need
+be.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ PATTERNS = {  # weight and number of blocks with that weight
 
 
 def simulated(pattern: list[tuple[float, int]], scale: float, seed: int) -> NDArray[np.float64]:
-    """|Σ w·z| of many simulated answers: a sum of n discrete Laplace variables is the difference of two negative binomials."""
+    """|Σ w·z| of many simulated answers: a sum of n discrete Laplace variables is the difference of two
+    negative binomials.
+    """
     rng = np.random.default_rng(seed)
     p = -math.expm1(-1 / scale)
     total = np.zeros(N)
@@ -41,19 +45,27 @@ def half_width(pattern: list[tuple[float, int]], scale: float, confidence: float
     squares = sum(n * weight**2 for weight, n in pattern)
     fourths = sum(n * weight**4 for weight, n in pattern)
     largest = max(weight for weight, _ in pattern)
-    found = NoiseLaw(scale).half_width(np.array([squares]), np.array([fourths]), np.array([largest]), confidence)
+    found = NoiseLaw(scale).half_width(
+        np.array([squares]), np.array([fourths]), np.array([largest]), confidence
+    )
     return float(found[0])
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 10.0, 500.0])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_intervals_cover_and_are_tight(name: str, scale: float) -> None:
-    """Coverage is not below nominal by more than 4.9 standard errors; at scales from 10 the width is within 3 % of the true quantile."""
+    """Coverage is not below nominal by more than 4.9 standard errors; at scales from 10 the width is within 3
+    % of the true quantile.
+    """
     sums = simulated(PATTERNS[name], scale, seed=len(name))
     for confidence in (0.9, 0.95, 0.99):
         width = half_width(PATTERNS[name], scale, confidence)
         covered = float((sums <= width * (1 + 1e-12)).mean())
-        assert covered >= confidence - 4.9 * math.sqrt(confidence * (1 - confidence) / N), (confidence, covered, width)
+        assert covered >= confidence - 4.9 * math.sqrt(confidence * (1 - confidence) / N), (
+            confidence,
+            covered,
+            width,
+        )
         if scale >= 10:
             needed = float(np.quantile(sums, confidence)) + 0.5 * max(weight for weight, _ in PATTERNS[name])
             assert width == pytest.approx(needed, rel=0.03)
@@ -61,7 +73,9 @@ def test_intervals_cover_and_are_tight(name: str, scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])
 def test_one_block_is_covered_where_noise_is_mostly_zero(scale: float) -> None:
-    """Where most noise is 0, P(|z| ≤ width) of a single block is still at least the confidence, computed exactly."""
+    """Where most noise is 0, P(|z| ≤ width) of a single block is still at least the confidence, computed
+    exactly.
+    """
     q = math.exp(-1 / scale)
     for confidence in (0.9, 0.95, 0.99, 0.999, 0.9999):
         reached = math.floor(half_width([(1.0, 1)], scale, confidence) + 1e-9)

@@ -1,4 +1,6 @@
-"""PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one by one."""
+"""PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one
+by one.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ from testers import (
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
-from hdpview.methods.base import release_with
-from hdpview.methods.privtree import Privtree, SplitRule, empty_children_to_split
-from hdpview.privacy.ledger import Charge
+from hdpview.methods.baselines.privtree import Privtree, SplitRule, empty_children_to_split
+from hdpview.methods.protocol import release_with
+from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.query.halved import HalvedBlocks, middle_of, walsh_hadamard
 from hdpview.query.workloads import WORKLOADS, draw
@@ -42,16 +44,21 @@ def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
 
 def grow(dense: NDArray[np.int64], epsilon: Fraction, key: bytes, n_cut: int | None = None) -> HalvedBlocks:
     method = Privtree(n_cut)
-    release, charges = release_with(method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1))
+    release, charges = release_with(
+        method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
+    )
     assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
     assert isinstance(release, HalvedBlocks)
     return release
 
 
 def leaves_of(release: HalvedBlocks) -> dict[Box, float]:
-    """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its length)."""
+    """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its
+    length).
+    """
     was_split: set[Box] = {
-        tuple(zip(low, high, strict=True)) for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
+        tuple(zip(low, high, strict=True))
+        for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
     }
     found: dict[Box, float] = {}
     ends = [*release.first.tolist(), len(release.transformed)]
@@ -60,7 +67,9 @@ def leaves_of(release: HalvedBlocks) -> dict[Box, float]:
         walsh_hadamard(counts)
         middle = middle_of(release.lower[i], release.upper[i])
         for child, count in enumerate((counts / len(counts)).tolist()):
-            box = [[int(low), int(high)] for low, high in zip(release.lower[i], release.upper[i], strict=True)]
+            box = [
+                [int(low), int(high)] for low, high in zip(release.lower[i], release.upper[i], strict=True)
+            ]
             for a, bit in enumerate(release.bit[i].tolist()):
                 if bit >= 0:
                     box[a][1 - (child >> bit & 1)] = int(middle[a])
@@ -82,7 +91,11 @@ def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Genera
     while waiting:
         box, depth, turn = waiting.pop()
         count = dense[tuple(slice(*ends) for ends in box)].sum()
-        wide = [a % len(box) for a in range(turn, turn + len(box)) if box[a % len(box)][1] - box[a % len(box)][0] > 1][:n_cut]
+        wide = [
+            a % len(box)
+            for a in range(turn, turn + len(box))
+            if box[a % len(box)][1] - box[a % len(box)][0] > 1
+        ][:n_cut]
         if not wide or max(-bias, count - depth * bias) + rng.laplace(0, scale) <= 0:
             leaves.add(tuple(box))
             continue
@@ -90,15 +103,22 @@ def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Genera
             [(low, (low + high + 1) // 2), ((low + high + 1) // 2, high)] if a in wide else [(low, high)]
             for a, (low, high) in enumerate(box)
         ]
-        waiting += [(list(child), depth + 1, (wide[-1] + 1) % len(box)) for child in itertools.product(*halves)]
+        waiting += [
+            (list(child), depth + 1, (wide[-1] + 1) % len(box)) for child in itertools.product(*halves)
+        ]
     return frozenset(leaves)
 
 
 def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]]) -> bool:
-    """A chi-square test that two samples of trees have one law. Trees seen fewer than 40 times together are taken as one outcome."""
+    """A chi-square test that two samples of trees have one law. Trees seen fewer than 40 times together are
+    taken as one outcome.
+    """
     common = [tree for tree in one | other if one[tree] + other[tree] >= 40]
     table = np.array(
-        [[sample[tree] for tree in common] + [sample.total() - sum(sample[tree] for tree in common)] for sample in (one, other)]
+        [
+            [sample[tree] for tree in common] + [sample.total() - sum(sample[tree] for tree in common)]
+            for sample in (one, other)
+        ]
     )
     assert len(common) >= 5, "too few common trees to tell laws apart"
     return bool(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue < FALSE_ALARM)
@@ -106,11 +126,15 @@ def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]])
 
 @pytest.mark.parametrize("n_cut", [None, 1])
 def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
-    """2,000 trees agree with 2,000 in which every child is made and tested; those of a budget 1.4 times as large are told apart."""
+    """2,000 trees agree with 2,000 in which every child is made and tested; those of a budget 1.4 times as
+    large are told apart.
+    """
     dense = np.array([[9, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 3]])
     ours = Counter(frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES))
     rng, k = np.random.default_rng(9), n_cut or 2
-    right, wrong = (Counter(naive_tree(dense, epsilon, k, rng) for _ in range(N_TREES)) for epsilon in (1.0, 1.4))
+    right, wrong = (
+        Counter(naive_tree(dense, epsilon, k, rng) for _ in range(N_TREES)) for epsilon in (1.0, 1.4)
+    )
     assert not samples_differ(ours, right)
     assert samples_differ(ours, wrong)
 
@@ -118,7 +142,9 @@ def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
 @pytest.mark.parametrize("n_children", [2, 4, 64, 2**22])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
 def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fraction) -> None:
-    """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; the chance to split is Laplace's tail at the biased count, and 1/(2β) for an empty block."""
+    """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; the chance to split is Laplace's tail at the biased count, and
+    1/(2β) for an empty block.
+    """
     rule = SplitRule.choose(n_children, epsilon)
     assert rule.noise_scale == pytest.approx((2 * n_children - 1) / (n_children - 1) / float(epsilon))
     assert rule.bias_per_level == pytest.approx(rule.noise_scale * math.log(n_children))
@@ -133,14 +159,21 @@ def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fra
 @pytest.mark.parametrize("n_children", [2, 4, 64])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
 def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: Fraction) -> None:
-    """Along a path with one record more, losses of all decisions stay below ε together, whatever the counts; some come near."""
+    """Along a path with one record more, losses of all decisions stay below ε together, whatever the counts;
+    some come near.
+    """
     rule, worst = SplitRule.choose(n_children, epsilon), 0.0
     step = max(1, round(rule.bias_per_level))
-    for counts in itertools.product(sorted({0, 1, 2, *(step * i + j for i in range(6) for j in (0, 1))}), repeat=4):
+    for counts in itertools.product(
+        sorted({0, 1, 2, *(step * i + j for i in range(6) for j in (0, 1))}), repeat=4
+    ):
         if any(a < b for a, b in itertools.pairwise(counts)):
             continue  # a block never holds more than the one around it
         split = np.array(
-            [(rule.chance(np.array([c]), depth)[0], rule.chance(np.array([c + 1]), depth)[0]) for depth, c in enumerate(counts)]
+            [
+                (rule.chance(np.array([c]), depth)[0], rule.chance(np.array([c + 1]), depth)[0])
+                for depth, c in enumerate(counts)
+            ]
         )
         on, end = np.log(split[:, 1] / split[:, 0]), np.log((1 - split[:, 1]) / (1 - split[:, 0]))
         losses = np.concatenate([[0.0], np.cumsum(on)[:-1]]) + end
@@ -149,8 +182,14 @@ def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: 
 
 
 def test_empty_children_are_chosen_each_by_itself() -> None:
-    """Of 61 empty children among 64, each is chosen with chance 1/4, their number is binomial, and occupied ones never are (1e-6 each)."""
-    occupied, draws, n = np.array([3, 7, 8]), Draws(Randomness.from_test_key(b"empty").root_key("children")), 20_000
+    """Of 61 empty children among 64, each is chosen with chance 1/4, their number is binomial, and occupied
+    ones never are (1e-6 each).
+    """
+    occupied, draws, n = (
+        np.array([3, 7, 8]),
+        Draws(Randomness.from_test_key(b"empty").root_key("children")),
+        20_000,
+    )
     chosen = [empty_children_to_split(occupied, 64, 0.25, draws) for _ in range(n)]
     hits = np.bincount(np.concatenate([np.array(of_one, dtype=int) for of_one in chosen]), minlength=64)
     assert len(hits) == 64
@@ -164,7 +203,9 @@ def test_empty_children_are_chosen_each_by_itself() -> None:
 
 
 def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
-    """Among 2^22 children about one half of one is chosen per split: a Poisson number, and never more work than that."""
+    """Among 2^22 children about one half of one is chosen per split: a Poisson number, and never more work
+    than that.
+    """
     draws = Draws(Randomness.from_test_key(b"empty").root_key("huge"))
     number = [len(empty_children_to_split(np.array([5]), 2**22, 0.5 / 2**22, draws)) for _ in range(8_000)]
     law = [*stats.poisson.pmf([0, 1, 2], 0.5), stats.poisson.sf(2, 0.5)]
@@ -172,7 +213,9 @@ def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
 
 
 def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
-    """Leaves of empty tables are noise alone: discrete Laplace of scale 2/ε, occupied or not, and scales 5 % off are rejected."""
+    """Leaves of empty tables are noise alone: discrete Laplace of scale 2/ε, occupied or not, and scales 5 %
+    off are rejected.
+    """
     found: list[float] = []
     for i in range(40):
         leaves = leaves_of(grow(np.zeros((2,) * 11, dtype=np.int64), Fraction(1, 5), b"leaves %d" % i))
@@ -186,8 +229,12 @@ def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
 
 @pytest.mark.parametrize("sizes", [(5, 4, 3), (7,), (2, 1, 6, 2), (3, 3, 2, 2, 2)])
 @pytest.mark.parametrize("n_cut", [None, 1, 2])
-def test_leaves_tile_the_domain_and_answers_are_their_overlaps(sizes: tuple[int, ...], n_cut: int | None) -> None:
-    """Answers and marginals equal those of a dense array in which every leaf spreads its count evenly over its cells."""
+def test_leaves_tile_the_domain_and_answers_are_their_overlaps(
+    sizes: tuple[int, ...], n_cut: int | None
+) -> None:
+    """Answers and marginals equal those of a dense array in which every leaf spreads its count evenly over
+    its cells.
+    """
     rng = np.random.default_rng(sum(sizes))
     for i in range(4):
         dense = rng.integers(0, 3, sizes) * rng.integers(0, 40, sizes)
@@ -198,7 +245,9 @@ def test_leaves_tile_the_domain_and_answers_are_their_overlaps(sizes: tuple[int,
             covered[place] += 1
             spread[place] += count / covered[place].size
         assert (covered == 1).all()
-        for attributes in itertools.chain(itertools.permutations(range(len(sizes)), 1), itertools.permutations(range(len(sizes)), 2)):
+        for attributes in itertools.chain(
+            itertools.permutations(range(len(sizes)), 1), itertools.permutations(range(len(sizes)), 2)
+        ):
             kept = sorted(attributes)
             summed = spread.sum(axis=tuple(a for a in range(len(sizes)) if a not in kept))
             expected = summed.transpose([kept.index(a) for a in attributes])
@@ -217,6 +266,8 @@ def test_with_one_attribute_at_a_time_they_take_turns() -> None:
     dense = np.zeros((8, 2, 4), dtype=np.int64)
     dense[0, 0, 0] = 10**6
     release = grow(dense, Fraction(50), b"turns", 1)
-    around = [i for i in range(len(release.first)) if (release.lower[i] == 0).all()]  # the path to the only occupied cell
+    around = [
+        i for i in range(len(release.first)) if (release.lower[i] == 0).all()
+    ]  # the path to the only occupied cell
     path = sorted(around, key=lambda i: -int(release.upper[i].prod()))
     assert [int(np.flatnonzero(release.bit[i] >= 0)[0]) for i in path] == [0, 1, 2, 0, 2, 0]

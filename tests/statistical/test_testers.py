@@ -39,14 +39,18 @@ def test_the_shape_tester_rejects_other_shapes() -> None:
 
 
 def test_laplace_probabilities_add_up() -> None:
-    """The probabilities of discrete Laplace noise add up to one and fall by the same factor from each value to the next."""
+    """The probabilities of discrete Laplace noise add up to one and fall by the same factor from each value
+    to the next.
+    """
     p = laplace_probability(np.arange(-2000, 2001), 10.0)
     assert p.sum() == pytest.approx(1)
     assert p[2000] / p[2001] == pytest.approx(np.exp(0.1))
 
 
 def test_frequency_testers_accept_and_reject() -> None:
-    """Frequencies from the right probabilities are accepted; from probabilities 5 % off in some outcomes they are rejected."""
+    """Frequencies from the right probabilities are accepted; from probabilities 5 % off in some outcomes they
+    are rejected.
+    """
     rng = np.random.default_rng(3)
     probabilities = np.array([0.1, 0.2, 0.3, 0.4])
     off = np.array([0.105, 0.19, 0.315, 0.39])

@@ -1,4 +1,6 @@
-"""Statistical tests that can fail: each states its false-alarm rate, and is tested itself to reject what is 5 % off."""
+"""Statistical tests that can fail: each states its false-alarm rate, and is tested itself to reject what is 5
+% off.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ def laplace_probability(z: NDArray[np.int64], scale: float) -> Floats:
 
 
 def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
-    """A two-sided z-test of the mean of |z| with its exact variance under discrete Laplace noise of this scale.
+    """A two-sided z-test of the mean of |z| with its exact variance under discrete Laplace noise of this
+    scale.
 
-    The standard deviation of |z| is about its mean, so n draws tell scales 5 % apart by 0.05·√n standard errors.
+    The standard deviation of |z| is about its mean, so n draws tell scales 5 % apart by 0.05·√n standard
+    errors.
     """
     q = math.exp(-1 / scale)
     mean = 2 * q / (1 - q * q)
@@ -30,7 +34,9 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
 
 
 def laplace_shape_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
-    """A chi-square test of the whole distribution, over runs of neighbouring values that are expected at least 50 times each."""
+    """A chi-square test of the whole distribution, over runs of neighbouring values that are expected at
+    least 50 times each.
+    """
     q = math.exp(-1 / scale)
 
     def at_most(z: int) -> float:
@@ -56,7 +62,9 @@ def frequencies_are_rejected(observed: NDArray[np.int64], probabilities: Floats)
 
 
 def mean_score_is_rejected(observed: NDArray[np.int64], probabilities: Floats, scores: Floats) -> bool:
-    """A z-test of the mean score of the outcomes: for exponential families it is the sharpest test of their parameter."""
+    """A z-test of the mean score of the outcomes: for exponential families it is the sharpest test of their
+    parameter.
+    """
     mean = (probabilities * scores).sum()
     variance = (probabilities * (scores - mean) ** 2).sum()
     n = observed.sum()

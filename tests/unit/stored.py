@@ -39,7 +39,10 @@ def manifest_of(schema: Schema, **changes: Any) -> Manifest:
         "schema": schema,
         "method": "hdpview",
         "epsilon": Fraction(1, 10),
-        "spending": (Spending("choose cuts", Fraction(1, 300), 24), Spending("noise on counts", Fraction(1, 50), 1)),
+        "spending": (
+            Spending("choose cuts", Fraction(1, 300), 24),
+            Spending("noise on counts", Fraction(1, 50), 1),
+        ),
         "noise_scale": 50.0,
         "settings": {"bias_ratio": 1.6},
         "parameters": {"epsilon_cut": 0.25, "n_private_cut_levels": 24},
@@ -50,7 +53,9 @@ def manifest_of(schema: Schema, **changes: Any) -> Manifest:
 
 
 def a_view(**changes: Any) -> PView:
-    blocks = Blocks(np.array(LOWER, np.int32), np.array(UPPER, np.int32), np.array(COUNTS), np.array(DEPTH, np.int32))
+    blocks = Blocks(
+        np.array(LOWER, np.int32), np.array(UPPER, np.int32), np.array(COUNTS), np.array(DEPTH, np.int32)
+    )
     return PView(manifest_of(SCHEMA, **changes), blocks)
 
 
@@ -73,7 +78,9 @@ def open_and_use(target: Path) -> bool:
 
 
 def rewrite(
-    path: Path, change_table: Callable[[pa.Table], pa.Table] | None = None, change: Callable[[dict[str, Any]], Any] | None = None
+    path: Path,
+    change_table: Callable[[pa.Table], pa.Table] | None = None,
+    change: Callable[[dict[str, Any]], Any] | None = None,
 ) -> None:
     """Write a file again with another table or another manifest."""
     table = pq.read_table(path)

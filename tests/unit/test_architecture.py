@@ -14,8 +14,8 @@ import hdpview
 ROOT = Path(hdpview.__file__).parent
 FOUNDATION = ["_version", "errors", "machine", "progress", "domain"]
 RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
-PRIVATE = ["privacy", "counts", "partition", "engine"]  # likewise
-BOTH_SIDES = ["methods", "door", "forecast", "bench", "audit", "demo", "cli"]
+PRIVATE = ["privacy", "counts", "partition", "engine", "spark"]  # likewise
+BOTH_SIDES = ["methods", "build", "forecast", "bench", "audit", "demo", "cli"]
 ENTRANCES = ["__init__", "__main__"]
 # What a room of this list does not say, it may not import.
 MAY_IMPORT = {
@@ -27,7 +27,9 @@ MAY_IMPORT = {
     **{room: {*FOUNDATION, *RELEASED[:i]} for i, room in enumerate(RELEASED)},
     **{room: {*FOUNDATION, *PRIVATE[:i]} for i, room in enumerate(PRIVATE)},
 }
-MAY_IMPORT["pview"] |= {"explore"}  # a view opens the page on itself: inside a function, and still on the released side
+MAY_IMPORT["pview"] |= {
+    "explore"
+}  # a view opens the page on itself: inside a function, and still on the released side
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -46,17 +48,26 @@ def _is_type_checking(node: ast.AST) -> bool:
 
 
 def imports_of(source: str, module: str, is_package: bool) -> set[str]:
-    """All modules of this package that a source imports, at its top or inside functions, by absolute or relative name."""
+    """All modules of this package that a source imports, at its top or inside functions, by absolute or
+    relative name.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            parent = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            parent = (
+                module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            )
             base = ".".join([*parent, *([node.module] if node.module else [])])
             found |= {f"{base}.{alias.name}" for alias in node.names} | {base}
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
-            found |= {arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+            "import_module",
+            "__import__",
+        ):
+            found |= {
+                arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+            }
     return {name for name in found if name.startswith("hdpview.")}
 
 
@@ -65,7 +76,9 @@ def known_modules() -> set[str]:
 
 
 def imported_rooms(file: Path) -> set[str]:
-    """Rooms that a file imports, its own aside. `from hdpview import x` counts where x is a module or a public name's home."""
+    """Rooms that a file imports, its own aside. `from hdpview import x` counts where x is a module or a
+    public name's home.
+    """
     module = module_name(file)
     rooms = {room_of(name) for name in imports_of(file.read_text(), module, file.name == "__init__.py")}
     known = {room_of(name) for name in known_modules()}
@@ -80,7 +93,7 @@ def test_the_import_finder_sees_every_kind_of_import() -> None:
     """Top-level, nested, relative, aliased and dynamic imports are all found: the tests below could fail."""
     source = (
         "import hdpview.engine.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts import sparse as s\n"
-        "def f():\n    from hdpview.privacy.ledger import Ledger\n    import_module('hdpview.methods')\n"
+        "def f():\n    from hdpview.privacy.budget import Budget\n    import_module('hdpview.methods')\n"
     )
     found = imports_of(source, "hdpview.query.answers", is_package=False)
     assert {"engine", "build", "query", "counts", "privacy", "methods"} == {room_of(name) for name in found}
@@ -92,20 +105,28 @@ def test_every_room_has_its_place() -> None:
     assert rooms <= {*FOUNDATION, *RELEASED, *PRIVATE, *BOTH_SIDES, *ENTRANCES}
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if room_of(module_name(file)) in MAY_IMPORT], ids=module_name)
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if room_of(module_name(file)) in MAY_IMPORT], ids=module_name
+)
 def test_a_room_imports_only_what_stands_before_it_on_its_side(file: Path) -> None:
-    """Released rooms never import private ones, nor private ones released ones, not even inside a function."""
+    """Released rooms never import private ones, nor private ones released ones, not even inside a
+    function.
+    """
     assert imported_rooms(file) <= MAY_IMPORT[room_of(module_name(file))]
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "methods").glob("*.py")), ids=module_name)
 def test_methods_never_import_each_other(file: Path) -> None:
-    """A method imports `methods.base` and no other method."""
+    """A method imports `methods.protocol` and no other method."""
     if file.name == "__init__.py":
         return
     modules = known_modules()
-    others = {name for name in imports_of(file.read_text(), module_name(file), False) if name in modules and room_of(name) == "methods"}
-    assert others <= {"hdpview.methods.base"}
+    others = {
+        name
+        for name in imports_of(file.read_text(), module_name(file), False)
+        if name in modules and room_of(name) == "methods"
+    }
+    assert others <= {"hdpview.methods.protocol"}
     assert "hdpview.methods" not in imports_of(file.read_text(), module_name(file), False)
 
 
@@ -113,15 +134,23 @@ def test_the_package_itself_imports_lazily() -> None:
     """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers."""
     tree = ast.parse((ROOT / "__init__.py").read_text())
     tree.body = [node for node in tree.body if not _is_type_checking(node)]
-    assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {"hdpview._version", "hdpview._version.__version__"}
+    assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {
+        "hdpview._version",
+        "hdpview._version.__version__",
+    }
 
 
 def names_in(source: str) -> set[str]:
-    """Identifiers, attributes, arguments, keywords, imported names and texts of a source; docstrings aside."""
+    """Identifiers, attributes, arguments, keywords, imported names and texts of a source; docstrings
+    aside.
+    """
     tree = ast.parse(source)
     docstrings = set()
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
             docstrings.add(node.body[0].value)  # type: ignore[attr-defined]
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -137,10 +166,14 @@ def names_in(source: str) -> set[str]:
 def test_the_name_finder_sees_every_kind_of_name() -> None:
     """Variables, attributes, arguments, keywords, definitions, imports and texts are all found."""
     source = "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, y='exact_h')\nclass exact_i: pass"
-    assert {name for name in names_in(source) if name.startswith("exact_")} == {f"exact_{letter}" for letter in "abcdefghi"}
+    assert {name for name in names_in(source) if name.startswith("exact_")} == {
+        f"exact_{letter}" for letter in "abcdefghi"
+    }
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if room_of(module_name(file)) in RELEASED], ids=module_name)
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if room_of(module_name(file)) in RELEASED], ids=module_name
+)
 def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
     """No name and no text on the released side begins with exact_: exact values have no place there."""
     assert not {name for name in names_in(file.read_text()) if name.startswith("exact_")}
@@ -148,8 +181,12 @@ def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
 
 @pytest.mark.parametrize("module", ["hdpview", "hdpview.pview", "hdpview.view.storage", "hdpview.query.sql"])
 def test_opening_a_view_loads_no_private_code(module: str) -> None:
-    """A fresh process that imports the released side has no module of the private side, of the methods or of the door loaded."""
+    """A fresh process that imports the released side has no module of the private side, of the methods or of
+    the door loaded.
+    """
     program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
     assert not {name for name in loaded if room_of(name) in {*PRIVATE, *BOTH_SIDES}}
     assert module == "hdpview" or module in loaded

@@ -1,4 +1,6 @@
-"""Views with a base and fitted counts as files: the same after a file, and refused where they do not hold together."""
+"""Views with a base and fitted counts as files: the same after a file, and refused where they do not hold
+together.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from hdpview.pview import PView, merge
 from hdpview.view import storage
 from hdpview.view.storage import MANIFEST_KEY
 
-SCHEMA = Schema([Integer(name="age", min=0, max=7, nullable=True), Integer(name="wide", min=0, max=299), Boolean(name="flag")])
+SCHEMA = Schema(
+    [
+        Integer(name="age", min=0, max=7, nullable=True),
+        Integer(name="wide", min=0, max=299),
+        Boolean(name="flag"),
+    ]
+)
 QUESTIONS = ["wide < 45 AND age >= 3", "flag OR age IS NULL", None]
 
 
@@ -31,14 +39,27 @@ def path(tmp_path: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("kind", ["base and fit", "base", "fit", "merged", "merged with even", "merged twice"])
+@pytest.mark.parametrize(
+    "kind", ["base and fit", "base", "fit", "merged", "merged with even", "merged twice"]
+)
 def test_a_view_with_a_base_is_the_same_after_its_file(tmp_path: Path, kind: str) -> None:
-    """Base, fitted counts and all answers survive a file, to the bit, and a second file has the same bytes."""
+    """Base, fitted counts and all answers survive a file, to the bit, and a second file has the same
+    bytes.
+    """
     view, other, even = based_view(SCHEMA, 1), based_view(SCHEMA, 2, fitted=False), noisy_view(SCHEMA, 3)
     blocks = view.blocks
-    fitted = PView(even.manifest, type(blocks)(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, fitted=blocks.fitted))
-    merged = {"merged": [view, other], "merged with even": [even, view], "merged twice": [merge([view, even]), other]}
-    saved = merge(merged[kind]) if kind in merged else {"base and fit": view, "base": other, "fit": fitted}[kind]
+    fitted = PView(
+        even.manifest,
+        type(blocks)(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, fitted=blocks.fitted),
+    )
+    merged = {
+        "merged": [view, other],
+        "merged with even": [even, view],
+        "merged twice": [merge([view, even]), other],
+    }
+    saved = (
+        merge(merged[kind]) if kind in merged else {"base and fit": view, "base": other, "fit": fitted}[kind]
+    )
     saved.save(tmp_path / "1")
     opened = PView.open(tmp_path / "1")
     opened.save(tmp_path / "2")
@@ -55,7 +76,9 @@ def test_a_view_with_a_base_is_the_same_after_its_file(tmp_path: Path, kind: str
 
 
 def test_all_that_shows_a_view_shows_one_with_a_base(tmp_path: Path) -> None:
-    """Facts, card, notebook page, pictures, comparison, quantile and the explorer's answers tell what counts tell."""
+    """Facts, card, notebook page, pictures, comparison, quantile and the explorer's answers tell what counts
+    tell.
+    """
     view = based_view(SCHEMA, 4)
     assert "base" not in noisy_view(SCHEMA, 4).info()
     assert "records spread by a base measure" in view.privacy_card().text
@@ -80,16 +103,22 @@ def test_all_that_shows_a_view_shows_one_with_a_base(tmp_path: Path) -> None:
 
 
 def test_shades_follow_the_base_where_there_are_two_attributes() -> None:
-    """A view of two attributes is drawn cell by cell if its blocks are not even inside: shades add up to what counts tell."""
+    """A view of two attributes is drawn cell by cell if its blocks are not even inside: shades add up to what
+    counts tell.
+    """
     schema = Schema([Integer(name="x", min=0, max=5), Integer(name="y", min=0, max=4)])
     view = based_view(schema, 3)
     values = view.plot.partition("x", "y").to_dict()["layer"][0]["data"]["values"]
-    found = sum(row["density"] * (row["x2"] - row["x1"]) * (row["y2"] - row["y1"]) for row in values if row["x1"] < 2)
+    found = sum(
+        row["density"] * (row["x2"] - row["x1"]) * (row["y2"] - row["y1"]) for row in values if row["x1"] < 2
+    )
     assert found == pytest.approx(view.count("x < 2").estimate)
 
 
 def test_older_files_stay_as_they_were(tmp_path: Path) -> None:
-    """A view without a base has format version 1 and no further column or key; a base makes it 3, which older readers refuse by name."""
+    """A view without a base has format version 1 and no further column or key; a base makes it 3, which older
+    readers refuse by name.
+    """
     noisy_view(SCHEMA, 1).save(tmp_path / "even")
     based_view(SCHEMA, 1).save(tmp_path / "based")
     tables = [pq.read_table(tmp_path / name) for name in ("even", "based")]
@@ -99,7 +128,11 @@ def test_older_files_stay_as_they_were(tmp_path: Path) -> None:
     assert set(tables[1].column_names) - set(tables[0].column_names) == {"fitted"}
 
 
-def rewrite(path: Path, change: Callable[[dict[str, Any]], Any], change_table: Callable[[pa.Table], pa.Table] | None = None) -> None:
+def rewrite(
+    path: Path,
+    change: Callable[[dict[str, Any]], Any],
+    change_table: Callable[[pa.Table], pa.Table] | None = None,
+) -> None:
     table = pq.read_table(path)
     content = json.loads(table.schema.metadata[MANIFEST_KEY])
     change(content)
@@ -144,7 +177,9 @@ def put(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("base", "variance", 0, value=-1), "variances"),
     ],
 )
-def test_bases_of_strangers_are_refused_in_words(path: Path, change: Callable[[dict[str, Any]], None], message: str | None) -> None:
+def test_bases_of_strangers_are_refused_in_words(
+    path: Path, change: Callable[[dict[str, Any]], None], message: str | None
+) -> None:
     """Whatever does not hold together in a base is named; a view whose base is taken out is an even one."""
     rewrite(path, change)
     if message is None:
@@ -167,7 +202,9 @@ def test_fitted_counts_that_cannot_be_are_refused(path: Path, value: float) -> N
         PView.open(path)
 
 
-def test_a_base_of_too_many_bins_for_its_blocks_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_of_too_many_bins_for_its_blocks_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What would take more memory than there is, is refused before it is laid out."""
     monkeypatch.setattr(storage, "_MAX_BLOCKS_TIMES_BINS", 10)
     with pytest.raises(ViewFileError, match="more bins than fit in memory"):

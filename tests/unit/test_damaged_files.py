@@ -46,8 +46,12 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path, smallest: bytes) -
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 255)), min_size=1, max_size=3))
-def test_flipped_bytes_give_a_view_or_a_refusal(tmp_path: Path, smallest: bytes, flips: list[tuple[int, int]]) -> None:
-    """After any few bytes changed, a file is refused by ViewFileError or is a valid view that can be used; nothing else happens."""
+def test_flipped_bytes_give_a_view_or_a_refusal(
+    tmp_path: Path, smallest: bytes, flips: list[tuple[int, int]]
+) -> None:
+    """After any few bytes changed, a file is refused by ViewFileError or is a valid view that can be used;
+    nothing else happens.
+    """
     damaged = bytearray(smallest)
     for place, mask in flips:
         damaged[place % len(damaged)] ^= mask
@@ -56,7 +60,9 @@ def test_flipped_bytes_give_a_view_or_a_refusal(tmp_path: Path, smallest: bytes,
 
 
 @pytest.mark.parametrize("mask", [0xFF, 0x01, 0x80])
-def test_every_single_flipped_byte_gives_a_view_or_a_refusal(tmp_path: Path, smallest: bytes, mask: int) -> None:
+def test_every_single_flipped_byte_gives_a_view_or_a_refusal(
+    tmp_path: Path, smallest: bytes, mask: int
+) -> None:
     """Flipping each byte of a file in turn gives a refusal or a valid view; most are refused."""
     opened = 0
     for place in range(len(smallest)):
@@ -70,7 +76,9 @@ def test_every_single_flipped_byte_gives_a_view_or_a_refusal(tmp_path: Path, sma
 def with_values(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
     def change(table: pa.Table) -> pa.Table:
         at = table.column_names.index(name)
-        return table.set_column(at, pa.field(name, table.column(name).type), pa.array(values, table.column(name).type))
+        return table.set_column(
+            at, pa.field(name, table.column(name).type), pa.array(values, table.column(name).type)
+        )
 
     return change
 
@@ -78,7 +86,10 @@ def with_values(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (with_values("age_hi", [4, 8, 8]), "two halves of a block do not fit together|overlap or leave a gap"),
+        (
+            with_values("age_hi", [4, 8, 8]),
+            "two halves of a block do not fit together|overlap or leave a gap",
+        ),
         (with_values("age_lo", [1, 4, 4]), "do not fit|overlap|cover"),
         (with_values("age_hi", [3, 9, 9]), "empty or reaches outside the domain"),
         (with_values("wide_hi", [999, 298, 999]), "overlap or leave a gap"),
@@ -94,16 +105,38 @@ def with_values(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
         (lambda table: pa.concat_tables([table, table.slice(2)]), "the depths do not form a tree"),
         (lambda table: table.take([0, 2, 1]), "overlap or leave a gap"),
         (lambda table: table.drop_columns(["depth"]), "its columns are not those of its schema"),
-        (lambda table: table.append_column("exact", pa.array([1, 2, 3])), "its columns are not those of its schema"),
-        (lambda table: table.append_column("count", pa.array([1, 2, 3])), "its columns are not those of its schema|damaged"),
-        (lambda table: table.rename_columns(["age", *table.column_names[1:]]), "its columns are not those of its schema"),
-        (lambda table: table.set_column(0, "age_lo", pa.array([0, 4, 4], pa.int64())), "its columns are not those of its schema"),
-        (lambda table: table.set_column(0, "age_lo", pa.array(["0", "4", "4"])), "its columns are not those of its schema"),
-        (lambda table: table.set_column(0, "age_lo", pa.array([[0], [4], [4]])), "its columns are not those of its schema"),
+        (
+            lambda table: table.append_column("exact", pa.array([1, 2, 3])),
+            "its columns are not those of its schema",
+        ),
+        (
+            lambda table: table.append_column("count", pa.array([1, 2, 3])),
+            "its columns are not those of its schema|damaged",
+        ),
+        (
+            lambda table: table.rename_columns(["age", *table.column_names[1:]]),
+            "its columns are not those of its schema",
+        ),
+        (
+            lambda table: table.set_column(0, "age_lo", pa.array([0, 4, 4], pa.int64())),
+            "its columns are not those of its schema",
+        ),
+        (
+            lambda table: table.set_column(0, "age_lo", pa.array(["0", "4", "4"])),
+            "its columns are not those of its schema",
+        ),
+        (
+            lambda table: table.set_column(0, "age_lo", pa.array([[0], [4], [4]])),
+            "its columns are not those of its schema",
+        ),
     ],
 )
-def test_blocks_that_do_not_tile_and_foreign_columns_are_refused(path: Path, change: Callable[[pa.Table], pa.Table], message: str) -> None:
-    """Blocks that overlap, leave gaps or reach outside, missing values and columns of other names or types are refused by name."""
+def test_blocks_that_do_not_tile_and_foreign_columns_are_refused(
+    path: Path, change: Callable[[pa.Table], pa.Table], message: str
+) -> None:
+    """Blocks that overlap, leave gaps or reach outside, missing values and columns of other names or types
+    are refused by name.
+    """
     rewrite(path, change)
     with pytest.raises(ViewFileError, match=message):
         PView.open(path)
@@ -118,7 +151,9 @@ def test_a_footer_larger_than_the_file_is_refused(path: Path) -> None:
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
-    """Parquet of something else, text, an empty file, a folder and no file at all are each refused in words."""
+    """Parquet of something else, text, an empty file, a folder and no file at all are each refused in
+    words.
+    """
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "other.parquet")
     (tmp_path / "text").write_text("hello, world: this is not Parquet")
     (tmp_path / "empty").write_bytes(b"")

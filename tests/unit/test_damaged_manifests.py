@@ -55,7 +55,10 @@ HUGE = "9" * 999
         (put("schema", "attributes", "age", "type", value="intger"), "Did you mean 'integer'"),
         (put("schema", "attributes", "age", "max", value=90), "a block|cover|columns"),
         (put("schema", "attributes", "x", "max", value=10**400), "damaged"),
-        (put("schema", "attributes", "extra", value={"type": "boolean"}), "its columns are not those of its schema"),
+        (
+            put("schema", "attributes", "extra", value={"type": "boolean"}),
+            "its columns are not those of its schema",
+        ),
         (put("private", value=True), "wrong type|damaged"),
         (put("private", value=0), "wrong type|damaged"),
         (put("not_private_because", value=[]), "wrong type|damaged"),
@@ -71,7 +74,13 @@ HUGE = "9" * 999
         (put("spending", value=[{"purpose": 1, "epsilon": "1/10", "times": 1}]), "damaged"),
         (put("spending", value=[{"purpose": "x", "epsilon": "1/10", "times": -1}]), "damaged"),
         (
-            put("spending", value=[{"purpose": "x", "epsilon": "-1/10", "times": 1}, {"purpose": "y", "epsilon": "2/10", "times": 1}]),
+            put(
+                "spending",
+                value=[
+                    {"purpose": "x", "epsilon": "-1/10", "times": 1},
+                    {"purpose": "y", "epsilon": "2/10", "times": 1},
+                ],
+            ),
             "damaged",
         ),
         (put("noise", "scale", value=0), "damaged"),
@@ -87,8 +96,12 @@ HUGE = "9" * 999
         (put("method", "name", value="x" * 1_001), "damaged"),
     ],
 )
-def test_manifests_that_do_not_hold_are_refused(path: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
-    """Later versions, broken JSON, fields that are missing, of a wrong type or at odds with each other: each is refused in words."""
+def test_manifests_that_do_not_hold_are_refused(
+    path: Path, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    """Later versions, broken JSON, fields that are missing, of a wrong type or at odds with each other: each
+    is refused in words.
+    """
     rewrite(path, change=change)
     with pytest.raises(ViewFileError, match=message):
         PView.open(path)
@@ -98,10 +111,16 @@ def test_manifests_that_do_not_hold_are_refused(path: Path, change: Callable[[di
     "change",
     [
         pytest.param(
-            lambda c: {**c, "epsilon": HUGE, "spending": [{"purpose": "x", "epsilon": HUGE, "times": 1}]}, id="epsilon of 999 digits"
+            lambda c: {**c, "epsilon": HUGE, "spending": [{"purpose": "x", "epsilon": HUGE, "times": 1}]},
+            id="epsilon of 999 digits",
         ),
         pytest.param(
-            lambda c: {**c, "epsilon": f"1/{HUGE}", "spending": [{"purpose": "x", "epsilon": f"1/{HUGE}", "times": 1}]}, id="epsilon near 0"
+            lambda c: {
+                **c,
+                "epsilon": f"1/{HUGE}",
+                "spending": [{"purpose": "x", "epsilon": f"1/{HUGE}", "times": 1}],
+            },
+            id="epsilon near 0",
         ),
         pytest.param(put("noise", "scale", value=1e300), id="noise of 1e300"),
         pytest.param(put("noise", "scale", value=1e17), id="noise of 1e17"),
@@ -112,7 +131,9 @@ def test_manifests_that_do_not_hold_are_refused(path: Path, change: Callable[[di
     ],
 )
 def test_what_is_opened_can_be_used(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """A manifest with extreme but well-formed numbers is refused, or its view answers questions and shows itself."""
+    """A manifest with extreme but well-formed numbers is refused, or its view answers questions and shows
+    itself.
+    """
     rewrite(path, change=change)
     open_and_use(path)
 
@@ -120,5 +141,7 @@ def test_what_is_opened_can_be_used(path: Path, change: Callable[[dict[str, Any]
 def test_a_giant_manifest_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest larger than the limit is refused before it is parsed."""
     monkeypatch.setattr(manifest_json, "MAX_MANIFEST_BYTES", 100)
-    with pytest.raises(ViewFileError, match=r"The manifest is larger than .* MB; this is not a file that hdpview wrote"):
+    with pytest.raises(
+        ViewFileError, match=r"The manifest is larger than .* MB; this is not a file that hdpview wrote"
+    ):
         PView.open(path)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
-from hdpview.methods.base import release_with
-from hdpview.methods.dawa import MOST_CELLS, Dawa, least_cost_partition, tiling_cost
+from hdpview.methods.baselines.dawa import MOST_CELLS, Dawa, least_cost_partition, tiling_cost
+from hdpview.methods.protocol import release_with
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, draw
 
@@ -39,7 +39,11 @@ def tilings(n: int) -> list[tuple[int, ...]]:
 
 def least_cost_of_all_tilings(row: list[int], price: float) -> float:
     """The cheapest of all tilings by intervals with lengths of powers of two, each written out."""
-    prices = {(at, at + length): deviation(row[at : at + length]) + price for length in (1, 2, 4, 8, 16) for at in range(len(row))}
+    prices = {
+        (at, at + length): deviation(row[at : at + length]) + price
+        for length in (1, 2, 4, 8, 16)
+        for at in range(len(row))
+    }
     costs = []
     for lengths in tilings(len(row)):
         ends = list(itertools.accumulate(lengths))
@@ -48,9 +52,14 @@ def least_cost_of_all_tilings(row: list[int], price: float) -> float:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from([0, 0, 0, 1, 2, 7, 30]), min_size=1, max_size=16), st.sampled_from([0.3, 1.7, 9.0]))
+@given(
+    st.lists(st.sampled_from([0, 0, 0, 1, 2, 7, 30]), min_size=1, max_size=16),
+    st.sampled_from([0.3, 1.7, 9.0]),
+)
 def test_the_partition_is_the_cheapest_of_all(row: list[int], price: float) -> None:
-    """Without noise the tiling costs as much as the cheapest of all, its buckets tile the row, and their lengths are powers of two."""
+    """Without noise the tiling costs as much as the cheapest of all, its buckets tile the row, and their
+    lengths are powers of two.
+    """
     exact_row = np.array(row, dtype=np.int64)
     starts = least_cost_partition(exact_row, price, 0.0, KEY)
     lengths = np.diff(starts, append=len(row))
@@ -72,13 +81,19 @@ def chance_of_a_bucket_of_its_own(row: list[int], n_runs: int) -> float:
     """How often cell 3 of the row becomes a bucket, with ε₁ = ε₂ = 1."""
     exact_row, found = np.array(row, dtype=np.int64), 0
     for i in range(n_runs):
-        starts = set(least_cost_partition(exact_row, 1.0, 1.0, Randomness.from_test_key(b"%d" % i).root_key("prices")).tolist())
+        starts = set(
+            least_cost_partition(
+                exact_row, 1.0, 1.0, Randomness.from_test_key(b"%d" % i).root_key("prices")
+            ).tolist()
+        )
         found += {3, 4} <= starts
     return found / n_runs
 
 
 def chance_with_lifted_prices(row: list[int], n_runs: int, rng: np.random.Generator) -> float:
-    """The same with half the noise, none on single cells, and noisy deviations below 0 lifted to 0; all runs at once."""
+    """The same with half the noise, none on single cells, and noisy deviations below 0 lifted to 0; all runs
+    at once.
+    """
     n = len(row)
     least, is_alone = [np.zeros(n_runs)], [np.zeros(n_runs, dtype=bool)]
     for end in range(1, n + 1):
@@ -95,15 +110,24 @@ def chance_with_lifted_prices(row: list[int], n_runs: int, rng: np.random.Genera
 
 
 def test_the_partition_tells_no_more_than_it_paid_for() -> None:
-    """One record in a row of eight: the odds that its cell becomes a bucket stay within e^ε₁; with lifted prices they grow some 30-fold.
+    """One record in a row of eight: the odds that its cell becomes a bucket stay within e^ε₁; with lifted
+    prices they grow some 30-fold.
 
-    6,000 runs each; with odds of 0.16 and 0.24 the bound e is 20 standard errors away, the ratio 1 is 10 away. With lifted prices
-    100,000 runs; odds of 0.0006 have a relative standard error of 13 %, so 10 is 5 standard errors away from 30.
+    6,000 runs each; with odds of 0.16 and 0.24 the bound e is 20 standard errors away, the ratio 1 is 10
+    away. With lifted prices 100,000 runs; odds of 0.0006 have a relative standard error of 13 %, so 10 is 5
+    standard errors away from 30.
     """
     empty, occupied = [0] * 8, [0, 0, 0, 1, 0, 0, 0, 0]
-    assert 1 < chance_of_a_bucket_of_its_own(occupied, 6_000) / chance_of_a_bucket_of_its_own(empty, 6_000) < math.e
+    assert (
+        1
+        < chance_of_a_bucket_of_its_own(occupied, 6_000) / chance_of_a_bucket_of_its_own(empty, 6_000)
+        < math.e
+    )
     rng = np.random.default_rng(4)
-    assert chance_with_lifted_prices(occupied, 100_000, rng) / chance_with_lifted_prices(empty, 100_000, rng) > 10
+    assert (
+        chance_with_lifted_prices(occupied, 100_000, rng) / chance_with_lifted_prices(empty, 100_000, rng)
+        > 10
+    )
 
 
 def counts_of(sizes: tuple[int, ...], rng: np.random.Generator) -> tuple[SparseCounts, NDArray[np.int64]]:
@@ -114,11 +138,17 @@ def counts_of(sizes: tuple[int, ...], rng: np.random.Generator) -> tuple[SparseC
 
 
 def test_means_are_real_numbers_spread_over_whole_buckets() -> None:
-    """With a huge budget the release is the table itself; a bucket's cells share its noisy count as fractions, not as whole numbers."""
+    """With a huge budget the release is the table itself; a bucket's cells share its noisy count as
+    fractions, not as whole numbers.
+    """
     counts, table = counts_of((4, 5, 3), np.random.default_rng(1))
-    near, _ = release_with(Dawa(), counts, Fraction(100_000), Randomness.from_test_key(b"near"), LocalEngine(1))
+    near, _ = release_with(
+        Dawa(), counts, Fraction(100_000), Randomness.from_test_key(b"near"), LocalEngine(1)
+    )
     np.testing.assert_allclose(near.marginal([0, 1, 2]), table, atol=0.01)
-    coarse, _ = release_with(Dawa(), counts, Fraction(1, 2), Randomness.from_test_key(b"coarse"), LocalEngine(1))
+    coarse, _ = release_with(
+        Dawa(), counts, Fraction(1, 2), Randomness.from_test_key(b"coarse"), LocalEngine(1)
+    )
     cells = coarse.marginal([0, 1, 2])
     assert cells.sum() == pytest.approx(round(cells.sum()))
     assert (cells != np.round(cells)).any()
@@ -131,7 +161,9 @@ def test_boxes_and_marginals_agree() -> None:
     for workload in WORKLOADS:
         boxes = draw(workload, counts.schema.sizes, 30, np.random.default_rng(3))
         assert boxes is not None
-        for answer, attribute, lower, upper in zip(release.answer(boxes), boxes.attribute, boxes.lower, boxes.upper, strict=True):
+        for answer, attribute, lower, upper in zip(
+            release.answer(boxes), boxes.attribute, boxes.lower, boxes.upper, strict=True
+        ):
             cells = release.marginal(attribute.tolist())
             inside = tuple(slice(low, high) for low, high in zip(lower, upper, strict=True))
             assert answer == pytest.approx(cells[inside].sum(), abs=1e-6)

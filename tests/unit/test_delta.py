@@ -1,4 +1,6 @@
-"""A little delta: accounts against brute formulas, budgets and words of views that have one, and who refuses it."""
+"""A little delta: accounts against brute formulas, budgets and words of views that have one, and who refuses
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from hdpview.methods import METHODS
 from hdpview.methods.calibrated import Calibrated
 from hdpview.methods.calibrated.plan import Plan
 from hdpview.methods.calibrated.purse import WITH_DELTA, DeltaPurse
-from hdpview.privacy.account import Account
-from hdpview.privacy.ledger import Ledger, exact_delta
+from hdpview.privacy.budget import Budget, exact_delta
+from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import gaussian_scale
 from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
 from hdpview.pview import PView
@@ -51,15 +53,21 @@ def a_view(epsilon: object = 1, delta: object = DELTA, **more: Any) -> PView:
 def log_delta_of(rho: float, epsilon: float) -> float:
     """The published bound on ln δ of a ρ-zCDP mechanism, by the best α of a fine grid."""
     excess = np.exp(np.linspace(-20, 60, 40_001))
-    return float((excess * ((1 + excess) * rho - epsilon) - (1 + excess) * np.log1p(1 / excess) - np.log(excess)).min())
+    return float(
+        (excess * ((1 + excess) * rho - epsilon) - (1 + excess) * np.log1p(1 / excess) - np.log(excess)).min()
+    )
 
 
 @FEW
 @given(epsilons, deltas)
 def test_rho_is_the_largest_that_the_published_bound_allows(epsilon: Fraction, delta: Fraction) -> None:
-    """Over a fine grid of α some α shows δ for ρ, and none does for a ρ of 1 % more; the simpler bound never allows more."""
+    """Over a fine grid of α some α shows δ for ρ, and none does for a ρ of 1 % more; the simpler bound never
+    allows more.
+    """
     rho, wanted = float(rho_of(epsilon, delta)), -math.log(delta.denominator)
-    assert log_delta_of(rho, float(epsilon)) <= wanted * (1 - 1e-5)  # the grid misses the best α by a thousandth
+    assert log_delta_of(rho, float(epsilon)) <= wanted * (
+        1 - 1e-5
+    )  # the grid misses the best α by a thousandth
     assert log_delta_of(rho * 1.01, float(epsilon)) > wanted
     simple = (math.sqrt(float(epsilon) - wanted) - math.sqrt(-wanted)) ** 2
     assert rho >= simple * (1 - 1e-3)
@@ -67,7 +75,9 @@ def test_rho_is_the_largest_that_the_published_bound_allows(epsilon: Fraction, d
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.7", "1e-9"), ("0.05", "1e-6"), ("6", "1e-5")])
 def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon: str, delta: str) -> None:
-    """Added up over all outcomes, P exceeds e^ε times its neighbour Q by δ at most: for discrete Gaussian noise of σ² = 1/2ρ."""
+    """Added up over all outcomes, P exceeds e^ε times its neighbour Q by δ at most: for discrete Gaussian
+    noise of σ² = 1/2ρ.
+    """
     scale = gaussian_scale(rho_of(Fraction(epsilon), Fraction(delta)))
     z = np.arange(-math.ceil(40 * scale), math.ceil(40 * scale))
     p, q = (np.exp(-((z - shift) ** 2) / (2 * scale**2)) for shift in (0, 1))
@@ -123,7 +133,9 @@ def test_other_methods_refuse_a_delta(name: str) -> None:
 
 
 def test_a_delta_that_would_not_help_is_refused() -> None:
-    """With two attributes noise would grow, and the sentence says to leave delta out; with twelve it shrinks."""
+    """With two attributes noise would grow, and the sentence says to leave delta out; with twelve it
+    shrinks.
+    """
     small = hv.Schema(SCHEMA.attributes[:2])
     with pytest.raises(MethodError, match=r"more noise than without a delta\. Leave delta out"):
         hv.build(table(5), small, 1, delta=1e-9, method="calibrated")
@@ -132,7 +144,7 @@ def test_a_delta_that_would_not_help_is_refused() -> None:
 
 def test_a_ledger_counts_delta_too() -> None:
     """Too much raises before it is noted, and a remainder raises at the end."""
-    ledger = Ledger(Fraction(1), delta=DELTA)
+    ledger = Budget(Fraction(1), delta=DELTA)
     with pytest.raises(BudgetError, match="needs a delta of 2e-09; only 1e-09"):
         ledger.charge("all", Fraction(1), delta=2 * DELTA)
     assert not ledger.charges
@@ -143,11 +155,19 @@ def test_a_ledger_counts_delta_too() -> None:
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_charges_and_parameters_account_for_the_whole_budget(k: int) -> None:
-    """Charges add up to (ε, δ) exactly; the ρ of all purposes add up to one that (ε′, δ) for one record pays for."""
+    """Charges add up to (ε, δ) exactly; the ρ of all purposes add up to one that (ε′, δ) for one record pays
+    for.
+    """
     view = a_view("3/2", "1e-9", **({} if k == 1 else {"privacy_unit": "who", "max_rows": k}))
     manifest = view.manifest
-    assert [(spent.purpose, spent.delta) for spent in manifest.spending] == [(WITH_DELTA, DELTA), ("noise on counts", 0)]
-    assert (sum(spent.epsilon * spent.times for spent in manifest.spending), manifest.delta) == (Fraction(3, 2), DELTA)
+    assert [(spent.purpose, spent.delta) for spent in manifest.spending] == [
+        (WITH_DELTA, DELTA),
+        ("noise on counts", 0),
+    ]
+    assert (sum(spent.epsilon * spent.times for spent in manifest.spending), manifest.delta) == (
+        Fraction(3, 2),
+        DELTA,
+    )
     found, one = manifest.parameters, delta_of_one_record(DELTA, Fraction(3, 2), k)
     assert found["rho"] == float(rho_of(manifest.spending[0].epsilon / k, one))
     parts = found["rho_histograms"] + found["rho_choices"] + found["rho_pairs"] + found["rho_cuts"]
@@ -159,9 +179,11 @@ def test_charges_and_parameters_account_for_the_whole_budget(k: int) -> None:
 
 @pytest.mark.parametrize("with_pairs", [False, True])
 def test_every_purpose_gets_its_part_of_rho(with_pairs: bool) -> None:
-    """In the relation of the shares of ε; where no pairs are taken, their part goes to cuts, and nothing is left over."""
+    """In the relation of the shares of ε; where no pairs are taken, their part goes to cuts, and nothing is
+    left over.
+    """
     plan = Plan(Calibrated(), Fraction(1), N_ATTRIBUTES)
-    purse = DeltaPurse(plan, Ledger(Fraction(1), delta=DELTA))
+    purse = DeltaPurse(plan, Budget(Fraction(1), delta=DELTA))
     found, unit = purse.parameters(with_pairs), float(rho_of(Fraction("0.74"), DELTA)) / 0.74
     wanted = (0.48, 0.0416, 0.13, 0.0884) if with_pairs else (0.48, 0, 0, 0.26)
     names = ("rho_histograms", "rho_choices", "rho_pairs", "rho_cuts")
@@ -174,8 +196,14 @@ def test_a_file_keeps_the_delta(tmp_path: Path) -> None:
     view.save(tmp_path / "with.pview")
     assert hv.open(tmp_path / "with.pview").manifest == view.manifest
     a_view(delta=None).save(tmp_path / "pure.pview")
-    contents = [json.loads(pq.read_schema(tmp_path / name).metadata[MANIFEST_KEY]) for name in ("with.pview", "pure.pview")]
-    assert [(content["format_version"], content["delta"]) for content in contents] == [(4, "1/1000000000"), (3, 0)]
+    contents = [
+        json.loads(pq.read_schema(tmp_path / name).metadata[MANIFEST_KEY])
+        for name in ("with.pview", "pure.pview")
+    ]
+    assert [(content["format_version"], content["delta"]) for content in contents] == [
+        (4, "1/1000000000"),
+        (3, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -190,13 +218,17 @@ def test_files_that_misstate_their_delta_are_refused(change: dict[str, Any], tmp
     a_view().save(tmp_path / "x.pview")
     stored = pq.read_table(tmp_path / "x.pview")
     content = {**json.loads(stored.schema.metadata[MANIFEST_KEY]), **change}
-    pq.write_table(stored.replace_schema_metadata({MANIFEST_KEY: json.dumps(content).encode()}), tmp_path / "x.pview")
+    pq.write_table(
+        stored.replace_schema_metadata({MANIFEST_KEY: json.dumps(content).encode()}), tmp_path / "x.pview"
+    )
     with pytest.raises(ViewFileError, match="damaged"):
         hv.open(tmp_path / "x.pview")
 
 
 def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path: Path) -> None:
-    """Disjoint: the largest ε and the largest δ, though they be of different views. Overlapping: both add up. Files keep it."""
+    """Disjoint: the largest ε and the largest δ, though they be of different views. Overlapping: both add up.
+    Files keep it.
+    """
     views = [a_view(2, None), a_view(1, "1e-9"), a_view(1, "3e-9")]
     disjoint, overlapping = hv.merge(views), hv.merge(views, overlapping=True)
     assert (disjoint.manifest.epsilon, disjoint.manifest.delta) == (2, 3 * DELTA)
@@ -210,10 +242,19 @@ def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path: Path) -> None:
 
 
 def test_whoever_reads_of_epsilon_reads_of_delta() -> None:
-    """The card, `info` and the view's own line name both, and the card no longer calls the promise pure; pure views name no delta."""
+    """The card, `info` and the view's own line name both, and the card no longer calls the promise pure; pure
+    views name no delta.
+    """
     view, pure = a_view(), a_view(delta=None)
     card = view.privacy_card().text
-    for words in ("epsilon 1 and delta 1e-09", "plus 1e-09", WITH_DELTA, "0.74, and delta 1e-09", "1, and delta 1e-09", "without a delta"):
+    for words in (
+        "epsilon 1 and delta 1e-09",
+        "plus 1e-09",
+        WITH_DELTA,
+        "0.74, and delta 1e-09",
+        "1, and delta 1e-09",
+        "without a delta",
+    ):
         assert words in card
     assert "Pure" not in card
     assert "discrete Gaussian" in card
@@ -227,8 +268,17 @@ def test_whoever_reads_of_epsilon_reads_of_delta() -> None:
 def test_the_account_adds_up_deltas(tmp_path: Path) -> None:
     """Each build notes its δ, pure ones 0, and their sum is what was spent."""
     for delta in ("1e-9", None, "2e-9"):
-        hv.build(table(50), SCHEMA, 1, delta=delta, method="calibrated", test_key=b"k", ledger=tmp_path / "book.sqlite", table="t")
-    account = Account(tmp_path / "book.sqlite")
+        hv.build(
+            table(50),
+            SCHEMA,
+            1,
+            delta=delta,
+            method="calibrated",
+            test_key=b"k",
+            ledger=tmp_path / "book.sqlite",
+            table="t",
+        )
+    account = Ledger(tmp_path / "book.sqlite")
     assert [charge.delta for charge in account.charges("t")] == [DELTA, 0, 2 * DELTA]
     assert (account.spent_delta("t"), account.spent("t")) == (3 * DELTA, 3)
 

@@ -53,7 +53,9 @@ def test_any_number_of_rows_can_be_asked_for_and_the_types_stay(n_rows: int, tab
 
 
 def test_columns_are_the_schema_s_after_the_patient_and_of_its_types(schema: Schema, table: pa.Table) -> None:
-    assert [name for name in table.column_names if name not in ("patient_id", "insurance")] == list(schema.names)
+    assert [name for name in table.column_names if name not in ("patient_id", "insurance")] == list(
+        schema.names
+    )
     assert {attribute.kind for attribute in schema} == set(OF_TYPE)
     for attribute in schema:
         assert OF_TYPE[attribute.kind](table.schema.field(attribute.name).type), attribute.name
@@ -64,13 +66,17 @@ def test_values_are_missing_exactly_where_the_schema_allows_it(schema: Schema, t
         assert (table[attribute.name].null_count > 0) == attribute.nullable, attribute.name
 
 
-def test_every_declared_category_occurs_and_undeclared_ones_are_rare_and_have_a_place_to_go(schema: Schema, table: pa.Table) -> None:
+def test_every_declared_category_occurs_and_undeclared_ones_are_rare_and_have_a_place_to_go(
+    schema: Schema, table: pa.Table
+) -> None:
     for attribute in schema:
         if isinstance(attribute, Category):
             values = table[attribute.name].drop_null().to_pylist()
             undeclared = sum(value not in attribute.values for value in values)
             assert set(attribute.values) <= set(values), attribute.name
-            assert (0 < undeclared < 0.03 * len(values)) if attribute.other else undeclared == 0, attribute.name
+            assert (0 < undeclared < 0.03 * len(values)) if attribute.other else undeclared == 0, (
+                attribute.name
+            )
 
 
 def test_a_few_ages_lie_above_the_declared_maximum(schema: Schema, table: pa.Table) -> None:
@@ -91,7 +97,9 @@ def test_patients_have_one_to_six_rows_that_agree_on_what_does_not_change(table:
     assert select(table, "MAX(years)", source=patients) <= 5
 
 
-def test_a_stay_ends_before_the_next_begins_and_readmitted_means_within_30_days_of_it(table: pa.Table) -> None:
+def test_a_stay_ends_before_the_next_begins_and_readmitted_means_within_30_days_of_it(
+    table: pa.Table,
+) -> None:
     away = "admitted::DATE - LAG(admitted::DATE + stay_days) OVER (PARTITION BY patient_id ORDER BY admitted)"
     visits = f"(SELECT readmitted, {away} AS away FROM admissions)"
     assert select(table, "MIN(away)", source=visits) >= 0
@@ -102,16 +110,27 @@ def test_diagnoses_depend_on_age_sex_and_season(table: pa.Table) -> None:
     share = "AVG((diagnosis = '{}')::INT)"
     circulatory, respiratory = share.format("circulatory"), share.format("respiratory")
     assert select(table, circulatory, "age >= 65") > 3 * select(table, circulatory, "age < 45")
-    assert select(table, respiratory, "MONTH(admitted) IN (12, 1, 2)") > 2 * select(table, respiratory, "MONTH(admitted) IN (6, 7, 8)")
-    assert select(table, "COUNT(*)", "diagnosis = 'pregnancy' AND (sex <> 'Female' OR age NOT BETWEEN 15 AND 44)") == 0
+    assert select(table, respiratory, "MONTH(admitted) IN (12, 1, 2)") > 2 * select(
+        table, respiratory, "MONTH(admitted) IN (6, 7, 8)"
+    )
+    assert (
+        select(
+            table, "COUNT(*)", "diagnosis = 'pregnancy' AND (sex <> 'Female' OR age NOT BETWEEN 15 AND 44)"
+        )
+        == 0
+    )
     assert select(table, "COUNT(*)", "diagnosis = 'prostate' AND (sex <> 'Male' OR age < 45)") == 0
 
 
 def test_cost_is_skewed_and_follows_stay_and_ward(table: pa.Table) -> None:
     assert select(table, "AVG(cost) / MEDIAN(cost)") > 1.4
     assert select(table, "CORR(LN(cost), LN(1 + stay_days))") > 0.6
-    assert select(table, "MEDIAN(cost)", "ward = 'intensive care'") > 3 * select(table, "MEDIAN(cost)", "ward = 'general medicine'")
-    assert select(table, "MEDIAN(stay_days)", "age >= 75") > 1.5 * select(table, "MEDIAN(stay_days)", "age BETWEEN 18 AND 40")
+    assert select(table, "MEDIAN(cost)", "ward = 'intensive care'") > 3 * select(
+        table, "MEDIAN(cost)", "ward = 'general medicine'"
+    )
+    assert select(table, "MEDIAN(stay_days)", "age >= 75") > 1.5 * select(
+        table, "MEDIAN(stay_days)", "age BETWEEN 18 AND 40"
+    )
 
 
 def test_questions_go_from_broad_to_narrow_and_the_narrowest_is_not_empty(table: pa.Table) -> None:

@@ -47,18 +47,51 @@ def text_codes(row_codes: RowCodes, attribute: Attribute, *texts: str | None) ->
 
 
 def column_codes(row_codes: RowCodes, attribute: Attribute, column: Any) -> list[int]:
-    codes: list[int] = row_codes(pa.table({"row": range(len(column)), "x": column}), attribute, n_rows=len(column))[:, 0].tolist()
+    codes: list[int] = row_codes(
+        pa.table({"row": range(len(column)), "x": column}), attribute, n_rows=len(column)
+    )[:, 0].tolist()
     return codes
 
 
 def test_text_is_read_as_numbers(row_codes: RowCodes) -> None:
     """Numbers in text may have blanks, signs, fractions and exponents; anything else is missing."""
     read = text_codes(
-        row_codes, whole, "7", " 7 ", "+7", "-7", "7.9", "70e-1", "7.", ".7e1", "007", "9" * 60, "-" + "9" * 25, "inf", "-Infinity"
+        row_codes,
+        whole,
+        "7",
+        " 7 ",
+        "+7",
+        "-7",
+        "7.9",
+        "70e-1",
+        "7.",
+        ".7e1",
+        "007",
+        "9" * 60,
+        "-" + "9" * 25,
+        "inf",
+        "-Infinity",
     )
     assert read == [7, 7, 7, 0, 7, 7, 7, 7, 7, 9, 0, 9, 0]
     unread = text_codes(
-        row_codes, whole, "", " ", None, "nan", "seven", "7 7", "0x7", "7e", "--7", "7,5", "1_0", ".", "e5", "٣", "1e1000x", "7\n"
+        row_codes,
+        whole,
+        "",
+        " ",
+        None,
+        "nan",
+        "seven",
+        "7 7",
+        "0x7",
+        "7e",
+        "--7",
+        "7,5",
+        "1_0",
+        ".",
+        "e5",
+        "٣",
+        "1e1000x",
+        "7\n",
     )
     assert unread == [whole.missing_code] * len(unread)
 
@@ -66,11 +99,15 @@ def test_text_is_read_as_numbers(row_codes: RowCodes) -> None:
 def test_far_exponents_in_text_are_numbers(row_codes: RowCodes) -> None:
     """Text beyond the range of doubles counts as infinite or as next to zero, on its own side."""
     sides = Real(name="x", explicit_edges=(-1e300, -1e-300, 0.0, 1e-300, 1e300), nullable=True)
-    assert text_codes(row_codes, sides, "1e400", "-1.5E+999", "5e-324", "-5e-324", "1e-307", "2.5e200", "-0.0") == [3, 0, 2, 1, 2, 3, 2]
+    assert text_codes(
+        row_codes, sides, "1e400", "-1.5E+999", "5e-324", "-5e-324", "1e-307", "2.5e200", "-0.0"
+    ) == [3, 0, 2, 1, 2, 3, 2]
 
 
 def test_literals_reach_the_database_exactly(row_codes: RowCodes) -> None:
-    """Edges keep all their bits on the way into SQL: each is in its own bin, the double below in the one before."""
+    """Edges keep all their bits on the way into SQL: each is in its own bin, the double below in the one
+    before.
+    """
     edges = (5e-324, 1e-300, 0.1, 0.30000000000000004, 1 / 3, 2 / 3, 1e22 / 3, 1e300)
     attribute = Real(name="x", explicit_edges=edges)
     below = [float(np.nextafter(edge, -1)) for edge in edges[1:-1]]
@@ -80,26 +117,40 @@ def test_literals_reach_the_database_exactly(row_codes: RowCodes) -> None:
 def test_missing_values_have_a_code(row_codes: RowCodes) -> None:
     """Null, NaN and unreadable values get the code for missing values, or the first where there is none."""
     assert column_codes(row_codes, real, pa.array([None, float("nan"), 0.05])) == [10, 10, 0]
-    assert column_codes(row_codes, Real(name="x", min=0.5, max=1.0, bins=5), pa.array([None, float("nan"), 0.95])) == [0, 0, 4]
+    assert column_codes(
+        row_codes, Real(name="x", min=0.5, max=1.0, bins=5), pa.array([None, float("nan"), 0.95])
+    ) == [0, 0, 4]
     assert column_codes(row_codes, truth, pa.nulls(2)) == [2, 2]
-    assert column_codes(row_codes, Category(name="x", values=("a",), other="o", nullable=True), pa.nulls(1)) == [2]
+    assert column_codes(
+        row_codes, Category(name="x", values=("a",), other="o", nullable=True), pa.nulls(1)
+    ) == [2]
 
 
 @pytest.mark.parametrize("statistics", [True, False])
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
 def test_not_a_number_in_parquet_is_missing(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
-    """What a file's statistics say of other rows does not decide where a row without a number goes; infinities keep their side."""
+    """What a file's statistics say of other rows does not decide where a row without a number goes;
+    infinities keep their side.
+    """
     file = tmp_path / "reals.parquet"
-    pq.write_table(pa.table({"x": pa.array([0.05, 0.95, *[float("nan")] * 5], kind)}), file, write_statistics=statistics)
+    pq.write_table(
+        pa.table({"x": pa.array([0.05, 0.95, *[float("nan")] * 5], kind)}), file, write_statistics=statistics
+    )
     infinite = tmp_path / "infinite.parquet"
-    pq.write_table(pa.table({"x": pa.array([float("-inf"), float("inf"), float("nan")], kind)}), infinite, write_statistics=statistics)
+    pq.write_table(
+        pa.table({"x": pa.array([float("-inf"), float("inf"), float("nan")], kind)}),
+        infinite,
+        write_statistics=statistics,
+    )
     expected = {0: 1, 9: 1, 10: 5}
     assert _counted(file) == expected
     assert _counted(infinite) == {0: 1, 9: 1, 10: 1}
     with duckdb.connect() as connection:
         connection.execute(f"CREATE VIEW reals AS SELECT * FROM read_parquet('{file}')")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             table = ibis.duckdb.from_connection(connection).table("reals")
         assert _counted(table) == expected
 
@@ -115,19 +166,35 @@ def test_categories_by_text(row_codes: RowCodes) -> None:
     assert text_codes(row_codes, sexes, "Female", "Male", "male", "Male ", "", None) == [0, 1, 2, 2, 2, 2]
     other = Category(name="x", values=("a", ""), other="rest", nullable=True)
     assert text_codes(row_codes, other, "a", "", "rest", "zzz", None) == [0, 1, 2, 2, 3]
-    assert text_codes(row_codes, Category(name="x", values=("a", "b"), other="b"), "a", "b", "c", None, "") == [0, 1, 1, 1, 1]
+    assert text_codes(
+        row_codes, Category(name="x", values=("a", "b"), other="b"), "a", "b", "c", None, ""
+    ) == [0, 1, 1, 1, 1]
 
 
 def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
-    """Numeric columns match values as numbers, boolean ones match true and false; long lists behave as short ones."""
+    """Numeric columns match values as numbers, boolean ones match true and false; long lists behave as short
+    ones.
+    """
     short = Category(name="x", values=("1", "2.5", "true", "false", "-7"), other="rest", nullable=True)
-    long = Category(name="x", values=(*short.values, *(f"filler {i}" for i in range(100))), other="rest", nullable=True)
+    long = Category(
+        name="x", values=(*short.values, *(f"filler {i}" for i in range(100))), other="rest", nullable=True
+    )
     for attribute in (short, long):
         rest, missing = attribute.unknown_code, attribute.missing_code
         assert column_codes(row_codes, attribute, pa.array([1, -7, 2, None])) == [0, 4, rest, missing]
-        assert column_codes(row_codes, attribute, pa.array([1.0, 2.5, -7.0, 2.4999, float("nan")])) == [0, 1, 4, rest, missing]
+        assert column_codes(row_codes, attribute, pa.array([1.0, 2.5, -7.0, 2.4999, float("nan")])) == [
+            0,
+            1,
+            4,
+            rest,
+            missing,
+        ]
         assert column_codes(row_codes, attribute, pa.array([True, False, None])) == [2, 3, missing]
-        assert column_codes(row_codes, attribute, pa.array(["1", "1.0", None]).dictionary_encode()) == [0, rest, missing]
+        assert column_codes(row_codes, attribute, pa.array(["1", "1.0", None]).dictionary_encode()) == [
+            0,
+            rest,
+            missing,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -152,10 +219,14 @@ def test_many_categories(row_codes: RowCodes) -> None:
     assert column_codes(row_codes, attribute, pa.array([f"value {i}" for i in wanted])) == wanted.tolist()
 
 
-@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB by a name that DuckDB has renamed
+@pytest.mark.filterwarnings(
+    "ignore:fetch_arrow_table:DeprecationWarning"
+)  # Ibis calls DuckDB by a name that DuckDB has renamed
 @pytest.mark.parametrize("n_more", [10, 70])
 def test_a_database_that_sees_no_case_counts_each_row_once(n_more: int) -> None:
-    """Where `a` equals `A`, a row must not meet both categories: every row is in one cell, whether categories are few or looked up."""
+    """Where `a` equals `A`, a row must not meet both categories: every row is in one cell, whether categories
+    are few or looked up.
+    """
     connection = ibis.duckdb.connect()
     connection.raw_sql("CREATE TABLE t (b VARCHAR COLLATE NOCASE)")
     connection.raw_sql("INSERT INTO t VALUES ('a'), ('A'), ('A'), ('V3'), ('?')")
@@ -168,14 +239,24 @@ def test_a_database_that_sees_no_case_counts_each_row_once(n_more: int) -> None:
 def test_truth_in_many_spellings(row_codes: RowCodes) -> None:
     """Words and numbers are read as true or false, and other words are missing."""
     assert (
-        text_codes(row_codes, truth, "TRUE", "t", "Yes", "y", "1", "False", "f", "no", "N", "0", "maybe", "", None)
+        text_codes(
+            row_codes, truth, "TRUE", "t", "Yes", "y", "1", "False", "f", "no", "N", "0", "maybe", "", None
+        )
         == [1] * 5 + [0] * 5 + [2] * 3
     )
-    assert column_codes(row_codes, truth, pa.array([0.0, -0.0, 0.5, float("nan"), float("inf")])) == [0, 0, 1, 2, 1]
+    assert column_codes(row_codes, truth, pa.array([0.0, -0.0, 0.5, float("nan"), float("inf")])) == [
+        0,
+        0,
+        1,
+        2,
+        1,
+    ]
 
 
 def test_moments_in_text(row_codes: RowCodes) -> None:
-    """ISO dates and times are read with fractions and offsets; impossible days are missing, far ones are clamped."""
+    """ISO dates and times are read with fractions and offsets; impossible days are missing, far ones are
+    clamped.
+    """
     read = [
         "2020-01-03",
         " 2020-01-03 ",
@@ -184,7 +265,9 @@ def test_moments_in_text(row_codes: RowCodes) -> None:
         "2020-01-04T01:30:00+02:00",
         "2020-01-03T23:30:00Z",
     ]
-    assert text_codes(row_codes, days, *read, "2020-01-02T23:30-0100", "1850-02-28", "9999-12-31") == [2] * 7 + [0, 9]
+    assert text_codes(row_codes, days, *read, "2020-01-02T23:30-0100", "1850-02-28", "9999-12-31") == [
+        2
+    ] * 7 + [0, 9]
     unread = [
         "2020-02-30",
         "2021-02-29",
@@ -215,7 +298,11 @@ def test_moments_of_every_unit(row_codes: RowCodes, unit: str, zone: str | None,
 def test_nanoseconds_are_rounded_down(row_codes: RowCodes) -> None:
     """The last nanosecond of a day belongs to that day, before 1970 too."""
     attribute = Datetime(name="x", min="1969-12-31", max="1970-01-01", every="1d")
-    assert column_codes(row_codes, attribute, pa.array([-1, 0, 86_399_999_999_999], pa.timestamp("ns"))) == [0, 1, 1]
+    assert column_codes(row_codes, attribute, pa.array([-1, 0, 86_399_999_999_999], pa.timestamp("ns"))) == [
+        0,
+        1,
+        1,
+    ]
 
 
 def test_far_moments_are_harmless(row_codes: RowCodes) -> None:
@@ -228,11 +315,17 @@ def test_far_moments_are_harmless(row_codes: RowCodes) -> None:
 def test_odd_column_types(row_codes: RowCodes) -> None:
     """Half precision, huge integers and identifiers are read like their plainer kin."""
     assert column_codes(row_codes, whole, pa.array([1.5, 99.0], pa.float16())) == [1, 9]
-    relation = duckdb.sql("SELECT 0 AS row, 340282366920938463463374607431768211455::UHUGEINT AS x UNION ALL SELECT 1, 3::UHUGEINT")
+    relation = duckdb.sql(
+        "SELECT 0 AS row, 340282366920938463463374607431768211455::UHUGEINT AS x UNION ALL SELECT 1, 3::UHUGEINT"
+    )
     assert row_codes(relation, whole, n_rows=2)[:, 0].tolist() == [10, 3]
-    assert row_codes(duckdb.sql("SELECT 0 AS row, sum(x) AS x FROM range(4) t(x)"), whole, n_rows=1).tolist() == [[6]]
+    assert row_codes(
+        duckdb.sql("SELECT 0 AS row, sum(x) AS x FROM range(4) t(x)"), whole, n_rows=1
+    ).tolist() == [[6]]
     one = "12345678-1234-5678-1234-567812345678"
-    assert row_codes(duckdb.sql(f"SELECT 0 AS row, '{one}'::UUID AS x"), Category(name="x", values=("a", one)), n_rows=1).tolist() == [[1]]
+    assert row_codes(
+        duckdb.sql(f"SELECT 0 AS row, '{one}'::UUID AS x"), Category(name="x", values=("a", one)), n_rows=1
+    ).tolist() == [[1]]
 
 
 def test_objects_are_read_one_by_one(row_codes: RowCodes) -> None:
@@ -240,7 +333,9 @@ def test_objects_are_read_one_by_one(row_codes: RowCodes) -> None:
     values = [3, "4", 5.0, None, pd.NA, float("nan"), True, "x", pd.Timestamp("2020-01-02")]
     frame = pd.DataFrame({"row": range(len(values)), "x": pd.Series(values, dtype=object)})
     assert row_codes(frame, whole, n_rows=len(values))[:, 0].tolist() == [3, 4, 5, 10, 10, 10, 10, 10, 10]
-    late = pd.DataFrame({"row": range(200), "x": pd.Series(["1"] * 199 + [2], dtype=object)})  # pandas looks at the first rows only
+    late = pd.DataFrame(
+        {"row": range(200), "x": pd.Series(["1"] * 199 + [2], dtype=object)}
+    )  # pandas looks at the first rows only
     assert row_codes(late, whole, n_rows=200)[:, 0].tolist() == [1] * 199 + [2]
 
 
@@ -259,7 +354,11 @@ def test_two_hundred_attributes() -> None:
 def test_equal_rows_are_one_cell() -> None:
     """Rows of one cell are counted together, and an empty table has no cells rather than an error."""
     counts = read_counts(pa.table({"age": [5, 5, 7, 5, None]}), AGE)
-    assert dict(zip(counts.exact_codes[:, 0].tolist(), counts.exact_counts.tolist(), strict=True)) == {5: 3, 7: 1, 0: 1}
+    assert dict(zip(counts.exact_codes[:, 0].tolist(), counts.exact_counts.tolist(), strict=True)) == {
+        5: 3,
+        7: 1,
+        0: 1,
+    }
     empty = read_counts(pa.table({"age": pa.array([], pa.int64())}), AGE)
     assert empty.exact_codes.shape == (0, 1)
     assert empty.exact_counts.dtype == np.int64
@@ -272,7 +371,14 @@ def csv_counts(path: Path, content: bytes) -> dict[tuple[int, ...], int]:
 
 
 @pytest.mark.parametrize(
-    "content", [b"x,y\n1,2\n3,\n", b'\xef\xbb\xbfx,y\r\n1,2\r\n3,""\r\n', b"y;x\n2;1\n;3\n", b'"x",y,z\n1,2\n3,,,,,\n', b"x\ty\n1\t2\n3"]
+    "content",
+    [
+        b"x,y\n1,2\n3,\n",
+        b'\xef\xbb\xbfx,y\r\n1,2\r\n3,""\r\n',
+        b"y;x\n2;1\n;3\n",
+        b'"x",y,z\n1,2\n3,,,,,\n',
+        b"x\ty\n1\t2\n3",
+    ],
 )
 def test_csv_in_many_shapes(tmp_path: Path, content: bytes) -> None:
     """Separators, line ends, byte order marks, quotes, short and long lines all give the same rows."""
@@ -281,7 +387,9 @@ def test_csv_in_many_shapes(tmp_path: Path, content: bytes) -> None:
 
 
 def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
-    """Line breaks in quotes beside short lines are read; a line that is not UTF-8 is passed over without a word."""
+    """Line breaks in quotes beside short lines are read; a line that is not UTF-8 is passed over without a
+    word.
+    """
     assert csv_counts(tmp_path / "a.csv", b'x,y\n1,"2\n2"\n3\n') == {(1, 10): 1, (3, 10): 1}
     assert csv_counts(tmp_path / "b.csv", b"x,y\n1,\xff\n3,4\n") == {(3, 4): 1}
 
@@ -298,7 +406,9 @@ def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
         ("folder", None, "holds no table"),
     ],
 )
-def test_sources_that_cannot_be_read(private_tmp: Path, tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+def test_sources_that_cannot_be_read(
+    private_tmp: Path, tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
     """A file that is absent, broken or of the wrong kind gives one clear error that says so."""
     path = tmp_path / name
     if name == "folder":
@@ -344,7 +454,9 @@ def test_columns_are_checked_by_name_and_type() -> None:
     assert column_types(pa.table({"age": [1], "name": ["x"]})) == {"age": "int64", "name": "string"}
 
 
-@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB so in the test's own set-up
+@pytest.mark.filterwarnings(
+    "ignore:fetch_arrow_table:DeprecationWarning"
+)  # Ibis calls DuckDB so in the test's own set-up
 def test_errors_of_the_database_quote_no_value() -> None:
     """What the database says about a value stays inside: neither message nor context carries it."""
     backend = ibis.duckdb.connect()
@@ -372,12 +484,16 @@ def test_interruption_stops_the_database(private_tmp: Path) -> None:
 
 
 def test_large_tables_spill_and_report(private_tmp: Path, tmp_path: Path) -> None:
-    """Beyond its memory limit the database goes to its private disk; the cells are the same, and progress stays in bounds."""
+    """Beyond its memory limit the database goes to its private disk; the cells are the same, and progress
+    stays in bounds.
+    """
     path = tmp_path / "large.parquet"
     duckdb.sql("SELECT i % 50000 AS a, i // 50000 AS b FROM range(1500000) t(i)").write_parquet(str(path))
     schema = Schema([Integer(name="a", min=0, max=49_999), Integer(name="b", min=0, max=29)])
     seen: list[float | None] = []
-    counts = read_counts(path, schema, memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction))
+    counts = read_counts(
+        path, schema, memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction)
+    )
     assert counts.exact_counts.sum() == len(counts.exact_counts) == 1_500_000
     assert counts.exact_codes.dtype == np.uint16
     assert all(fraction is None or 0 <= fraction <= 1 for fraction in seen)

@@ -12,7 +12,13 @@ import hdpview as hv
 from hdpview.demo import hospital_schema
 from hdpview.view.risk import risk_sentence
 
-SMALL = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=9), hv.Category(name="c", values=("x", "y", "z"))])
+SMALL = hv.Schema(
+    [
+        hv.Integer(name="a", min=0, max=19),
+        hv.Integer(name="b", min=0, max=9),
+        hv.Category(name="c", values=("x", "y", "z")),
+    ]
+)
 
 
 def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones() -> None:
@@ -24,7 +30,9 @@ def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones() -> None:
 
 
 def test_the_budget_for_a_wanted_error_reaches_it() -> None:
-    """The inverse: building with the budget found is expected to give the error asked for, and a little less would not."""
+    """The inverse: building with the budget found is expected to give the error asked for, and a little less
+    would not.
+    """
     wanted = hv.estimate(SMALL, 5_000, 0.5).errors["range of two attributes"].expected
     found = hv.estimate(SMALL, 5_000, error=wanted)
     assert found.errors["range of two attributes"].expected <= wanted * 1.02
@@ -32,7 +40,9 @@ def test_the_budget_for_a_wanted_error_reaches_it() -> None:
 
 
 def test_a_table_of_one_attribute_is_judged_by_ranges_of_one() -> None:
-    """No error is told of questions that cannot be asked, and the budget for a wanted error is that of a range of one attribute."""
+    """No error is told of questions that cannot be asked, and the budget for a wanted error is that of a
+    range of one attribute.
+    """
     alone = hv.Schema([hv.Integer(name="a", min=0, max=99)])
     dear = hv.estimate(alone, 1_000, 1.0, method="hdpview")
     assert set(dear.errors) == {"range of one attribute"}
@@ -50,20 +60,28 @@ def test_an_error_out_of_reach_is_refused_with_the_least_there_is() -> None:
 
 
 def test_a_delta_is_part_of_the_budget_as_in_build() -> None:
-    """With many attributes a delta lowers what to expect of ranges of one, and the text names it; methods without a use refuse it."""
+    """With many attributes a delta lowers what to expect of ranges of one, and the text names it; methods
+    without a use refuse it.
+    """
     wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(24)])
     pure, with_delta = (hv.estimate(wide, 2_000, 0.5, delta=delta) for delta in (None, "1e-6"))
-    assert with_delta.errors["range of one attribute"].expected < pure.errors["range of one attribute"].expected
+    assert (
+        with_delta.errors["range of one attribute"].expected < pure.errors["range of one attribute"].expected
+    )
     assert (pure.delta, with_delta.delta) == (0.0, 1e-6)
     assert "epsilon 0.5 and delta 1e-06" in str(with_delta)
     with pytest.raises(hv.MethodError, match="no use for a delta"):
         hv.estimate(SMALL, 1_000, 1.0, delta=1e-6, method="hdpview")
-    with pytest.raises(hv.MethodError, match="Leave delta out"):  # at no budget worth looking at does it pay, so the search ends too
+    with pytest.raises(
+        hv.MethodError, match="Leave delta out"
+    ):  # at no budget worth looking at does it pay, so the search ends too
         hv.estimate(SMALL, 1_000, error=10.0, delta="1e-12")
 
 
 def test_large_tables_are_extrapolated() -> None:
-    """A hundred times the rows: more blocks, larger errors in records, smaller ones in share, and no longer wait."""
+    """A hundred times the rows: more blocks, larger errors in records, smaller ones in share, and no longer
+    wait.
+    """
     small, large = (hv.estimate(SMALL, n, 0.1) for n in (50_000, 5_000_000))
     for kind, found in large.errors.items():
         assert small.errors[kind].expected * 0.5 <= found.expected <= small.errors[kind].expected * 100
@@ -72,7 +90,9 @@ def test_large_tables_are_extrapolated() -> None:
 
 @pytest.mark.parametrize("method", ["calibrated", "hdpview"])
 def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> None:
-    """What a view releases beside its blocks counts too: an attribute with many values has a long histogram."""
+    """What a view releases beside its blocks counts too: an attribute with many values has a long
+    histogram.
+    """
     schema = hv.Schema([hv.Integer(name="code", min=0, max=2_999), hv.Integer(name="age", min=0, max=99)])
     rng = np.random.default_rng(0)
     table = pa.table({"code": rng.integers(0, 3_000, 1_000), "age": rng.integers(0, 100, 1_000)})
@@ -82,7 +102,9 @@ def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> Non
 
 
 def test_the_size_of_the_file_grows_with_the_blocks() -> None:
-    """A table too large to invent has many more blocks than the one invented in its place, and each takes its bytes."""
+    """A table too large to invent has many more blocks than the one invented in its place, and each takes its
+    bytes.
+    """
     invented, large = (hv.estimate(SMALL, n, 0.02) for n in (50_000, 50_000_000))
     assert large.n_blocks > 2 * invented.n_blocks
     assert large.file_bytes - invented.file_bytes > 4 * (large.n_blocks - invented.n_blocks)
@@ -96,7 +118,9 @@ def test_one_sentence_tells_the_risk() -> None:
     assert "can become as good as certain of it" in risk_sentence(100)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}]
+)
 def test_bad_arguments_are_refused(arguments: dict[str, float]) -> None:
     """Neither or both of budget and error, a budget of 0, and a table without rows."""
     with pytest.raises(hv.HdpviewError):

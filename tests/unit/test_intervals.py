@@ -17,12 +17,20 @@ from hdpview.query.paper_bound import error_bound
 from hdpview.query.predicates import boxes_of
 from hdpview.query.summary import block_weights
 
-QUESTIONS = ["age >= 80", "sex = 'Female' AND age < 20", "admission = 'emergency' OR smoker", "cost BETWEEN 1200 AND 7000", "age > 200"]
+QUESTIONS = [
+    "age >= 80",
+    "sex = 'Female' AND age < 20",
+    "admission = 'emergency' OR smoker",
+    "cost BETWEEN 1200 AND 7000",
+    "age > 200",
+]
 
 
 @pytest.fixture(scope="module", params=["calibrated", "hdpview"])
 def view(request: pytest.FixtureRequest) -> hv.PView:
-    return hv.build(hospital_table(20_000), hospital_schema(), 1.0, method=request.param, test_key=b"intervals")
+    return hv.build(
+        hospital_table(20_000), hospital_schema(), 1.0, method=request.param, test_key=b"intervals"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,9 @@ def test_a_question_along_block_borders_has_no_aggregation_error(view: hv.PView)
     """For the whole table all three intervals are the noise's, but for the tails they use."""
     answer = view.count(None, counts="raw")
     assert answer.guaranteed == pytest.approx(answer.noise)
-    assert answer.typical.upper - answer.estimate == pytest.approx(answer.noise.upper - answer.estimate, rel=0.15)
+    assert answer.typical.upper - answer.estimate == pytest.approx(
+        answer.noise.upper - answer.estimate, rel=0.15
+    )
 
 
 def test_few_and_many_questions_get_the_same_answers(view: hv.PView) -> None:
@@ -92,7 +102,9 @@ def test_error_left_without_levels_to_learn_from_is_the_spread() -> None:
 def test_error_left_does_not_learn_from_rounding() -> None:
     """Spreads that differ in their last digits alone tell nothing, whatever the estimates do there."""
     spreads = np.full((5, 1), 12.0) * (1 + np.arange(5)[:, None] * 2e-16)
-    assert error_left(np.array([[40.0], [40.0], [40.0 + 1e-13], [40.0], [40.0]]), spreads) == pytest.approx([12.0])
+    assert error_left(np.array([[40.0], [40.0], [40.0 + 1e-13], [40.0], [40.0]]), spreads) == pytest.approx(
+        [12.0]
+    )
 
 
 def test_typical_tail_is_that_of_students_distribution() -> None:
@@ -100,7 +112,9 @@ def test_typical_tail_is_that_of_students_distribution() -> None:
     from scipy import stats
 
     for confidence in (0.5, 0.8, 0.95, 0.999):
-        assert typical_tail(confidence) == pytest.approx(0.83 * stats.t.ppf((1 + confidence) / 2, 5), rel=1e-6)
+        assert typical_tail(confidence) == pytest.approx(
+            0.83 * stats.t.ppf((1 + confidence) / 2, 5), rel=1e-6
+        )
 
 
 def test_comparing_a_count_with_itself_finds_no_difference(view: hv.PView) -> None:
@@ -114,11 +128,15 @@ def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(view: hv.PView
     """All against few differs; two halves of a bin do not."""
     assert view.compare(None, "age > 90").is_real
     assert not view.compare("cost BETWEEN 1000 AND 1250", "cost BETWEEN 1250 AND 1500").is_real
-    assert "not distinguishable" in str(view.compare("cost BETWEEN 1000 AND 1250", "cost BETWEEN 1250 AND 1500"))
+    assert "not distinguishable" in str(
+        view.compare("cost BETWEEN 1000 AND 1250", "cost BETWEEN 1250 AND 1500")
+    )
 
 
 def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view: hv.PView) -> None:
-    """What two questions share does not blur their difference: A against A-and-a-little-less, beside the two widths alone."""
+    """What two questions share does not blur their difference: A against A-and-a-little-less, beside the two
+    widths alone.
+    """
     found = view.compare("age >= 40", "age >= 42")
     apart = sum(answer.upper - answer.lower for answer in (found.first, found.second))
     assert found.difference_interval.upper - found.difference_interval.lower < apart
@@ -132,10 +150,16 @@ def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view: hv.PView) 
 
 
 def test_ratios_of_large_counts_keep_their_interval() -> None:
-    """Two counts of a billion, known to within a few records: Fieller's ends, as exact fractions give them, and not anything at all."""
+    """Two counts of a billion, known to within a few records: Fieller's ends, as exact fractions give them,
+    and not anything at all.
+    """
     a, b, variances, tail = 3_000_000_019, 1_000_000_007, (40, 50, 10), 2
     found = _fieller(float(a), float(b), *map(float, variances), float(tail))
-    two, one, zero = b**2 - tail**2 * variances[1], a * b - tail**2 * variances[2], a**2 - tail**2 * variances[0]
+    two, one, zero = (
+        b**2 - tail**2 * variances[1],
+        a * b - tail**2 * variances[2],
+        a**2 - tail**2 * variances[0],
+    )
     with localcontext(prec=60):
         root = (Decimal(one) ** 2 - Decimal(two) * Decimal(zero)).sqrt()
         ends = [float((Decimal(one) + sign * root) / Decimal(two)) for sign in (-1, 1)]
@@ -152,7 +176,9 @@ def test_two_counts_are_compared_up_to_a_stated_confidence(view: hv.PView) -> No
 
 @pytest.mark.parametrize("sql", ["SELECT AVG(age) FROM view", "SELECT COUNT(*) / SUM(age) FROM view"])
 def test_what_has_to_hold_at_once_is_never_less_sure_than_asked(view: hv.PView, sql: str) -> None:
-    """A guaranteed mean, and an expression of two aggregates, need two intervals that are surer than the whole."""
+    """A guaranteed mean, and an expression of two aggregates, need two intervals that are surer than the
+    whole.
+    """
     assert view.sql(sql, confidence=0.9998, interval="guaranteed") is not None
     with pytest.raises(hv.QueryError, match=r"0\.9998 at most, not 0\.9999"):
         view.sql(sql, confidence=0.9999, interval="guaranteed")
@@ -162,7 +188,9 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) ->
     """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0
     p = papers_view.manifest.parameters
-    weights = block_weights(papers_view.blocks.levels[0], pack([boxes_of(where, papers_view.schema)], papers_view.schema), 0)
+    weights = block_weights(
+        papers_view.blocks.levels[0], pack([boxes_of(where, papers_view.schema)], papers_view.schema), 0
+    )
     w, k = weights[weights > 0], papers_view.blocks.depth[weights > 0]
     epsilon, scale = p["epsilon_counts"], p["converge_noise_scale"]
     fixed = (xi * w * (k * p["converge_bias_per_level"] + p["converge_threshold"])).sum()
@@ -172,7 +200,15 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) ->
         t = step * ends[0]
         low.append((math.log(mu) + np.log1p(-((w / epsilon * t) ** 2)).sum()) / t)
         t = step * ends[1]
-        high.append(fixed - (math.log(mu) + np.log1p(-((w / epsilon * t) ** 2)).sum() + np.log1p(-((xi * w * scale * t) ** 2)).sum()) / t)
+        high.append(
+            fixed
+            - (
+                math.log(mu)
+                + np.log1p(-((w / epsilon * t) ** 2)).sum()
+                + np.log1p(-((xi * w * scale * t) ** 2)).sum()
+            )
+            / t
+        )
     least, most = error_bound(papers_view, where, mu, xi)
     assert least >= max(low) - 1e-6
     assert least == pytest.approx(max(low), rel=1e-3)

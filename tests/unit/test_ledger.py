@@ -17,22 +17,25 @@ from hypothesis import strategies as st
 from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.budget import Budget, exact_epsilon
 
 
 def test_a_finished_build_leaves_exactly_zero() -> None:
     """Charges that add up to the budget leave 0 as a fraction, and close returns them in order."""
-    ledger = Ledger(Fraction(1, 10))
+    ledger = Budget(Fraction(1, 10))
     assert ledger.charge("a", Fraction(1, 70), times=3) == Fraction(1, 70)
     ledger.charge("b", Fraction(4, 70))
     assert ledger.remaining == 0
     charges = ledger.close()
-    assert [(charge.purpose, charge.total) for charge in charges] == [("a", Fraction(3, 70)), ("b", Fraction(4, 70))]
+    assert [(charge.purpose, charge.total) for charge in charges] == [
+        ("a", Fraction(3, 70)),
+        ("b", Fraction(4, 70)),
+    ]
 
 
 def test_one_charge_too_many_raises_and_is_not_recorded() -> None:
     """A charge beyond the budget, by however little, raises before it is written down."""
-    ledger = Ledger(Fraction(1))
+    ledger = Budget(Fraction(1))
     ledger.charge("all", Fraction(1, 3), times=3)
     with pytest.raises(BudgetError, match=r"'more' needs .*only 0 of 1 is left"):
         ledger.charge("more", Fraction(1, 10**30))
@@ -41,7 +44,7 @@ def test_one_charge_too_many_raises_and_is_not_recorded() -> None:
 
 def test_times_is_charged_for_every_use() -> None:
     """k uses of ε each cost k·ε: one use more than fits raises."""
-    ledger = Ledger(Fraction(1))
+    ledger = Budget(Fraction(1))
     with pytest.raises(BudgetError):
         ledger.charge("cuts", Fraction(1, 10), times=11)
     ledger.charge("cuts", Fraction(1, 10), times=10)
@@ -52,12 +55,12 @@ def test_times_is_charged_for_every_use() -> None:
 def test_negative_charges_are_refused(epsilon: Fraction, times: int) -> None:
     """Nobody can win budget back by a negative charge."""
     with pytest.raises(BudgetError, match="negative"):
-        Ledger(Fraction(1)).charge("refund", epsilon, times)
+        Budget(Fraction(1)).charge("refund", epsilon, times)
 
 
 def test_a_remainder_is_an_error() -> None:
     """Closing with budget left over raises."""
-    ledger = Ledger(Fraction(1))
+    ledger = Budget(Fraction(1))
     ledger.charge("some", Fraction(999, 1000))
     with pytest.raises(BudgetError, match="1/1000"):
         ledger.close()
@@ -68,7 +71,7 @@ def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) ->
     """For any budget and domain the method's three charges add up to it with no remainder."""
     budget = exact_epsilon(str(epsilon))
     parameters = PartitionParameters.choose(Hdpview(), budget, n_cells)
-    ledger = Ledger(budget)
+    ledger = Budget(budget)
     ledger.charge("cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)
     ledger.charge("converge", parameters.epsilon_converge)
     ledger.charge("counts", parameters.epsilon_counts)
@@ -126,7 +129,7 @@ def test_bad_budgets_are_refused_in_words(epsilon: Any) -> None:
 
 def test_a_gigantic_exponent_is_refused_at_once() -> None:
     """A budget such as 1e999999999 is refused without first writing out a billion digits."""
-    program = "from hdpview.privacy.ledger import exact_epsilon\nexact_epsilon('1e999999999')"
+    program = "from hdpview.privacy.budget import exact_epsilon\nexact_epsilon('1e999999999')"
     try:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=5, text=True)
     except subprocess.TimeoutExpired:

@@ -25,10 +25,18 @@ SCHEMA = Schema(
         Boolean(name="smoker", nullable=True),
     ]
 )
-WHERES = [None, "age < 5", "region = 'North' OR smoker", "NOT smoker AND age BETWEEN 2 AND 9", "smoker IS NULL"]
+WHERES = [
+    None,
+    "age < 5",
+    "region = 'North' OR smoker",
+    "NOT smoker AND age BETWEEN 2 AND 9",
+    "smoker IS NULL",
+]
 
 
-def view(seed: int, epsilon: Fraction = Fraction(1), noise_scale: float = 10.0, schema: Schema = SCHEMA) -> PView:
+def view(
+    seed: int, epsilon: Fraction = Fraction(1), noise_scale: float = 10.0, schema: Schema = SCHEMA
+) -> PView:
     made = noisy_view(schema, seed, noise_scale=noise_scale)
     spending = (Spending("choose cuts", epsilon / 2, 1), Spending("noise on counts", epsilon / 2, 1))
     manifest = replace(made.manifest, epsilon=epsilon, spending=spending, not_private_because=())
@@ -40,9 +48,14 @@ def test_raw_counts_of_the_parts_add_up() -> None:
     parts = [view(seed) for seed in range(3)]
     both = hv.merge(parts)
     found = both.count_many(WHERES, counts="raw").estimate
-    assert found == pytest.approx(sum(part.count_many(WHERES, counts="raw").estimate for part in parts), abs=1e-9)
+    assert found == pytest.approx(
+        sum(part.count_many(WHERES, counts="raw").estimate for part in parts), abs=1e-9
+    )
     sql = "SELECT region, SUM(age) AS s FROM view GROUP BY region"
-    sums = [{row["region"]: row["s"] for row in part.sql(sql, counts="raw", as_="pyarrow").to_pylist()} for part in [both, *parts]]
+    sums = [
+        {row["region"]: row["s"] for row in part.sql(sql, counts="raw", as_="pyarrow").to_pylist()}
+        for part in [both, *parts]
+    ]
     for region, total in sums[0].items():
         assert total == pytest.approx(sum(part[region] or 0.0 for part in sums[1:]), abs=1e-6)
 
@@ -72,7 +85,9 @@ def test_noise_is_the_widest_of_the_parts() -> None:
     merged = hv.merge([view(0, noise_scale=5.0), view(1, noise_scale=20.0)])
     assert merged.manifest.noise_scale == 20.0
     interval = merged.count(None, counts="raw").noise
-    assert interval.upper - interval.lower >= view(1, noise_scale=20.0).count(None, counts="raw").noise.upper * 0
+    assert (
+        interval.upper - interval.lower >= view(1, noise_scale=20.0).count(None, counts="raw").noise.upper * 0
+    )
 
 
 def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
@@ -108,15 +123,18 @@ def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str) -> None:
     else:
         part[-1] = 2
     blocks = merged.blocks
-    PView(merged.manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, part.astype(np.uint16))).save(
-        tmp_path / "x.pview"
-    )
+    PView(
+        merged.manifest,
+        Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, part.astype(np.uint16)),
+    ).save(tmp_path / "x.pview")
     with pytest.raises(ViewFileError, match="damaged"):
         hv.open(tmp_path / "x.pview")
 
 
 def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
-    """Another attribute, other bounds, another order or another privacy unit: the message says what differs."""
+    """Another attribute, other bounds, another order or another privacy unit: the message says what
+    differs.
+    """
     wider = Schema([Integer(name="age", min=0, max=13), *SCHEMA.attributes[1:]])
     with pytest.raises(SchemaError, match="the attribute 'age' differs"):
         hv.merge([view(0), view(0, schema=wider)])
@@ -132,7 +150,9 @@ def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
 
 
 def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
-    """The same view twice certainly has the same people in it: only the sum of the budgets is true of that."""
+    """The same view twice certainly has the same people in it: only the sum of the budgets is true of
+    that.
+    """
     same = view(0)
     with pytest.raises(SchemaError, match="there twice"):
         hv.merge([same, view(1), same])
@@ -153,5 +173,8 @@ def test_two_halves_of_a_table_are_the_table() -> None:
     halves = hv.merge([noiseless_view(SCHEMA, codes[:90]), noiseless_view(SCHEMA, codes[90:])])
     assert halves.count_many(WHERES).estimate == pytest.approx(whole.count_many(WHERES).estimate)
     sql = "SELECT region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m FROM view GROUP BY ALL HAVING COUNT(*) > 0.5 ORDER BY ALL"
-    ours, theirs = (each.sql(sql, as_="pyarrow").select(["region", "smoker", "n", "a", "m"]).to_pylist() for each in (halves, whole))
+    ours, theirs = (
+        each.sql(sql, as_="pyarrow").select(["region", "smoker", "n", "a", "m"]).to_pylist()
+        for each in (halves, whole)
+    )
     assert ours == theirs

@@ -27,14 +27,22 @@ def some_counts() -> SparseCounts:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (0.1, 1e-6), (5.0, 1e-12)])
 def test_the_budget_in_rho_is_the_largest_allowed(epsilon: float, delta: float) -> None:
-    """The conversion's bound, minimised by SciPy over all orders, meets δ at this ρ and misses it at one 1 % larger."""
+    """The conversion's bound, minimised by SciPy over all orders, meets δ at this ρ and misses it at one 1 %
+    larger.
+    """
 
     def least_delta(rho: float) -> float:
         def log_delta(log_order: float) -> float:
             alpha = 1 + math.exp(log_order)
-            return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+            return (
+                (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+            )
 
-        return math.exp(optimize.minimize_scalar(log_delta, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}).fun)
+        return math.exp(
+            optimize.minimize_scalar(
+                log_delta, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}
+            ).fun
+        )
 
     rho = zcdp_budget(epsilon, delta)
     assert least_delta(rho) == pytest.approx(delta, rel=1e-4)
@@ -50,7 +58,9 @@ def stand_in(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer sees every record once, with the budget, and what it returns answers questions with its weight."""
+    """A peer sees every record once, with the budget, and what it returns answers questions with its
+    weight.
+    """
     body = (
         "given = np.load(sys.argv[1])\nassert given['codes'].shape == (1000, 2) and str(given['name']) == 'mst'\n"
         "assert given['sizes'].tolist() == [5, 4] and given['epsilon'] == 2.0 and given['delta'] == 1e-9\n"
@@ -61,7 +71,9 @@ def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch
     assert release.marginal([1]).tolist() == [300, 0, 500, 200]
 
 
-def test_time_limits_failures_and_absence_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limits_failures_and_absence_are_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each ends in one sentence that names the peer and its δ, without a word of what the process printed."""
     stand_in(tmp_path, "import time\ntime.sleep(60)\n", monkeypatch)
     with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds"):
@@ -72,16 +84,22 @@ def test_time_limits_failures_and_absence_are_told_in_words(tmp_path: Path, monk
     assert "300" not in str(caught.value)
     monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\): .* pip install 'hdpview\[peers\]'.* HDPVIEW_PEERS_PYTHON"):
+    with pytest.raises(
+        MethodError, match=r"aim \(δ = 1e-09\): .* pip install 'hdpview\[peers\]'.* HDPVIEW_PEERS_PYTHON"
+    ):
         peers.peer_release("aim", some_counts(), 1.0)
-    with pytest.raises(MethodError, match=r"dpmm-aim \(δ = 1e-09\): .* pip install dpmm .* HDPVIEW_DPMM_PYTHON"):
+    with pytest.raises(
+        MethodError, match=r"dpmm-aim \(δ = 1e-09\): .* pip install dpmm .* HDPVIEW_DPMM_PYTHON"
+    ):
         peers.peer_release("dpmm-aim", some_counts(), 1.0)
     with pytest.raises(MethodError, match="Did you mean 'mst'"):
         peers.peer_release("mts", some_counts(), 1.0)
 
 
 def test_a_budget_refused_for_its_last_digit_is_tried_a_hair_smaller() -> None:
-    """Only that refusal is answered so, with less each time, never more; any other error is passed on at once."""
+    """Only that refusal is answered so, with less each time, never more; any other error is passed on at
+    once.
+    """
     tried: list[float] = []
 
     def refuses_twice(rho: float) -> str:
@@ -104,22 +122,32 @@ def test_a_budget_refused_for_its_last_digit_is_tried_a_hair_smaller() -> None:
 
 
 def test_computing_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer that computes on is ended by the system after its seconds, before the clock's limit, and the sentence says why."""
+    """A peer that computes on is ended by the system after its seconds, before the clock's limit, and the
+    sentence says why.
+    """
     pytest.importorskip("resource")
-    body = f"import runpy\nrunpy.run_path({str(_PROGRAM)!r})['_limit_computing'](1.0)\nwhile True:\n    pass\n"
+    body = (
+        f"import runpy\nrunpy.run_path({str(_PROGRAM)!r})['_limit_computing'](1.0)\nwhile True:\n    pass\n"
+    )
     stand_in(tmp_path, body, monkeypatch)
     with pytest.raises(MethodError, match="needed more computing time than the limit allows"):
         peers.peer_release("mst", some_counts(), 1.0, seconds=60.0)
 
 
 def test_a_limit_that_is_there_is_not_raised() -> None:
-    """Limits of the one who started the process hold where they are smaller; the other way round its own is taken."""
+    """Limits of the one who started the process hold where they are smaller; the other way round its own is
+    taken.
+    """
     resource = pytest.importorskip("resource")
-    told = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_CPU, (50, resource.RLIM_INFINITY))\n"
+    told = (
+        "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_CPU, (50, resource.RLIM_INFINITY))\n"
+    )
     told += f"runpy.run_path({str(_PROGRAM)!r})['_limit_computing'](float(sys.argv[1]))\nprint(resource.getrlimit(resource.RLIMIT_CPU)[0])"
     assert resource.getrlimit(resource.RLIMIT_CPU)[1] == resource.RLIM_INFINITY
     for asked, expected in ((600.0, 50), (7.5, 8)):
-        done = subprocess.run([sys.executable, "-c", told, str(asked)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", told, str(asked)], capture_output=True, text=True, check=True
+        )
         assert int(done.stdout) == expected
 
 
@@ -132,7 +160,9 @@ def test_a_peer_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else() -> None:
-    """Each code comes as often as its share of its parents' records, up to one; two children are independent given their parents."""
+    """Each code comes as often as its share of its parents' records, up to one; two children are independent
+    given their parents.
+    """
     rng = np.random.default_rng(4)
     n, table = 60_000, rng.random((3, 2, 5)) * [1, 1, 0, 1, 5]
     parents = [rng.integers(0, 3, n), rng.integers(0, 2, n)]
@@ -152,7 +182,9 @@ def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
 def test_peers_themselves_find_what_is_there(name: str) -> None:
-    """With a large budget a peer gives back a small table, to 5 % of its records; an attribute of one code comes back as well."""
+    """With a large budget a peer gives back a small table, to 5 % of its records; an attribute of one code
+    comes back as well.
+    """
     if peers.package_of(name).interpreter() is None:
         pytest.skip(peers.package_of(name).how_to_install)
     schema = Schema([*some_counts().schema.attributes, Integer(name="c", min=7, max=7)])

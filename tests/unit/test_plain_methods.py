@@ -15,10 +15,10 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import QueryError
-from hdpview.methods.base import KnownError, Release, release_with
-from hdpview.methods.histograms import Histograms, ProductRelease
-from hdpview.methods.identity import MOST_CELLS, Identity, mean_share_of_cells
-from hdpview.privacy.ledger import Charge
+from hdpview.methods.baselines.histograms import Histograms, ProductRelease
+from hdpview.methods.baselines.identity import MOST_CELLS, Identity, mean_share_of_cells
+from hdpview.methods.protocol import KnownError, Release, release_with
+from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
 
@@ -31,7 +31,9 @@ def schema_of(sizes: tuple[int, ...]) -> Schema:
 
 def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
     cells = np.argwhere(dense > 0)
-    return SparseCounts(schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint16), dense[tuple(cells.T)])
+    return SparseCounts(
+        schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint16), dense[tuple(cells.T)]
+    )
 
 
 def shares_of(workload: str, sizes: tuple[int, ...]) -> Iterator[tuple[float, float]]:
@@ -40,26 +42,38 @@ def shares_of(workload: str, sizes: tuple[int, ...]) -> Iterator[tuple[float, fl
     k, d = int(number[0]), len(sizes)
     for attributes in itertools.combinations(range(d), k):
         if kind == "range":
-            ranges = [[(high - low) for low in range(sizes[a]) for high in range(low + 1, sizes[a] + 1)] for a in attributes]
+            ranges = [
+                [(high - low) for low in range(sizes[a]) for high in range(low + 1, sizes[a] + 1)]
+                for a in attributes
+            ]
         elif kind == "random":
             ranges = [[abs(i - j) + 1 for i in range(sizes[a]) for j in range(sizes[a])] for a in attributes]
         else:
             ranges = [[1 if kind == "marginal" else code + 1 for code in range(sizes[a])] for a in attributes]
-        weight = 1 / np.prod([len(of_one) for of_one in ranges]) if kind == "random" else 1.0  # sets are drawn alike, or questions are
+        weight = (
+            1 / np.prod([len(of_one) for of_one in ranges]) if kind == "random" else 1.0
+        )  # sets are drawn alike, or questions are
         for lengths in itertools.product(*ranges):
-            yield weight, float(np.prod([length / sizes[a] for length, a in zip(lengths, attributes, strict=True)]))
+            yield (
+                weight,
+                float(np.prod([length / sizes[a] for length, a in zip(lengths, attributes, strict=True)])),
+            )
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload: str) -> None:
-    """The closed forms equal the average over every question of the workload, and agree with how questions are drawn."""
+    """The closed forms equal the average over every question of the workload, and agree with how questions
+    are drawn.
+    """
     weights, shares = np.array(list(shares_of(workload, SIZES))).T
     expected = mean_share_of_cells(workload, SIZES)
     assert expected == pytest.approx(np.average(shares, weights=weights), rel=1e-12)
     boxes = draw(workload, SIZES, 40_000, np.random.default_rng(2))
     assert boxes is not None
     drawn = ((boxes.upper - boxes.lower) / np.array(SIZES)[boxes.attribute]).prod(axis=1)
-    assert abs(drawn.mean() - expected) < stats.norm.isf(5e-7) * drawn.std() / np.sqrt(len(drawn)) + 1e-12  # false-alarm rate 1e-6
+    assert (
+        abs(drawn.mean() - expected) < stats.norm.isf(5e-7) * drawn.std() / np.sqrt(len(drawn)) + 1e-12
+    )  # false-alarm rate 1e-6
 
 
 def test_a_workload_that_asks_too_much_is_refused_in_words() -> None:
@@ -72,11 +86,15 @@ def test_a_workload_that_asks_too_much_is_refused_in_words() -> None:
 
 @pytest.mark.parametrize("workload", ["range-1d", "marginal-2", "prefix-3d", "random-4d"])
 def test_identitys_error_is_the_one_it_says(workload: str) -> None:
-    """Mean squared error over 500 releases agrees with the formula (t-test, false-alarm rate 1e-6), which would reject it if 30 % off."""
+    """Mean squared error over 500 releases agrees with the formula (t-test, false-alarm rate 1e-6), which
+    would reject it if 30 % off.
+    """
     dense, n = np.random.default_rng(4).integers(0, 9, (8, 5, 6, 3)), 500
     boxes = draw(workload, dense.shape, 1_000, np.random.default_rng(6))
     assert boxes is not None
-    truth = release_of(Identity(), dense, Fraction(10**4), b"truth").answer(boxes)  # at this budget no cell has noise
+    truth = release_of(Identity(), dense, Fraction(10**4), b"truth").answer(
+        boxes
+    )  # at this budget no cell has noise
     releases = (release_of(Identity(), dense, Fraction(1, 5), b"%d" % i) for i in range(n))
     squared = np.array([((release.answer(boxes) - truth) ** 2).mean() for release in releases])
     expected = Identity().expected_rmse(workload, schema_of(dense.shape), 0.2) ** 2
@@ -85,7 +103,9 @@ def test_identitys_error_is_the_one_it_says(workload: str) -> None:
     assert isinstance(Identity(), KnownError)
 
 
-def release_of(method: Identity | Histograms, dense: NDArray[np.int64], epsilon: Fraction, key: bytes) -> Release:
+def release_of(
+    method: Identity | Histograms, dense: NDArray[np.int64], epsilon: Fraction, key: bytes
+) -> Release:
     return release_with(method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1))[0]
 
 
@@ -97,9 +117,13 @@ def test_identity_refuses_what_it_cannot_hold() -> None:
 
 
 def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
-    """d histograms cost ε/d each. Without noise they are the marginals, and answers are products of their shares."""
+    """d histograms cost ε/d each. Without noise they are the marginals, and answers are products of their
+    shares.
+    """
     dense = np.random.default_rng(8).integers(0, 50, SIZES)
-    release, charges = release_with(Histograms(), counts_of(dense), Fraction(4000), Randomness.from_test_key(b"h"), LocalEngine(1))
+    release, charges = release_with(
+        Histograms(), counts_of(dense), Fraction(4000), Randomness.from_test_key(b"h"), LocalEngine(1)
+    )
     assert charges == (Charge("noise on histograms", Fraction(1000), 4),)
     assert isinstance(release, ProductRelease)
     assert release.total == pytest.approx(dense.sum(), rel=1e-12)
@@ -111,7 +135,9 @@ def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
 
 
 def test_histograms_with_noise_are_counts_of_one_table() -> None:
-    """However large the noise, shares are non-negative and sum to 1; with nothing left of the total they are even."""
+    """However large the noise, shares are non-negative and sum to 1; with nothing left of the total they are
+    even.
+    """
     dense = np.zeros(SIZES, dtype=np.int64)
     dense[0, 0, 0, 0] = 3
     totals = []

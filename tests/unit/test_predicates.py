@@ -100,11 +100,15 @@ def test_dates_in_all_forms(value: Any) -> None:
     expected = [0.0] * 1825 + [1.0, 0.0]
     next_day = datetime(2024, 12, 30, 23, 59, 59, 999_999)
     assert codes({"admitted": (value, next_day)}, "admitted") == pytest.approx(expected)
-    assert codes("admitted >= DATE '2024-12-30' AND admitted < DATE '2024-12-31'", "admitted") == pytest.approx(expected)
+    assert codes(
+        "admitted >= DATE '2024-12-30' AND admitted < DATE '2024-12-31'", "admitted"
+    ) == pytest.approx(expected)
 
 
 def test_between_symmetric_is_right_or_refused() -> None:
-    """BETWEEN SYMMETRIC 5 AND 1 means from 1 to 5; it may be refused, but not be read as the empty range 5 to 1."""
+    """BETWEEN SYMMETRIC 5 AND 1 means from 1 to 5; it may be refused, but not be read as the empty range 5 to
+    1.
+    """
     try:
         boxes = boxes_of("age BETWEEN SYMMETRIC 5 AND 1", SCHEMA)
     except QueryError:
@@ -115,13 +119,19 @@ def test_between_symmetric_is_right_or_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("educaton = 'School'", r"Unknown attribute 'educaton'\. Did you mean 'education'\? This view has: age, hours, .*marital status\."),
+        (
+            "educaton = 'School'",
+            r"Unknown attribute 'educaton'\. Did you mean 'education'\? This view has: age, hours, .*marital status\.",
+        ),
         (
             "education = 'Scool'",
             r"Unknown value 'Scool'\. Did you mean 'School'\? 'education' has: None, School, College, Other\..*as 'Other'",
         ),
         ("education < 'School'", r"'education' has no order, so < has no meaning for it\. Use = or IN"),
-        ("age = education", r"Attributes are compared with values, not with each other\. If 'education' is a text, write 'education'"),
+        (
+            "age = education",
+            r"Attributes are compared with values, not with each other\. If 'education' is a text, write 'education'",
+        ),
         ("age = 'old'", r"'age' is compared with a number, not with 'old'"),
         ("admitted > 5", r"'admitted' is compared with a date such as DATE '2024-01-31'"),
         ("admitted > '2024-02-30'", r"'admitted' is compared with a date"),
@@ -143,7 +153,9 @@ def test_between_symmetric_is_right_or_refused() -> None:
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_way_out(text: str, message: str) -> None:
-    """Unknown names and values, wrong types and foreign SQL are refused with a sentence that says what works."""
+    """Unknown names and values, wrong types and foreign SQL are refused with a sentence that says what
+    works.
+    """
     with pytest.raises(QueryError, match=message):
         boxes_of(text, SCHEMA)
 
@@ -194,7 +206,9 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_long_and_deep_texts_are_refused_with_little_work(name: str) -> None:
-    """Texts of up to 200,000 characters, nested as deep as they can be, give a QueryError after some millions of calls: a few seconds."""
+    """Texts of up to 200,000 characters, nested as deep as they can be, give a QueryError after some millions
+    of calls: a few seconds.
+    """
 
     def refused() -> None:
         with pytest.raises(QueryError):
@@ -244,14 +258,22 @@ def overlap(a: Box, b: Box) -> bool:
 
 def test_boxes_of_a_union_do_not_overlap() -> None:
     """No two boxes of a condition share a cell, however its parts overlap."""
-    boxes = boxes_of("age < 40 OR hours > 10 OR (age BETWEEN 30 AND 50 AND education = 'School') OR smoker IS NULL", SCHEMA)
+    boxes = boxes_of(
+        "age < 40 OR hours > 10 OR (age BETWEEN 30 AND 50 AND education = 'School') OR smoker IS NULL", SCHEMA
+    )
     assert len(boxes) >= 4
     assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_a_long_unknown_name_is_not_echoed_in_full() -> None:
     """Errors quote at most about 60 characters of what was written, values and known names alike."""
-    for where in ("x" * 5_000 + " < 3", f"education = '{'x' * 5_000}'", {"age": "x" * 5_000}, {"y" * 5_000: 3}, f"age = {'z' * 5_000}"):
+    for where in (
+        "x" * 5_000 + " < 3",
+        f"education = '{'x' * 5_000}'",
+        {"age": "x" * 5_000},
+        {"y" * 5_000: 3},
+        f"age = {'z' * 5_000}",
+    ):
         with pytest.raises(QueryError) as problem:
             boxes_of(where, SCHEMA)
         assert len(str(problem.value)) < 400
@@ -287,23 +309,31 @@ def test_numpy_scalars_are_values_like_any_other() -> None:
     ],
 )
 def test_a_real_value_on_an_edge_belongs_to_the_bin_above(text: str, expected: list[Any]) -> None:
-    """Records at exactly 20 are in the bin from 20: a question about them, or about all but them, cuts through it."""
+    """Records at exactly 20 are in the bin from 20: a question about them, or about all but them, cuts
+    through it.
+    """
     shares = codes(text, "income")[:3]
     assert ["cut" if 0 < share < 1 else share for share in shares] == expected
     assert shares == pytest.approx([round(share) for share in shares], abs=1e-6)
 
 
 def test_the_upper_end_of_a_real_axis_belongs_to_its_last_bin() -> None:
-    """Records at exactly the upper end, where those beyond it are counted too, are in the last bin: `< 100` does not cover it."""
+    """Records at exactly the upper end, where those beyond it are counted too, are in the last bin: `< 100`
+    does not cover it.
+    """
     last = {text: codes(f"income {text} 100", "income")[-1] for text in ("<", "<=", ">", ">=")}
     assert 0 < last[">="] < 1e-5 < 1 - 1e-5 < last["<"] < 1
     assert (last["<="], last[">"]) == (1, 0)
 
 
 def test_shares_of_codes_add_up_exactly() -> None:
-    """Sums of shares are exact whatever is cut through, so that a block is known to be covered or missed without doubt."""
+    """Sums of shares are exact whatever is cut through, so that a block is known to be covered or missed
+    without doubt.
+    """
     schema = Schema([Integer(name="a", min=0, max=65_535 * 7, every=7)])
-    (box,) = boxes_of("a IN (" + ",".join(map(str, range(0, 65_535 * 7, 21))) + ") OR a BETWEEN 20000 AND 300001", schema)
+    (box,) = boxes_of(
+        "a IN (" + ",".join(map(str, range(0, 65_535 * 7, 21))) + ") OR a BETWEEN 20000 AND 300001", schema
+    )
     prefix = pack([[box]], schema).prefix
     shares = np.diff(prefix)
     assert (np.cumsum(shares[::-1]) == prefix[-1] - prefix[:-1][::-1]).all()
@@ -316,7 +346,10 @@ def test_many_overlapping_parts_are_answered_or_refused(n_parts: int) -> None:
     """OR of boxes that overlap in all ways gives disjoint boxes, or a refusal."""
     rng = np.random.default_rng(n_parts)
     starts = rng.integers(0, 30_000, (n_parts, 2))
-    parts = [f"(age BETWEEN {a} AND {a + 30_000} AND hours BETWEEN {b} AND {b + 30_000} AND income < {a % 90})" for a, b in starts]
+    parts = [
+        f"(age BETWEEN {a} AND {a + 30_000} AND hours BETWEEN {b} AND {b + 30_000} AND income < {a % 90})"
+        for a, b in starts
+    ]
     try:
         boxes = boxes_of(" OR ".join(parts), SCHEMA)
         assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
@@ -325,16 +358,23 @@ def test_many_overlapping_parts_are_answered_or_refused(n_parts: int) -> None:
 
 
 def test_boxes_that_fit_together_become_one() -> None:
-    """Parts that differ in one attribute alone are joined, so that a block that they cover together is known to be covered."""
+    """Parts that differ in one attribute alone are joined, so that a block that they cover together is known
+    to be covered.
+    """
     assert boxes_of("age < 40 OR age >= 40", SCHEMA) == boxes_of("age IS NOT NULL", SCHEMA)
-    assert boxes_of("(age < 40 AND smoker) OR (smoker AND age BETWEEN 30 AND 50)", SCHEMA) == boxes_of("age <= 50 AND smoker", SCHEMA)
+    assert boxes_of("(age < 40 AND smoker) OR (smoker AND age BETWEEN 30 AND 50)", SCHEMA) == boxes_of(
+        "age <= 50 AND smoker", SCHEMA
+    )
     assert len(boxes_of(" OR ".join(f"age = {3 * i}" for i in range(300)), SCHEMA)) == 1
 
 
 def test_the_short_way_for_one_range_gives_the_same_shares() -> None:
     """Running sums of a single range are those of its shares, bit for bit, wherever it starts and ends."""
     rng = np.random.default_rng(5)
-    real, whole = Real(name="x", min=-3.0, max=17.3, bins=37), Integer(name="n", min=-50, max=50, every=7, nullable=True)
+    real, whole = (
+        Real(name="x", min=-3.0, max=17.3, bins=37),
+        Integer(name="n", min=-50, max=50, every=7, nullable=True),
+    )
     for attribute in (real, whole):
         places = [-math.inf, math.inf, *attribute.edges.tolist(), *rng.uniform(-80, 80, 60).tolist()]
         for _ in range(2_000):

@@ -17,17 +17,28 @@ from hdpview.privacy.randomness import Randomness
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=99), hv.Integer(name="height", min=0, max=99)])
 
 
-@pytest.mark.parametrize("randomness", [Randomness.fresh(), Randomness.from_test_key(b"parts")], ids=["fresh", "test key"])
-def test_noise_is_added_part_by_part_and_says_how_far_it_is(randomness: Randomness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fraction rises from 0 with each part; every count gets its own noise, under a test key the same as all at once."""
-    exact, keys = np.arange(250) * 1_000, np.random.default_rng(1).integers(0, 2**32, (250, 8), dtype=np.uint32)
+@pytest.mark.parametrize(
+    "randomness", [Randomness.fresh(), Randomness.from_test_key(b"parts")], ids=["fresh", "test key"]
+)
+def test_noise_is_added_part_by_part_and_says_how_far_it_is(
+    randomness: Randomness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fraction rises from 0 with each part; every count gets its own noise, under a test key the same as
+    all at once.
+    """
+    exact, keys = (
+        np.arange(250) * 1_000,
+        np.random.default_rng(1).integers(0, 2**32, (250, 8), dtype=np.uint32),
+    )
     at_once = noise.noisy_counts(exact, Fraction(1, 10), randomness, keys)
     monkeypatch.setattr(noise, "_ENTRIES_AT_ONCE", 100)
     told: list[tuple[float | None, str]] = []
     in_parts = noise.noisy_counts(exact, Fraction(1, 10), randomness, keys, lambda *step: told.append(step))
     assert told == [(0.0, "adding noise"), (0.4, "adding noise"), (0.8, "adding noise")]
     assert (at_once == in_parts).all() == randomness.is_test
-    assert 0 < np.abs(in_parts - exact).mean() < 50  # the scale is 10; one part left out or taken twice would be off by thousands
+    assert (
+        0 < np.abs(in_parts - exact).mean() < 50
+    )  # the scale is 10; one part left out or taken twice would be off by thousands
 
 
 def test_tables_are_announced() -> None:
@@ -43,7 +54,9 @@ def test_tables_are_announced() -> None:
 def test_a_build_names_its_stages_in_order() -> None:
     """Counting, growing and noise are told in the order in which they happen."""
     rng, told = np.random.default_rng(2), list[str]()
-    schema = hv.Schema([hv.Integer(name=name, min=0, max=299) for name in "ab"])  # more occupied cells than one task grows
+    schema = hv.Schema(
+        [hv.Integer(name=name, min=0, max=299) for name in "ab"]
+    )  # more occupied cells than one task grows
     table = pa.table({name: rng.integers(0, 300, 60_000) for name in schema.names})
     hv.build(table, schema, 1.0, method="hdpview", progress=lambda _, words: told.append(words.lower()))
     assert list(dict.fromkeys(told)) == ["counting occupied cells", "growing blocks", "adding noise"]

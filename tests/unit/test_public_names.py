@@ -61,7 +61,13 @@ def test_the_public_list_is_this_one() -> None:
 def test_every_public_name_resolves(name: str) -> None:
     """Every public name is there, callable or a text, in a process that has imported nothing else."""
     program = f"import hdpview; x = hdpview.{name}; assert callable(x) or isinstance(x, str), x"
-    if name in ("build", "estimate", "open", "PView", "__version__"):  # the ones with a trick: in a process of their own
+    if name in (
+        "build",
+        "estimate",
+        "open",
+        "PView",
+        "__version__",
+    ):  # the ones with a trick: in a process of their own
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
     found = getattr(hdpview, name)
     assert callable(found) or isinstance(found, str)
@@ -91,7 +97,9 @@ def test_all_errors_are_one_family() -> None:
 
 
 def test_everything_that_builds_takes_the_calibrated_method_unless_told_otherwise() -> None:
-    """`build`, `estimate` and `audit` agree with their commands, which name the method by themselves so that they start at once."""
+    """`build`, `estimate` and `audit` agree with their commands, which name the method by themselves so that
+    they start at once.
+    """
     from hdpview.audit.run import audit
     from hdpview.cli import curate, guard
 
@@ -116,7 +124,9 @@ def small_view() -> PView:
 
 @pytest.mark.parametrize("part", ["view", "blocks", "manifest", "schema", "attribute", "spending"])
 def test_no_field_can_be_set(part: str) -> None:
-    """No field of a view, its blocks, its manifest, its schema or its ledger of spending can be assigned or deleted."""
+    """No field of a view, its blocks, its manifest, its schema or its ledger of spending can be assigned or
+    deleted.
+    """
     view = small_view()
     owner: Any = {
         "view": view,
@@ -148,10 +158,14 @@ def test_no_array_of_blocks_can_be_written(name: str) -> None:
 
 
 def test_no_cached_array_of_blocks_can_be_written() -> None:
-    """The arrays that questions are answered from are read-only too: writing there would change every later answer."""
+    """The arrays that questions are answered from are read-only too: writing there would change every later
+    answer.
+    """
     levels = [*small_view().blocks.levels, *based_view(small_view().schema, 1).blocks.levels]
     nodes = [node for level in levels for within in level.within for node in within.nodes]
-    arrays = [value for each in (*levels, *nodes) for value in vars(each).values() if isinstance(value, np.ndarray)]
+    arrays = [
+        value for each in (*levels, *nodes) for value in vars(each).values() if isinstance(value, np.ndarray)
+    ]
     assert nodes
     assert len(arrays) >= 4 * len(levels) + 8 * len(nodes)
     for array in arrays:
@@ -173,7 +187,9 @@ def test_a_manifest_can_be_pickled() -> None:
 
 
 def test_the_number_of_records_told_is_the_one_answered() -> None:
-    """What a view says of itself, and what it answers when asked for the count of everything, is one number, and never below 0."""
+    """What a view says of itself, and what it answers when asked for the count of everything, is one number,
+    and never below 0.
+    """
     empty = noisy_view(Schema([Boolean(name="a")]), seed=0, n_cuts=0)
     below = PView(empty.manifest, dataclasses.replace(empty.blocks, noisy_counts=np.array([-7])))
     assert below.info()["estimated_records"] == below.count().estimate == 0

@@ -16,8 +16,16 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
-from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.randomness import Draws, Randomness, chacha20_block, child_keys, draw, draw_block, new_stream
+from hdpview.privacy.budget import Budget
+from hdpview.privacy.randomness import (
+    Draws,
+    Randomness,
+    chacha20_block,
+    child_keys,
+    draw,
+    draw_block,
+    new_stream,
+)
 from hdpview.view.blocks import Blocks
 
 keys = st.binary(min_size=32, max_size=32)
@@ -34,7 +42,9 @@ def our_block(key: bytes, counter: int, nonce: bytes) -> bytes:
 
 
 def their_stream(key: bytes, counter: int, nonce: bytes, length: int) -> bytes:
-    return Cipher(ChaCha20(key, struct.pack("<I", counter) + nonce), mode=None).encryptor().update(bytes(length))
+    return (
+        Cipher(ChaCha20(key, struct.pack("<I", counter) + nonce), mode=None).encryptor().update(bytes(length))
+    )
 
 
 def children(key: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -46,9 +56,7 @@ def children(key: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.ui
 def test_chacha20_gives_the_standards_vector() -> None:
     """The block function gives the test vector of RFC 8439, section 2.3.2."""
     nonce = bytes.fromhex("000000090000004a00000000")
-    expected = (
-        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4ed2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
-    )
+    expected = "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4ed2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
     assert our_block(bytes(range(32)), 1, nonce).hex() == expected
 
 
@@ -137,22 +145,35 @@ def _release(randomness: Randomness) -> Blocks:
     cells = np.argwhere(tensor)
     schema = Schema([Integer(name="a", min=0, max=11), Integer(name="b", min=0, max=8)])
     counts = SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), tensor[tuple(cells.T)])
-    return Hdpview().release(counts, Ledger(Fraction(1)), randomness, LocalEngine(1)).blocks
+    return Hdpview().release(counts, Budget(Fraction(1)), randomness, LocalEngine(1)).blocks
 
 
 def test_two_fresh_builds_differ_and_two_test_builds_do_not() -> None:
-    """Without a test key two builds of the same table differ in blocks or counts; with one they are equal to the bit."""
+    """Without a test key two builds of the same table differ in blocks or counts; with one they are equal to
+    the bit.
+    """
 
     def content(blocks: Blocks) -> tuple[bytes, ...]:
-        return blocks.lower.tobytes(), blocks.upper.tobytes(), blocks.noisy_counts.tobytes(), blocks.depth.tobytes()
+        return (
+            blocks.lower.tobytes(),
+            blocks.upper.tobytes(),
+            blocks.noisy_counts.tobytes(),
+            blocks.depth.tobytes(),
+        )
 
     assert content(_release(Randomness.fresh())) != content(_release(Randomness.fresh()))
-    assert content(_release(Randomness.from_test_key(b"k"))) == content(_release(Randomness.from_test_key(b"k")))
-    assert content(_release(Randomness.from_test_key(b"k"))) != content(_release(Randomness.from_test_key(b"l")))
+    assert content(_release(Randomness.from_test_key(b"k"))) == content(
+        _release(Randomness.from_test_key(b"k"))
+    )
+    assert content(_release(Randomness.from_test_key(b"k"))) != content(
+        _release(Randomness.from_test_key(b"l"))
+    )
 
 
 def test_fresh_noise_is_fresh_even_for_the_same_blocks() -> None:
-    """Leaf noise of a private build does not come from the blocks' keys: the same keys give other noise each time."""
+    """Leaf noise of a private build does not come from the blocks' keys: the same keys give other noise each
+    time.
+    """
     from hdpview.privacy.noise import noisy_counts
 
     leaf_keys, zeros = np.zeros((64, 8), np.uint32), np.zeros(64, np.int64)
@@ -162,7 +183,9 @@ def test_fresh_noise_is_fresh_even_for_the_same_blocks() -> None:
 
 
 def test_draws_in_order_are_the_keys_stream() -> None:
-    """However many are asked for at a time, the draws are blocks of the key's stream, and none comes twice."""
+    """However many are asked for at a time, the draws are blocks of the key's stream, and none comes
+    twice.
+    """
     key = Randomness.from_test_key(b"draws").root_key("order")
     draws, words, block = Draws(key), np.empty(16, np.uint32), np.empty(8)
     for n, first in [(3, 0), (8, 1), (17, 2), (0, 5), (1, 5)]:

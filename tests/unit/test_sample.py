@@ -29,7 +29,8 @@ N = 200_000
 def test_records_are_spread_as_the_view_says(seed: int) -> None:
     """Each value's share of 200,000 records lies within 6 standard errors of the view's consistent share.
 
-    16 + 11 + 5 + 24 + 3 + 3 values and 3 seeds make 186 comparisons; by chance one fails once in 2.7 million runs.
+    16 + 11 + 5 + 24 + 3 + 3 values and 3 seeds make 186 comparisons; by chance one fails once in 2.7 million
+    runs.
     """
     view = noisy_view(SCHEMA, seed)
     table = view.sample(N, seed=seed, as_="pyarrow")
@@ -52,7 +53,9 @@ def _codes(column: pa.ChunkedArray, attribute: Integer | Real | Datetime | Categ
         if isinstance(column, pa.Array)
         else column.combine_chunks().is_null().to_numpy(False)
     )
-    number = column.combine_chunks().cast(pa.int64() if attribute.whole else pa.float64()).fill_null(0).to_numpy()
+    number = (
+        column.combine_chunks().cast(pa.int64() if attribute.whole else pa.float64()).fill_null(0).to_numpy()
+    )
     codes = np.searchsorted(attribute.edges, number, side="right") - 1
     assert (missing | ((codes >= 0) & (codes < attribute.n_values))).all()
     return np.where(missing, attribute.size - 1, codes)
@@ -75,10 +78,19 @@ def test_pairs_of_values_are_spread_as_the_view_says() -> None:
 
 
 def test_records_have_the_schemas_columns_and_types() -> None:
-    """Whole numbers, reals, moments, texts and truths; whole numbers anywhere in their bin; missing values are null."""
+    """Whole numbers, reals, moments, texts and truths; whole numbers anywhere in their bin; missing values
+    are null.
+    """
     table = noisy_view(SCHEMA, 1).sample(5_000, as_="pyarrow")
     assert table.column_names == list(SCHEMA.names)
-    assert [field.type for field in table.schema] == [pa.int64(), pa.int64(), pa.float64(), pa.timestamp("us"), pa.string(), pa.bool_()]
+    assert [field.type for field in table.schema] == [
+        pa.int64(),
+        pa.int64(),
+        pa.float64(),
+        pa.timestamp("us"),
+        pa.string(),
+        pa.bool_(),
+    ]
     sizes = [size for size in table.column("size").to_pylist() if size is not None]
     assert {size % 10 for size in sizes} == set(range(10))
     assert max(sizes) <= 95
@@ -103,9 +115,16 @@ def test_only_occupied_cells_are_drawn() -> None:
 
 
 def test_values_stay_in_their_bin_where_doubles_are_coarse() -> None:
-    """At 10¹⁵ doubles lie 1/8 apart: a value of the bin [10¹⁵, 10¹⁵ + 1) is never rounded up into the next one."""
+    """At 10¹⁵ doubles lie 1/8 apart: a value of the bin [10¹⁵, 10¹⁵ + 1) is never rounded up into the next
+    one.
+    """
     schema = Schema([Real(name="x", min=1e15, max=1e15 + 4, bins=4)])
-    values = noiseless_view(schema, np.zeros((10, 1), np.int64)).sample(1_000, seed=0, as_="pyarrow").column("x").to_numpy()
+    values = (
+        noiseless_view(schema, np.zeros((10, 1), np.int64))
+        .sample(1_000, seed=0, as_="pyarrow")
+        .column("x")
+        .to_numpy()
+    )
     assert 1e15 <= values.min() < values.max() < 1e15 + 1
 
 

@@ -22,12 +22,23 @@ EVERY_TYPE = Schema(
         Real(name="income", min=0.0, max=1e6, bins=100),
         Real(name="score", explicit_edges=(-1.5, 0.0, 0.1, 1e300), nullable=True),
         Category(name="sex", values=("Female", "Male")),
-        Category(name="job", values=("clerk", 'it\'s "quoted"', "tab\tnewline\n", "émoji 🙂", "\x7f\\", ""), other="else", nullable=True),
+        Category(
+            name="job",
+            values=("clerk", 'it\'s "quoted"', "tab\tnewline\n", "émoji 🙂", "\x7f\\", ""),
+            other="else",
+            nullable=True,
+        ),
         Category(name="code", values=(1, 2, True), other="2"),
         Boolean(name="diabetic", nullable=True),
         Boolean(name="alive"),
         Datetime(name="admitted", min=date(2020, 1, 1), max="2025-01-01", every="1mo"),
-        Datetime(name="at", min="2024-02-28T23:30:00", max=datetime(2024, 3, 1, 0, 15), every="15min", nullable=True),
+        Datetime(
+            name="at",
+            min="2024-02-28T23:30:00",
+            max=datetime(2024, 3, 1, 0, 15),
+            every="15min",
+            nullable=True,
+        ),
         Integer(name="odd name.with \"dots\" and 'quotes'", min=0, max=0),
         Integer(name="Ünï", min=0, max=1),
     ]
@@ -110,11 +121,20 @@ def test_the_schema_file_of_the_design_loads(tmp_path: Path) -> None:
         (Category(name="x", values=("b", "a"), other="a"), ["b", "a"]),
         (Category(name="x", values=(1, True)), ["1", "true"]),
         (Boolean(name="x", nullable=True), ["false", "true", "(missing)"]),
-        (Datetime(name="x", min="2023-12-15", max="2024-02-01", every="1mo"), ["2023-12", "2024-01", "2024-02"]),
+        (
+            Datetime(name="x", min="2023-12-15", max="2024-02-01", every="1mo"),
+            ["2023-12", "2024-01", "2024-02"],
+        ),
         (Datetime(name="x", min="2023-01-15", max="2024-03-01", every="1y"), ["2023", "2024"]),
         (Datetime(name="x", min="2020-05-01", max="2022-03-01", every="1y"), ["2020-05", "2021-05"]),
-        (Datetime(name="x", min="2024-02-28", max="2024-03-01", every="1d"), ["2024-02-28", "2024-02-29", "2024-03-01"]),
-        (Datetime(name="x", min="2024-01-01", max="2024-01-01", every="12h"), ["2024-01-01 00:00:00", "2024-01-01 12:00:00"]),
+        (
+            Datetime(name="x", min="2024-02-28", max="2024-03-01", every="1d"),
+            ["2024-02-28", "2024-02-29", "2024-03-01"],
+        ),
+        (
+            Datetime(name="x", min="2024-01-01", max="2024-01-01", every="12h"),
+            ["2024-01-01 00:00:00", "2024-01-01 12:00:00"],
+        ),
     ],
 )
 def test_labels_are_what_a_reader_expects(attribute: Attribute, labels: list[str]) -> None:
@@ -133,11 +153,24 @@ def test_every_label_list_has_the_size() -> None:
 
 
 def test_bin_places_follow_the_edges() -> None:
-    """An edge's place is its number, the middle of a bin lies half-way, and beyond the ends there is nothing more."""
+    """An edge's place is its number, the middle of a bin lies half-way, and beyond the ends there is nothing
+    more.
+    """
     age = Integer(name="x", min=10, max=34, every=10)
     places = [age.bin_of(at) for at in (-5, 10, 15, 20, 30, 32.5, 35, 99, -math.inf, math.inf)]
     assert [i + below for i, below, _ in places] == [0, 0, 0.5, 1, 2, 2.5, 3, 3, 0, 3]
-    assert [is_cut for _, _, is_cut in places] == [False, False, True, False, False, True, False, False, False, False]
+    assert [is_cut for _, _, is_cut in places] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_place_ever_so_near_to_an_edge_is_no_edge() -> None:
@@ -158,14 +191,18 @@ def test_a_place_ever_so_near_to_an_edge_is_no_edge() -> None:
         (Category(name="x", values=("a", "b"), other="z", nullable=True), 2, 3),
     ],
 )
-def test_every_undeclared_and_missing_value_has_a_code(attribute: Category, unknown: int, missing: int) -> None:
+def test_every_undeclared_and_missing_value_has_a_code(
+    attribute: Category, unknown: int, missing: int
+) -> None:
     """Undeclared values go to `other`, else to missing, else to the first value; missing values likewise."""
     assert (attribute.unknown_code, attribute.missing_code) == (unknown, missing)
     assert max(unknown, missing) < attribute.size
 
 
 def test_very_large_domains_are_counted_exactly() -> None:
-    """A domain of 10^300 cells and one of 200 attributes are fine, and their cells are an exact whole number."""
+    """A domain of 10^300 cells and one of 200 attributes are fine, and their cells are an exact whole
+    number.
+    """
     schema = Schema([Integer(name=f"a{i}", min=0, max=9) for i in range(300)])
     assert schema.n_cells == 10**300
     assert Schema([Boolean(name=f"a{i}") for i in range(200)]).n_cells == 2**200
@@ -173,7 +210,9 @@ def test_very_large_domains_are_counted_exactly() -> None:
 
 def test_one_cell_more_than_the_limit_is_refused() -> None:
     """More than 10^300 cells are refused with what to do."""
-    with pytest.raises(SchemaError, match=r"more than 10\^300 cells\. Leave out attributes or use wider bins"):
+    with pytest.raises(
+        SchemaError, match=r"more than 10\^300 cells\. Leave out attributes or use wider bins"
+    ):
         Schema([Integer(name=f"a{i}", min=0, max=9) for i in range(301)])
 
 
@@ -213,7 +252,10 @@ def test_names_are_found_by_any_case_and_suggested_when_wrong() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"type": "integer", "min": 9, "max": 1}, r"'x': bounds must satisfy min ≤ max within 64 bits; got 9 and 1"),
+        (
+            {"type": "integer", "min": 9, "max": 1},
+            r"'x': bounds must satisfy min ≤ max within 64 bits; got 9 and 1",
+        ),
         ({"type": "integer", "min": 0.5, "max": 1}, r"min must be a whole number, not 0\.5"),
         ({"type": "integer", "min": True, "max": 1}, r"min must be a whole number, not True"),
         ({"type": "integer", "min": "0", "max": 1}, r"min must be a whole number, not '0'"),
@@ -223,20 +265,44 @@ def test_names_are_found_by_any_case_and_suggested_when_wrong() -> None:
         ({"type": "integer", "min": 0, "max": 2**63}, r"within 64 bits"),
         ({"type": "integer", "min": -(10**400), "max": 10**400}, r"within 64 bits"),
         ({"type": "integer", "min": 0}, r"'x' of type integer needs max"),
-        ({"type": "integer", "min": 0, "max": 5, "step": 2}, r"Unknown key 'step'.* The type integer has: min, max, every, nullable"),
-        ({"type": "integer", "min": 0, "max": 5, "nulable": True}, r"Unknown key 'nulable'\. Did you mean 'nullable'\?"),
+        (
+            {"type": "integer", "min": 0, "max": 5, "step": 2},
+            r"Unknown key 'step'.* The type integer has: min, max, every, nullable",
+        ),
+        (
+            {"type": "integer", "min": 0, "max": 5, "nulable": True},
+            r"Unknown key 'nulable'\. Did you mean 'nullable'\?",
+        ),
         ({"type": "integer", "min": 0, "max": 5, "nullable": "yes"}, r"nullable is true or false, not 'yes'"),
-        ({"type": "real", "min": math.nan, "max": 1, "bins": 2}, r"min must be a number within ±1e\+300, not nan"),
-        ({"type": "real", "min": 0, "max": math.inf, "bins": 2}, r"max must be a number within ±1e\+300, not inf"),
+        (
+            {"type": "real", "min": math.nan, "max": 1, "bins": 2},
+            r"min must be a number within ±1e\+300, not nan",
+        ),
+        (
+            {"type": "real", "min": 0, "max": math.inf, "bins": 2},
+            r"max must be a number within ±1e\+300, not inf",
+        ),
         ({"type": "real", "min": 0, "max": 10**400, "bins": 2}, r"max must be a number within ±1e\+300"),
-        ({"type": "real", "min": -1.7e308, "max": 1.7e308, "bins": 2}, r"min must be a number within ±1e\+300"),
-        ({"type": "real", "min": 1, "max": 1, "bins": 2}, r"bounds must satisfy min < max; got 1\.0 and 1\.0"),
+        (
+            {"type": "real", "min": -1.7e308, "max": 1.7e308, "bins": 2},
+            r"min must be a number within ±1e\+300",
+        ),
+        (
+            {"type": "real", "min": 1, "max": 1, "bins": 2},
+            r"bounds must satisfy min < max; got 1\.0 and 1\.0",
+        ),
         ({"type": "real", "min": 2, "max": 1, "bins": 2}, r"bounds must satisfy min < max"),
         ({"type": "real", "min": 0, "max": 1}, r"give `min`, `max` and `bins`, or `edges`"),
         ({"type": "real"}, r"give `min`, `max` and `bins`, or `edges`"),
-        ({"type": "real", "min": 0, "max": 1, "bins": 0}, r"bins must be a whole number from 1 to 65,536, not 0"),
+        (
+            {"type": "real", "min": 0, "max": 1, "bins": 0},
+            r"bins must be a whole number from 1 to 65,536, not 0",
+        ),
         ({"type": "real", "min": 0, "max": 1, "bins": 2.0}, r"bins must be a whole number"),
-        ({"type": "real", "min": 1, "max": 1 + 1e-15, "bins": 100}, r"finer than floating-point numbers; use fewer"),
+        (
+            {"type": "real", "min": 1, "max": 1 + 1e-15, "bins": 100},
+            r"finer than floating-point numbers; use fewer",
+        ),
         ({"type": "real", "edges": [0, 1], "bins": 1}, r"give `edges` alone"),
         ({"type": "real", "edges": [0]}, r"edges must list 2 to 1,001 numbers"),
         ({"type": "real", "edges": list(range(1_002))}, r"edges must list 2 to 1,001 numbers"),
@@ -251,22 +317,46 @@ def test_names_are_found_by_any_case_and_suggested_when_wrong() -> None:
         ({"type": "category", "values": [1.5]}, r"values must be texts or whole numbers, not 1\.5"),
         ({"type": "category", "values": ["a"], "other": 3}, r"other must be a text, not 3"),
         ({"type": "boolean", "values": [1]}, r"Unknown key 'values'"),
-        ({"type": "datetime", "min": "2024-01-01", "max": "2023-01-01", "every": "1d"}, r"bounds must satisfy min ≤ max"),
+        (
+            {"type": "datetime", "min": "2024-01-01", "max": "2023-01-01", "every": "1d"},
+            r"bounds must satisfy min ≤ max",
+        ),
         (
             {"type": "datetime", "min": "yesterday", "max": "2023-01-01", "every": "1d"},
             r"'yesterday' is not a date\. Write it as 2024-01-31",
         ),
-        ({"type": "datetime", "min": 5, "max": "2023-01-01", "every": "1d"}, r"min must be a date such as 2024-01-31, not 5"),
+        (
+            {"type": "datetime", "min": 5, "max": "2023-01-01", "every": "1d"},
+            r"min must be a date such as 2024-01-31, not 5",
+        ),
         (
             {"type": "datetime", "min": "2023-01-01", "max": "2023-01-02", "every": "1 fortnight"},
             r"is not a step of time\..*'15min' or '1mo'",
         ),
-        ({"type": "datetime", "min": "2023-01-01", "max": "2023-01-02", "every": "0d"}, r"is not a step of time"),
-        ({"type": "datetime", "min": "2023-01-01", "max": "2023-01-02", "every": 5}, r"every must be a step such as '1d' or '1mo', not 5"),
-        ({"type": "datetime", "min": "0001-01-01", "max": "9999-12-31", "every": "1s"}, r"makes more than 65,536 bins; use a longer step"),
-        ({"type": "datetime", "min": "0001-01-01T00:00:00+14:00", "max": "2023-01-02", "every": "1y"}, r"date"),
-        ({"type": "datetime", "min": "2023-01-01", "max": "9999-12-31T23:59:59-14:00", "every": "1y"}, r"date"),
-        ({"type": "intger", "min": 0, "max": 1}, r"Unknown type 'intger'\. Did you mean 'integer'\? The types are: integer, real,"),
+        (
+            {"type": "datetime", "min": "2023-01-01", "max": "2023-01-02", "every": "0d"},
+            r"is not a step of time",
+        ),
+        (
+            {"type": "datetime", "min": "2023-01-01", "max": "2023-01-02", "every": 5},
+            r"every must be a step such as '1d' or '1mo', not 5",
+        ),
+        (
+            {"type": "datetime", "min": "0001-01-01", "max": "9999-12-31", "every": "1s"},
+            r"makes more than 65,536 bins; use a longer step",
+        ),
+        (
+            {"type": "datetime", "min": "0001-01-01T00:00:00+14:00", "max": "2023-01-02", "every": "1y"},
+            r"date",
+        ),
+        (
+            {"type": "datetime", "min": "2023-01-01", "max": "9999-12-31T23:59:59-14:00", "every": "1y"},
+            r"date",
+        ),
+        (
+            {"type": "intger", "min": 0, "max": 1},
+            r"Unknown type 'intger'\. Did you mean 'integer'\? The types are: integer, real,",
+        ),
         ({"min": 0, "max": 1}, r"'x' needs a type: one of integer, real, category, boolean, datetime"),
         ({"type": 5}, r"'x' needs a type"),
         ("integer", r"'x' needs a type"),
@@ -306,7 +396,10 @@ def test_wrong_outer_shapes_are_refused(description: Any, message: str) -> None:
         (b"[attributes", r"is not valid TOML"),
         (b"\xff\xfe", r"is not valid TOML"),
         (b"a = " + b"[" * 100_000, r"is not valid TOML"),
-        (b'[attributes.x]\ntype = "datetime"\nmin = 12:00:00\nmax = 2024-01-01\nevery = "1d"', r"min must be a date"),
+        (
+            b'[attributes.x]\ntype = "datetime"\nmin = 12:00:00\nmax = 2024-01-01\nevery = "1d"',
+            r"min must be a date",
+        ),
         (b"x = 1", r"Unknown key 'x'"),
     ],
 )
@@ -318,7 +411,9 @@ def test_wrong_files_are_refused(tmp_path: Path, content: bytes, message: str) -
 
 
 def test_a_missing_or_giant_file_is_refused(tmp_path: Path) -> None:
-    """A file that is not there, a folder and a file of many megabytes are refused before anything is parsed."""
+    """A file that is not there, a folder and a file of many megabytes are refused before anything is
+    parsed.
+    """
     with pytest.raises(SchemaError, match="No such file"):
         Schema.load(tmp_path / "none.toml")
     with pytest.raises(SchemaError, match="Cannot read the schema"):
@@ -337,6 +432,14 @@ def test_a_schema_cannot_be_changed() -> None:
 
 
 def test_times_with_a_zone_are_moved_to_utc() -> None:
-    """A bound with a time zone is kept in UTC; one without stays as it stands, whatever the machine's zone."""
-    assert Datetime(name="x", min="2024-01-01T02:00:00+02:00", max="2024-01-02", every="1d").min == "2024-01-01T00:00:00"
-    assert Datetime(name="x", min="2024-01-01T02:00:00", max="2024-01-02", every="1d").min == "2024-01-01T02:00:00"
+    """A bound with a time zone is kept in UTC; one without stays as it stands, whatever the machine's
+    zone.
+    """
+    assert (
+        Datetime(name="x", min="2024-01-01T02:00:00+02:00", max="2024-01-02", every="1d").min
+        == "2024-01-01T00:00:00"
+    )
+    assert (
+        Datetime(name="x", min="2024-01-01T02:00:00", max="2024-01-02", every="1d").min
+        == "2024-01-01T02:00:00"
+    )

@@ -1,4 +1,6 @@
-"""The SQL layer piece by piece: what it refuses and in which words, bins and dates, intervals, names, and hostile text."""
+"""The SQL layer piece by piece: what it refuses and in which words, bins and dates, intervals, names, and
+hostile text.
+"""
 
 from __future__ import annotations
 
@@ -112,26 +114,51 @@ def test_bins_are_groups_in_their_own_units_and_order(view: PView, codes: np.nda
     assert [row["size"] for row in found][:2] == ["90–99", "80–89"]
     assert [row["n"] for row in found][::-1] == np.bincount(codes[:, 1], minlength=10).tolist()
     pressures = rows(view, "SELECT pressure, COUNT(*) AS n FROM view GROUP BY pressure ORDER BY pressure")
-    assert [row["pressure"] for row in pressures] == [f"[{5 * i}, {5 * i + 5}{']' if i == 9 else ')'}" for i in range(10)] + [None]
+    assert [row["pressure"] for row in pressures] == [
+        f"[{5 * i}, {5 * i + 5}{']' if i == 9 else ')'}" for i in range(10)
+    ] + [None]
 
 
 def test_steps_cut_bins_where_they_have_to(view: PView, codes: np.ndarray) -> None:
-    """floor, round and width_bucket of a binned attribute make groups; a step inside a bin takes its share of the bin."""
+    """floor, round and width_bucket of a binned attribute make groups; a step inside a bin takes its share of
+    the bin.
+    """
     by_bin = np.bincount(codes[:, 2], minlength=11)
-    tens = rows(view, "SELECT floor(pressure / 10) * 10 AS p, COUNT(*) AS n FROM view WHERE pressure IS NOT NULL GROUP BY p ORDER BY p")
-    assert [(row["p"], row["n"]) for row in tens] == [(10 * i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)]
-    halves = rows(view, "SELECT floor(pressure / 2.5) AS p, COUNT(*) AS n FROM view GROUP BY p ORDER BY p NULLS FIRST")
-    assert [row["n"] for row in halves] == pytest.approx([by_bin[10], *(by_bin[i // 2] / 2 for i in range(20))])
-    buckets = rows(view, "SELECT width_bucket(pressure, 10, 40, 3) AS b, COUNT(*) AS n FROM view WHERE pressure >= 0 GROUP BY b ORDER BY b")
-    assert [(row["b"], row["n"]) for row in buckets] == [(i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)]
+    tens = rows(
+        view,
+        "SELECT floor(pressure / 10) * 10 AS p, COUNT(*) AS n FROM view WHERE pressure IS NOT NULL GROUP BY p ORDER BY p",
+    )
+    assert [(row["p"], row["n"]) for row in tens] == [
+        (10 * i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)
+    ]
+    halves = rows(
+        view, "SELECT floor(pressure / 2.5) AS p, COUNT(*) AS n FROM view GROUP BY p ORDER BY p NULLS FIRST"
+    )
+    assert [row["n"] for row in halves] == pytest.approx(
+        [by_bin[10], *(by_bin[i // 2] / 2 for i in range(20))]
+    )
+    buckets = rows(
+        view,
+        "SELECT width_bucket(pressure, 10, 40, 3) AS b, COUNT(*) AS n FROM view WHERE pressure >= 0 GROUP BY b ORDER BY b",
+    )
+    assert [(row["b"], row["n"]) for row in buckets] == [
+        (i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)
+    ]
 
 
 def test_dates_are_grouped_by_the_calendar(view: PView, codes: np.ndarray) -> None:
-    """date_trunc, year, quarter and extract follow months, quarters and years; plain datetimes are named by the start of their bin."""
+    """date_trunc, year, quarter and extract follow months, quarters and years; plain datetimes are named by
+    the start of their bin.
+    """
     by_month = np.bincount(codes[:, 3], minlength=24)
     years = rows(view, "SELECT year(day) AS y, COUNT(*) AS n FROM view GROUP BY y ORDER BY y")
-    assert [(row["y"], row["n"]) for row in years] == [(2023, by_month[:12].sum()), (2024, by_month[12:].sum())]
-    quarters = rows(view, "SELECT date_trunc('quarter', day) AS q, COUNT(*) AS n FROM view GROUP BY q ORDER BY q")
+    assert [(row["y"], row["n"]) for row in years] == [
+        (2023, by_month[:12].sum()),
+        (2024, by_month[12:].sum()),
+    ]
+    quarters = rows(
+        view, "SELECT date_trunc('quarter', day) AS q, COUNT(*) AS n FROM view GROUP BY q ORDER BY q"
+    )
     assert [row["n"] for row in quarters] == by_month.reshape(8, 3).sum(axis=1).tolist()
     assert quarters[1]["q"] == date(2023, 4, 1)
     seasons = rows(view, "SELECT extract(month FROM day) AS m, COUNT(*) AS n FROM view GROUP BY m ORDER BY m")
@@ -142,7 +169,9 @@ def test_dates_are_grouped_by_the_calendar(view: PView, codes: np.ndarray) -> No
 
 
 def test_means_of_bins_use_their_middle(view: PView, codes: np.ndarray) -> None:
-    """A bin of whole numbers counts as their mean, a bin of reals as its middle; the mean of datetimes is a datetime."""
+    """A bin of whole numbers counts as their mean, a bin of reals as its middle; the mean of datetimes is a
+    datetime.
+    """
     mean = rows(view, "SELECT AVG(size) AS s, SUM(pressure) AS p, AVG(day) AS d FROM view")[0]
     assert mean["s"] == pytest.approx((codes[:, 1] * 10 + 4.5).mean())
     known = codes[codes[:, 2] < 10, 2]
@@ -152,7 +181,9 @@ def test_means_of_bins_use_their_middle(view: PView, codes: np.ndarray) -> None:
 
 
 def test_every_aggregate_has_its_interval(view: PView) -> None:
-    """`n` is followed by `n_lower` and `n_upper`, which hold it; keys and texts have none; DP_INTERVAL names the same ends."""
+    """`n` is followed by `n_lower` and `n_upper`, which hold it; keys and texts have none; DP_INTERVAL names
+    the same ends.
+    """
     sql = (
         "SELECT region, COUNT(*) AS n, AVG(age) AS a, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share, "
         "DP_INTERVAL_LOW(COUNT(*)) AS low, DP_INTERVAL_HIGH(COUNT(*)) AS high, CASE WHEN COUNT(*) > 5 THEN 'many' END AS word "
@@ -160,7 +191,13 @@ def test_every_aggregate_has_its_interval(view: PView) -> None:
     )
     result = run(view, sql)
     assert result.aggregates == ("n", "a", "share")
-    columns = ["region", *(f"{name}{end}" for name in ("n", "a", "share") for end in ("", "_lower", "_upper")), "low", "high", "word"]
+    columns = [
+        "region",
+        *(f"{name}{end}" for name in ("n", "a", "share") for end in ("", "_lower", "_upper")),
+        "low",
+        "high",
+        "word",
+    ]
     assert result.names == columns
     for row in result.to_rows():
         for name in result.aggregates:
@@ -170,12 +207,20 @@ def test_every_aggregate_has_its_interval(view: PView) -> None:
 
 
 def test_groups_have_the_intervals_that_single_questions_have() -> None:
-    """A group's count and interval are those of the same count asked alone, whichever way they were computed."""
+    """A group's count and interval are those of the same count asked alone, whichever way they were
+    computed.
+    """
     for seed in range(8):
         noisy = noisy_view(SCHEMA, seed)
         for kind in ("typical", "guaranteed", "noise"):
-            found = rows(noisy, "SELECT age, region, COUNT(*) AS n FROM view WHERE age < 5 OR smoker GROUP BY 1, 2", interval=kind)
-            asked = [f"age = {row['age']} AND region = '{row['region']}' AND (age < 5 OR smoker)" for row in found]
+            found = rows(
+                noisy,
+                "SELECT age, region, COUNT(*) AS n FROM view WHERE age < 5 OR smoker GROUP BY 1, 2",
+                interval=kind,
+            )
+            asked = [
+                f"age = {row['age']} AND region = '{row['region']}' AND (age < 5 OR smoker)" for row in found
+            ]
             alone = noisy.count_many(asked, interval=kind)
             assert [row["n"] for row in found] == pytest.approx(alone.estimate.tolist(), abs=1e-6)
             assert [row["n_lower"] for row in found] == pytest.approx(alone.lower.tolist(), abs=1e-3)
@@ -184,15 +229,25 @@ def test_groups_have_the_intervals_that_single_questions_have() -> None:
 
 def test_columns_have_plain_names_and_none_twice(view: PView) -> None:
     """Unnamed aggregates are called by what they do, and equal names are numbered."""
-    result = run(view, "SELECT COUNT(*), COUNT(*), SUM(age), AVG(age), region AS count_lower FROM view GROUP BY region")
+    result = run(
+        view, "SELECT COUNT(*), COUNT(*), SUM(age), AVG(age), region AS count_lower FROM view GROUP BY region"
+    )
     assert len(set(result.names)) == len(result.names)
     assert {"count", "count_2", "sum_age", "avg_age"} <= set(result.names)
 
 
 def test_results_are_arrow_of_the_datas_own_types(view: PView) -> None:
     """Whole numbers, texts, truths, dates and missing values keep their types."""
-    table = run(view, "SELECT age, region, smoker, day, COUNT(*) AS n FROM view GROUP BY ALL LIMIT 5").to_arrow()
-    assert [field.type for field in table.schema] == [pa.int64(), pa.string(), pa.bool_(), pa.date32(), *[pa.float64()] * 3]
+    table = run(
+        view, "SELECT age, region, smoker, day, COUNT(*) AS n FROM view GROUP BY ALL LIMIT 5"
+    ).to_arrow()
+    assert [field.type for field in table.schema] == [
+        pa.int64(),
+        pa.string(),
+        pa.bool_(),
+        pa.date32(),
+        *[pa.float64()] * 3,
+    ]
 
 
 def test_too_many_groups_are_refused(view: PView) -> None:
@@ -216,11 +271,20 @@ DEEP = {
     "parentheses": "SELECT COUNT(*) FROM view WHERE " + "(" * 5_000 + "age = 1" + ")" * 5_000,
     "subqueries": "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 300 + "view" + ")" * 300,
     "sums": "SELECT " + " + ".join(["COUNT(*)"] * 5_000) + " FROM view",
-    "cases": "SELECT " + "CASE WHEN age = 1 THEN " * 500 + "1" + " END" * 500 + " AS c, COUNT(*) FROM view GROUP BY c",
+    "cases": "SELECT "
+    + "CASE WHEN age = 1 THEN " * 500
+    + "1"
+    + " END" * 500
+    + " AS c, COUNT(*) FROM view GROUP BY c",
     "doubling": "WITH "
-    + ", ".join(f"t{i} AS (SELECT x + x AS x FROM {'t' + str(i - 1) if i else '(SELECT age AS x FROM view)'})" for i in range(40))
+    + ", ".join(
+        f"t{i} AS (SELECT x + x AS x FROM {'t' + str(i - 1) if i else '(SELECT age AS x FROM view)'})"
+        for i in range(40)
+    )
     + " SELECT SUM(x) FROM t39",
-    "columns": "SELECT " + ", ".join(f"COUNT(*) FILTER (WHERE age = {i})" for i in range(3_000)) + " FROM view",
+    "columns": "SELECT "
+    + ", ".join(f"COUNT(*) FILTER (WHERE age = {i})" for i in range(3_000))
+    + " FROM view",
     "in list": f"SELECT COUNT(*) FROM view WHERE age IN ({', '.join(map(str, range(20_000)))})",
     "megabyte": "SELECT COUNT(*) FROM view WHERE region = '" + "x" * 1_000_000 + "'",
     "product": "SELECT age * size * age AS p, COUNT(*) FROM view GROUP BY p",
@@ -234,7 +298,9 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_large_and_deep_statements_end_soon_in_an_answer_or_a_sentence(view: PView, name: str) -> None:
-    """Nesting, doubling, long lists, megabytes and huge numbers: an answer or an HdpviewError, after some millions of calls at most."""
+    """Nesting, doubling, long lists, megabytes and huge numbers: an answer or an HdpviewError, after some
+    millions of calls at most.
+    """
     messages = []
 
     def asked() -> None:
@@ -249,7 +315,9 @@ def test_large_and_deep_statements_end_soon_in_an_answer_or_a_sentence(view: PVi
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_words_are_answered_or_refused(view: PView, seed: int) -> None:
-    """Statements of random words, and real statements with random words thrown in, never raise anything but an HdpviewError."""
+    """Statements of random words, and real statements with random words thrown in, never raise anything but
+    an HdpviewError.
+    """
     random = Random(seed)
     good = STATEMENT.split()
     for _ in range(250):
@@ -283,7 +351,9 @@ def test_numbers_too_large_to_add_up_are_refused_in_words() -> None:
 
 @pytest.mark.parametrize("unit", ["year", "quarter", "month", "week"])
 def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
-    """Databases write 9999-12-31 for `never`: the last period of an axis that ends there holds its records."""
+    """Databases write 9999-12-31 for `never`: the last period of an axis that ends there holds its
+    records.
+    """
     schema = Schema([Datetime(name="until", min="9990-01-01", max="9999-12-31", every="1y")])
     statement = f"SELECT date_trunc('{unit}', until) AS p, COUNT(*) AS n FROM view GROUP BY p"
     found = rows(noiseless_view(schema, np.array([[9], [9], [0]])), statement)
@@ -292,18 +362,29 @@ def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
 
 
 def test_what_has_no_value_after_counting_is_refused_or_infinite(view: PView) -> None:
-    """A negative power of 0 is infinite, as in DuckDB; a text that is no truth is refused in words, also where only a row can tell."""
+    """A negative power of 0 is infinite, as in DuckDB; a text that is no truth is refused in words, also
+    where only a row can tell.
+    """
     assert rows(view, "SELECT COUNT(*) + power(0, -1) AS n FROM view")[0]["n"] == float("inf")
     with pytest.raises(QueryError, match="has no value"):
         run(view, "SELECT CAST(CAST(COUNT(*) AS VARCHAR) AS BOOLEAN) AS n FROM view")
 
 
 def test_any_name_can_be_written_in_sql() -> None:
-    """Words of the language, quotes and spaces among them: the name in a condition, and in a group, finds its attribute."""
-    keywords = {word.lower() for word in sqlglot.Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS if word.isidentifier()}
+    """Words of the language, quotes and spaces among them: the name in a condition, and in a group, finds its
+    attribute.
+    """
+    keywords = {
+        word.lower()
+        for word in sqlglot.Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS
+        if word.isidentifier()
+    }
     for name in sorted({*keywords, "age", "Age", 'say "no"', "two words", "über", "3d", "a;b"}):
         schema = Schema([Integer(name=name, min=0, max=9), Boolean(name="other_one")])
         written = name_in_sql(name)
         assert boxes_of(f"{written} >= 3 AND {written} IS NOT NULL OR {written} IN (1)", schema), name
-        assert plan(parse(f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"), schema).grouped, name
+        assert plan(
+            parse(f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"),
+            schema,
+        ).grouped, name
     assert name_in_sql("age") == "age"

@@ -33,7 +33,9 @@ def test_a_view_is_the_same_after_its_file(path: Path) -> None:
 
 
 def test_columns_are_inclusive_bounds_in_the_smallest_type(path: Path) -> None:
-    """Any Parquet reader finds `<attr>_lo` and `<attr>_hi` as inclusive codes, the noisy count and the depth, and no other column."""
+    """Any Parquet reader finds `<attr>_lo` and `<attr>_hi` as inclusive codes, the noisy count and the depth,
+    and no other column.
+    """
     table = pq.read_table(path)
     names = [f"{attribute.name}_{end}" for attribute in SCHEMA for end in ("lo", "hi")]
     assert table.column_names == [*names, "count", "depth"]
@@ -67,7 +69,9 @@ def test_the_file_holds_nothing_but_noisy_values(path: Path) -> None:
 
 
 def test_a_write_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
-    """Where the folder is missing or the target is a folder, the write is refused and no file is left behind."""
+    """Where the folder is missing or the target is a folder, the write is refused and no file is left
+    behind.
+    """
     with pytest.raises(ViewFileError, match=r"Cannot write .*: No such file or directory"):
         a_view().save(tmp_path / "missing" / "v.pview")
     (tmp_path / "folder").mkdir()
@@ -77,8 +81,12 @@ def test_a_write_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
-def test_a_full_disk_leaves_the_old_file_and_no_other(path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Where the disk is full half-way, the error says so, the old file is untouched and no temporary file stays."""
+def test_a_full_disk_leaves_the_old_file_and_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Where the disk is full half-way, the error says so, the old file is untouched and no temporary file
+    stays.
+    """
     before = path.read_bytes()
 
     def full(*_: Any, **__: Any) -> None:
@@ -92,7 +100,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(path: Path, monkeypatch: p
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_no_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_the_old_file_and_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C during the write passes through, and leaves the old file alone in its folder."""
 
     def interrupt(*_: Any, **__: Any) -> None:

@@ -1,4 +1,6 @@
-"""From hits of an event on two neighbouring tables to a lower bound on ε that holds with a stated confidence."""
+"""From hits of an event on two neighbouring tables to a lower bound on ε that holds with a stated
+confidence.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ _TINY = 1e-300
 
 
 def epsilon_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> float:
-    """With probability `confidence` at least, no ε below this one fits an event that came up so often on two neighbouring tables.
+    """With probability `confidence` at least, no ε below this one fits an event that came up so often on two
+    neighbouring tables.
 
-    Pure ε-differential privacy says P ≤ e^ε·P′. The bound takes the least P and the largest P′ that the hits allow
-    (Clopper and Pearson's intervals, which hold for every number of runs), each with half of the allowed error.
+    Pure ε-differential privacy says P ≤ e^ε·P′. The bound takes the least P and the largest P′ that the hits
+    allow (Clopper and Pearson's intervals, which hold for every number of runs), each with half of the
+    allowed error.
     """
     error = (1 - confidence) / 2
     least, largest = lower_end(hits, runs, error), upper_end(hits_on_neighbour, runs, error)
@@ -40,7 +44,9 @@ def _solve(rising: Callable[[float], float], target: float) -> float:
 
 
 def at_least(hits: int, runs: int, chance: float) -> float:
-    """P[X ≥ hits] for X binomial: the regularised incomplete beta function I_chance(hits, runs − hits + 1)."""
+    """P[X ≥ hits] for X binomial: the regularised incomplete beta function I_chance(hits, runs − hits +
+    1).
+    """
     if hits <= 0 or chance >= 1:
         return 1.0
     if chance <= 0 or hits > runs:

@@ -1,6 +1,8 @@
-"""What a view tells about the canary, and how strongly: features of a view, and scores learnt from many views.
+"""What a view tells about the canary, and how strongly: features of a view, and scores learnt from many
+views.
 
-Only the blocks around the canary can tell the tables apart, so these are looked at: the cuts on the way to it, the count of its leaf,
+Only the blocks around the canary can tell the tables apart, so these are looked at: the cuts on the way to
+    it, the count of its leaf,
 and whatever else a method releases about its values.
 """
 
@@ -21,11 +23,20 @@ _N_BINS = 24  # that a feature with many values is sorted into
 
 
 def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
-    """The cuts on the way to the canary, their number, the count of its leaf, the sum of all, what a base and a fit say of its cell."""
+    """The cuts on the way to the canary, their number, the count of its leaf, the sum of all, what a base and
+    a fit say of its cell.
+    """
     at = np.array(canary)
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
-    seen: list[Hashable] = [path, path[:1], len(path), int(blocks.noisy_counts[leaf]), int(blocks.noisy_counts.sum()), len(blocks)]
+    seen: list[Hashable] = [
+        path,
+        path[:1],
+        len(path),
+        int(blocks.noisy_counts[leaf]),
+        int(blocks.noisy_counts.sum()),
+        len(blocks),
+    ]
     seen += [path[:2], path[:3]]
     seen.append((path, int(np.clip(blocks.noisy_counts[leaf], -3, 40))))
     for base in blocks.bases:
@@ -36,16 +47,23 @@ def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
 
 
 def _of_base(base: Base, canary: NDArray[np.int64]) -> list[Hashable]:
-    """What a base says of the canary's cell, of each of its values, and of each pair of bins that depend on each other; and the forest."""
+    """What a base says of the canary's cell, of each of its values, and of each pair of bins that depend on
+    each other; and the forest.
+    """
     log_mass, _ = base.masses(canary[None], canary[None] + 1)
     bins = [int(of_code[code]) for of_code, code in zip(base.bin_of_code, canary, strict=True)]
-    chances = [table[bins[parent] if parent >= 0 else 0, bin_] for table, parent, bin_ in zip(base.table, base.parent, bins, strict=True)]
+    chances = [
+        table[bins[parent] if parent >= 0 else 0, bin_]
+        for table, parent, bin_ in zip(base.table, base.parent, bins, strict=True)
+    ]
     values = [base.marginal(a)[code] for a, code in enumerate(canary)]
     return [float(log_mass[0]), *map(float, values), *map(float, chances), base.parent]
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
-    """Attribute and cut point of each cut on the way from the whole domain to a leaf, read off the order and depths of the leaves."""
+    """Attribute and cut point of each cut on the way from the whole domain to a leaf, read off the order and
+    depths of the leaves.
+    """
     cuts: list[tuple[int, int]] = []
     first, last, depth = 0, len(blocks), 1
     while last - first > 1:
@@ -61,7 +79,8 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Tells how much more likely what is seen is on the second table than on the first, feature by feature and all together.
+    """Tells how much more likely what is seen is on the second table than on the first, feature by feature
+    and all together.
 
     edges: per feature, where its bins end, or None where each value counts for itself.
     ratios: per feature, bin or value → logarithm of the likelihood ratio.
@@ -92,7 +111,9 @@ class Scorer:
         return np.array(columns).T
 
     def scores(self, views: Sequence[Features]) -> Scores:
-        """Scores by each feature, by cuts and count together and by the weighted sum of all, shape (n_views, n_features + 2)."""
+        """Scores by each feature, by cuts and count together and by the weighted sum of all, shape (n_views,
+        n_features + 2).
+        """
         single = self.single(views)
         cuts_and_count = single[:, 0] + single[:, 3]
         return np.column_stack([single, cuts_and_count, single @ self.weights])

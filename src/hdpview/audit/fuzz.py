@@ -1,10 +1,11 @@
-"""Everything that reads, fed with what nobody would write: schemas, views, questions and tables, broken in every way.
+"""Everything that reads, fed with what nobody would write: schemas, views, questions and tables, broken in
+every way.
 
     python -m hdpview.audit.fuzz --inputs 1000000
 
-Each input is made from a good one by cutting, doubling, flipping, swapping and splicing, or from the words of its language in any
-order. It must be read, or refused with one of our own errors. Anything else, and anything that takes longer than a few seconds, is
-printed with the numbers that make it again.
+Each input is made from a good one by cutting, doubling, flipping, swapping and splicing, or from the words of
+its language in any order. It must be read, or refused with one of our own errors. Anything else, and anything
+that takes longer than a few seconds, is printed with the numbers that make it again.
 """
 
 from __future__ import annotations
@@ -71,14 +72,28 @@ def targets(folder: Path) -> list[Target]:
     view.save(folder / "good.pview")
     with_base.save(folder / "base.pview")
     manifests = to_json(view.manifest), to_json(with_base.manifest, with_base.blocks.bases, is_fitted=True)
-    table = "age,income,sex,admitted,ill\n" + "".join(f"{i},{i * 1e3},Male,2021-0{1 + i % 9}-03,true\n" for i in range(9))
+    table = "age,income,sex,admitted,ill\n" + "".join(
+        f"{i},{i * 1e3},Male,2021-0{1 + i % 9}-03,true\n" for i in range(9)
+    )
     return [
-        Target("schema", (SCHEMA.to_toml().encode(), SCHEMA.to_toml().encode()[:300]), _schema_reader(folder), 0.25),
+        Target(
+            "schema",
+            (SCHEMA.to_toml().encode(), SCHEMA.to_toml().encode()[:300]),
+            _schema_reader(folder),
+            0.25,
+        ),
         Target("manifest", tuple(text.encode() for text in manifests), from_json, 0.4),
-        Target("view file", tuple((folder / f"{name}.pview").read_bytes() for name in ("good", "base")), _view_reader(folder), 0.1195),
+        Target(
+            "view file",
+            tuple((folder / f"{name}.pview").read_bytes() for name in ("good", "base")),
+            _view_reader(folder),
+            0.1195,
+        ),
         Target("condition", tuple(map(_condition, _QUESTIONS[:3])), _condition_reader(view), 0.13),
         Target("question", tuple(text.encode() for text in _QUESTIONS), _question_reader(view), 0.1),
-        Target("table", (table.encode(),), _table_reader(folder), 0.0005),  # opens a database for each: a hundred times as slow
+        Target(
+            "table", (table.encode(),), _table_reader(folder), 0.0005
+        ),  # opens a database for each: a hundred times as slow
     ]
 
 
@@ -98,7 +113,9 @@ def fuzz(n_inputs: int, seed: int, only: str | None = None, report: Callable[[st
                     failures += 1
                     report(f"FAILURE {target.name} --seed {seed}, input {i}: {outcome}")
             seconds, grown = time.perf_counter() - started, _memory_mb() - memory
-            report(f"{target.name}: {n:,} inputs, {n - refused:,} read, {refused:,} refused, {seconds:.0f} s, peak memory +{grown:.0f} MB")
+            report(
+                f"{target.name}: {n:,} inputs, {n - refused:,} read, {refused:,} refused, {seconds:.0f} s, peak memory +{grown:.0f} MB"
+            )
     return failures
 
 
@@ -158,13 +175,40 @@ def _number(data: bytearray, rng: random.Random) -> None:
     digits = [i for i, byte in enumerate(data[:20_000]) if 48 <= byte <= 57]
     if digits:
         i = rng.choice(digits)
-        data[i : i + 1] = rng.choice((b"0", b"-1", b"9" * 30, b"1e999", b"nan", b"0x10", b"1_0", b"-0.0", b"4294967296", b"0.0000001"))
+        data[i : i + 1] = rng.choice(
+            (b"0", b"-1", b"9" * 30, b"1e999", b"nan", b"0x10", b"1_0", b"-0.0", b"4294967296", b"0.0000001")
+        )
 
 
 _CHANGES = (_flip, _cut, _double, _swap, _splice, _number)
 _PAINFUL = (
-    *(b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\xf0\x9f\x92\xa9", b"\n", b'"', b"'", b"[" * 3_000, b"(" * 200, b"{", b"}", b",", b"="),
-    *(b"\\u0000", b"\\ud800", b"true", b"null", b"inf", b"2020-02-30", b"9999-12-31", b"= []", b"%s%n", b"a" * 5_000),
+    *(
+        b"\x00",
+        b"\xff\xfe",
+        b"\xed\xa0\x80",
+        b"\xf0\x9f\x92\xa9",
+        b"\n",
+        b'"',
+        b"'",
+        b"[" * 3_000,
+        b"(" * 200,
+        b"{",
+        b"}",
+        b",",
+        b"=",
+    ),
+    *(
+        b"\\u0000",
+        b"\\ud800",
+        b"true",
+        b"null",
+        b"inf",
+        b"2020-02-30",
+        b"9999-12-31",
+        b"= []",
+        b"%s%n",
+        b"a" * 5_000,
+    ),
     *(b"; DROP TABLE view", b"../../etc/passwd"),
 )
 
@@ -235,7 +279,12 @@ def _view() -> PView:
     lower, upper = (np.array(side, np.int32) for side in zip(*boxes, strict=True))
     blocks = Blocks(lower, upper, np.arange(len(boxes), dtype=np.int64) * 37 - 5, np.array(depths, np.int32))
     spending = (Spending("noise on counts", Fraction(1), 1),)
-    return PView(Manifest(SCHEMA, "hdpview", Fraction(1), spending, 1.0, {"bias_ratio": 1.6}, {"epsilon_cut": 0.1}, "0"), blocks)
+    return PView(
+        Manifest(
+            SCHEMA, "hdpview", Fraction(1), spending, 1.0, {"bias_ratio": 1.6}, {"epsilon_cut": 0.1}, "0"
+        ),
+        blocks,
+    )
 
 
 @cache
@@ -244,10 +293,15 @@ def _view_with_base() -> PView:
     blocks, sizes = _view().blocks, SCHEMA.sizes
     bins = tuple((np.arange(size) >= size // 2).astype(np.int32) for size in sizes)
     shape = tuple(1.0 / np.bincount(of_code)[of_code] for of_code in bins)
-    table = tuple(np.array([[0.75, 0.25]] if a == 0 else [[0.5, 0.5], [0.125, 0.875]]) for a in range(len(sizes)))
+    table = tuple(
+        np.array([[0.75, 0.25]] if a == 0 else [[0.5, 0.5], [0.125, 0.875]]) for a in range(len(sizes))
+    )
     base = Base(bins, shape, tuple(range(-1, len(sizes) - 1)), table, np.ones(len(sizes)))
     fitted = np.arange(len(blocks), dtype=np.float64) * 36.5
-    return PView(_view().manifest, Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=fitted))
+    return PView(
+        _view().manifest,
+        Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=fitted),
+    )
 
 
 def _memory_mb() -> float:
@@ -261,10 +315,16 @@ def _print(line: str) -> None:
 
 def main(words: list[str] | None = None) -> int:
     """Run from the command line; exit code 1 if anything was found."""
-    parser = argparse.ArgumentParser(prog="python -m hdpview.audit.fuzz", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m hdpview.audit.fuzz", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--only", choices=("schema", "manifest", "view file", "condition", "question", "table"), help="this reader alone")
+    parser.add_argument(
+        "--only",
+        choices=("schema", "manifest", "view file", "condition", "question", "table"),
+        help="this reader alone",
+    )
     chosen = parser.parse_args(words)
     failures = fuzz(chosen.inputs, chosen.seed, chosen.only, _print)
     _print(json.dumps({"inputs": chosen.inputs, "seed": chosen.seed, "failures": failures}))

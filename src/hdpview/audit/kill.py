@@ -2,9 +2,10 @@
 
     python -m hdpview.audit.kill --rounds 500
 
-Each round starts a process that builds with a ledger, and kills it (SIGKILL, which no program can catch) after a random time. Then the
-file of the view is absent or whole; every build that got as far as drawing noise is in the ledger; the ledger can be read and has not
-lost a charge; what rows were spilled to the disk are gone as soon as anybody builds again; nothing else lies about.
+Each round starts a process that builds with a ledger, and kills it (SIGKILL, which no program can catch)
+after a random time. Then the file of the view is absent or whole; every build that got as far as drawing
+noise is in the ledger; the ledger can be read and has not lost a charge; what rows were spilled to the disk
+are gone as soon as anybody builds again; nothing else lies about.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hdpview.build import build
 from hdpview.counts.spill import private_directory
 from hdpview.domain import Integer, Schema
-from hdpview.door import build
 from hdpview.errors import ViewFileError
 from hdpview.methods import Hdpview
-from hdpview.methods.base import BlockRelease
-from hdpview.privacy.account import Account
+from hdpview.methods.protocol import BlockRelease
+from hdpview.privacy.ledger import Ledger
 from hdpview.pview import PView
 
 _EPSILON = Fraction(1, 100)
@@ -39,7 +40,9 @@ _SCHEMA = Schema([Integer(name="a", min=0, max=99), Integer(name="b", min=0, max
 
 
 class _Noting(Hdpview):
-    """The paper's method, which notes when it is called: from here on noise is drawn, so the charge must be on the disk."""
+    """The paper's method, which notes when it is called: from here on noise is drawn, so the charge must be
+    on the disk.
+    """
 
     def release(self, *words: Any, **names: Any) -> BlockRelease:
         os.write(1, b"drawing\n")
@@ -52,8 +55,13 @@ def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="hdpview-kill-") as name:
         folder = Path(name)
         (folder / "spill").mkdir()
-        tempfile.tempdir, before = str(folder / "spill"), tempfile.tempdir  # of this process and of those that start from it
-        (folder / "table.csv").write_text("a,b\n" + "".join(f"{i % 100},{i * 7 % 100}\n" for i in range(3_000)), encoding="utf-8")
+        tempfile.tempdir, before = (
+            str(folder / "spill"),
+            tempfile.tempdir,
+        )  # of this process and of those that start from it
+        (folder / "table.csv").write_text(
+            "a,b\n" + "".join(f"{i % 100},{i * 7 % 100}\n" for i in range(3_000)), encoding="utf-8"
+        )
         longest = _N_BUILDS * _seconds_of_a_build(folder)
         n_drawn = 0
         try:
@@ -65,7 +73,9 @@ def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
 
 
 def _seconds_of_a_build(folder: Path) -> float:
-    """Time of a build once everything is loaded and compiled; it then is in every process that starts from this one."""
+    """Time of a build once everything is loaded and compiled; it then is in every process that starts from
+    this one.
+    """
     for _ in range(2):
         started = time.perf_counter()
         build(folder / "table.csv", _SCHEMA, _EPSILON, threads=1).save(folder / "view.pview")
@@ -76,7 +86,8 @@ def _seconds_of_a_build(folder: Path) -> float:
 def _round(folder: Path, rng: random.Random, longest: float, found: Counter[str], drawn_before: int) -> int:
     """One process that works until it is killed: how often it noted that a charge was on the disk.
 
-    A third of the processes are killed at any moment of a build, a third just after noise was drawn; a third do nothing but charge.
+    A third of the processes are killed at any moment of a build, a third just after noise was drawn; a third
+    do nothing but charge.
     """
     found["rounds"] += 1
     mode = rng.choice(("any moment", "just after noise", "while charging"))
@@ -110,19 +121,29 @@ def _work_forever(work: Callable[[Path], None], folder: Path) -> NoReturn:
 
 
 def _build(folder: Path) -> None:
-    view = build(folder / "table.csv", _SCHEMA, _EPSILON, method=_Noting(), ledger=folder / "ledger.sqlite", table="t", threads=1)
+    view = build(
+        folder / "table.csv",
+        _SCHEMA,
+        _EPSILON,
+        method=_Noting(),
+        ledger=folder / "ledger.sqlite",
+        table="t",
+        threads=1,
+    )
     view.save(folder / "view.pview")
     os.write(1, b"saved\n")
 
 
 def _charge(folder: Path) -> None:
-    Account(folder / "ledger.sqlite").charge("t", _EPSILON, "nothing")
+    Ledger(folder / "ledger.sqlite").charge("t", _EPSILON, "nothing")
     os.write(1, b"charged\n")
 
 
 def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:
-    """Charges: at least one for each time noise was drawn; at most as many more as builds were killed between the charge and the noise."""
-    account = Account(folder / "ledger.sqlite")
+    """Charges: at least one for each time noise was drawn; at most as many more as builds were killed between
+    the charge and the noise.
+    """
+    account = Ledger(folder / "ledger.sqlite")
     charges = account.charges("t")
     assert len(charges) >= n_drawn, "noise was drawn that the ledger does not know of"
     assert len(charges) <= n_drawn + found["rounds"], "a charge without a build"
@@ -132,7 +153,9 @@ def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:
 
 
 def _check_view(folder: Path, found: Counter[str]) -> None:
-    """The view is whole or absent. A killed process may leave the part it had written, under a hidden name; nothing takes it for a view."""
+    """The view is whole or absent. A killed process may leave the part it had written, under a hidden name;
+    nothing takes it for a view.
+    """
     try:
         view = PView.open(folder / "view.pview")
         assert view.count(None).estimate >= 0
@@ -148,7 +171,9 @@ def _check_view(folder: Path, found: Counter[str]) -> None:
 
 
 def _check_spill(spill: Path, found: Counter[str]) -> None:
-    """Directories of killed builds go when the next build opens its own. One that was killed before its lock had a name stays, empty."""
+    """Directories of killed builds go when the next build opens its own. One that was killed before its lock
+    had a name stays, empty.
+    """
     found["killed while a directory was open"] += any(spill.iterdir())
     with private_directory():
         pass
@@ -160,7 +185,9 @@ def _check_spill(spill: Path, found: Counter[str]) -> None:
 
 def main(words: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m hdpview.audit.kill", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m hdpview.audit.kill", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args(words)

@@ -1,7 +1,8 @@
 """The audit: how much ε the whole build shows to an adversary who knows both tables, against the ε it claims.
 
-A table pair and an event are chosen on some builds, and the event is counted on others; so the choice, however long the search for it,
-cannot make the bound wrong. Every build is a whole one: fresh key, real noise, a finished view.
+A table pair and an event are chosen on some builds, and the event is counted on others; so the choice,
+however long the search for it, cannot make the bound wrong. Every build is a whole one: fresh key, real
+noise, a finished view.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 from hdpview.audit.bound import epsilon_lower_bound
 from hdpview.audit.evidence import Features, Scorer, Scores, features_of
 from hdpview.audit.tables import Neighbours, neighbours
+from hdpview.build import release
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.sparse import SparseCounts
-from hdpview.door import release
 from hdpview.errors import BudgetError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.base import delta_of
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.methods.protocol import delta_of
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.view.blocks import Blocks
@@ -30,12 +31,16 @@ from hdpview.view.blocks import Blocks
 Build = Callable[[SparseCounts], Blocks]
 CONFIDENCE = 0.999
 LEAST_RUNS = 100
-_CAUTION = 3.3  # standard deviations that the ends of intervals lie from their middle, at the usual confidence
+_CAUTION = (
+    3.3  # standard deviations that the ends of intervals lie from their middle, at the usual confidence
+)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """claimed, lower_bound: of ε. runs: builds of each table that the bound rests on. table, event: where the most was seen."""
+    """claimed, lower_bound: of ε. runs: builds of each table that the bound rests on. table, event: where the
+    most was seen.
+    """
 
     method: str
     claimed: float
@@ -54,7 +59,9 @@ class Audit:
 
 @dataclass(frozen=True)
 class _Event:
-    """Views of a pair whose score is `threshold` or more. second: whether they are likelier with the canary; else scores change sign."""
+    """Views of a pair whose score is `threshold` or more. second: whether they are likelier with the canary;
+    else scores change sign.
+    """
 
     pair: Neighbours
     scorer: Scorer
@@ -83,7 +90,8 @@ def audit(
     Args:
         method: name of a method, or a method object.
         epsilon: the claimed budget.
-        runs: builds of each of the two tables that the bound rests on; half as many again of every pair choose the event.
+        runs: builds of each of the two tables that the bound rests on; half as many again of every pair
+            choose the event.
         max_rows: rows of one person; the tables then differ by that many.
         confidence: with which the bound holds.
         progress: called with the fraction done and a few words.
@@ -125,7 +133,10 @@ def audit_builds(
     event = max((_best_event(pair, build, runs, report) for pair in listed), key=lambda found: found.promise)
     tables = (event.pair.with_canary, event.pair.without)
     likelier, other = tables if event.second else tables[::-1]
-    hits = event.hits(_views(likelier, event.pair, build, runs, report)), event.hits(_views(other, event.pair, build, runs, report))
+    hits = (
+        event.hits(_views(likelier, event.pair, build, runs, report)),
+        event.hits(_views(other, event.pair, build, runs, report)),
+    )
     return Audit(
         method=name,
         claimed=claimed,
@@ -140,7 +151,9 @@ def audit_builds(
 
 
 def _best_event(pair: Neighbours, build: Build, runs: int, report: _Steps) -> _Event:
-    """A quarter of `runs` on each table teaches the scores, another quarter chooses among them and their thresholds."""
+    """A quarter of `runs` on each table teaches the scores, another quarter chooses among them and their
+    thresholds.
+    """
     n_learn = runs // 4
     first = _views(pair.without, pair, build, runs // 2, report)
     second = _views(pair.with_canary, pair, build, runs // 2, report)
@@ -149,20 +162,35 @@ def _best_event(pair: Neighbours, build: Build, runs: int, report: _Steps) -> _E
     found = [_Event(pair, scorer, 0, np.inf, True, -np.inf)]
     for column in range(on_first.shape[1]):
         for second_likelier in (True, False):
-            scores = (on_second[:, column], on_first[:, column]) if second_likelier else (-on_first[:, column], -on_second[:, column])
-            found += [_Event(pair, scorer, column, t, second_likelier, promise) for t, promise in _thresholds(*scores, runs)]
+            scores = (
+                (on_second[:, column], on_first[:, column])
+                if second_likelier
+                else (-on_first[:, column], -on_second[:, column])
+            )
+            found += [
+                _Event(pair, scorer, column, t, second_likelier, promise)
+                for t, promise in _thresholds(*scores, runs)
+            ]
     return max(found, key=lambda event: event.promise)
 
 
 def _thresholds(likelier: Scores, other: Scores, runs: int) -> Iterator[tuple[float, float]]:
-    """Thresholds on a score, and about the bound on ε that each would give in `runs` builds: this only guides the choice."""
+    """Thresholds on a score, and about the bound on ε that each would give in `runs` builds: this only guides
+    the choice.
+    """
     shares = np.geomspace(10 / len(likelier), 0.995, 60)
     for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():
         factor = runs / len(likelier)
         seen, seen_on_other = int((likelier >= threshold).sum()), int((other >= threshold).sum())
         # The best of many events looked better here than it is: expect two standard deviations less of it.
-        hits, hits_on_other = factor * max(0.0, seen - 2 * seen**0.5), factor * (seen_on_other + 2 * (seen_on_other + 1) ** 0.5)
-        least, largest = hits - _CAUTION * hits**0.5, hits_on_other + _CAUTION * (hits_on_other + 1) ** 0.5 + 3
+        hits, hits_on_other = (
+            factor * max(0.0, seen - 2 * seen**0.5),
+            factor * (seen_on_other + 2 * (seen_on_other + 1) ** 0.5),
+        )
+        least, largest = (
+            hits - _CAUTION * hits**0.5,
+            hits_on_other + _CAUTION * (hits_on_other + 1) ** 0.5 + 3,
+        )
         yield threshold, float(np.log(least / largest)) if least > 0 else -np.inf
 
 

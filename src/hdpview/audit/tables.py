@@ -1,6 +1,8 @@
-"""Pairs of neighbouring tables that a leak would show on: small domains, known to the last record, one person more in one of them.
+"""Pairs of neighbouring tables that a leak would show on: small domains, known to the last record, one person
+more in one of them.
 
-The auditor is the strongest adversary there is: they know both tables and every setting, and must tell which one a view came from.
+The auditor is the strongest adversary there is: they know both tables and every setting, and must tell which
+    one a view came from.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Integer, Schema
 
-# Two attributes, found by search: of all small tables looked at, one where the first two cuts together tell most.
+# Two attributes, found by search: of all small tables looked at, one where the first two cuts together tell
+# most.
 CONTRAST = [[0, 0, 2, 2, 4, 1], [0, 0, 2, 2, 2, 2], [0, 0, 2, 2, 2, 5]]
 
 
@@ -50,7 +53,9 @@ def pair(name: str, exact_cells: NDArray[np.int64], canary: tuple[int, ...], row
 
 def sparse(exact_cells: NDArray[np.int64]) -> SparseCounts:
     """Counts in all cells of a small domain as occupied cells."""
-    schema = Schema([Integer(name=f"attribute {a}", min=0, max=size - 1) for a, size in enumerate(exact_cells.shape)])
+    schema = Schema(
+        [Integer(name=f"attribute {a}", min=0, max=size - 1) for a, size in enumerate(exact_cells.shape)]
+    )
     occupied = np.argwhere(exact_cells > 0)
     codes = np.ascontiguousarray(occupied.astype(code_type(schema)))
     return SparseCounts(schema, codes, exact_cells[tuple(occupied.T)].astype(np.int64))

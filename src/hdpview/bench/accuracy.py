@@ -1,7 +1,7 @@
 """How accurate methods are: methods × datasets × workloads × budgets × trials, each release with fresh noise.
 
-A run is a list of tasks, each the release of one method with one budget and all questions put to it. What is finished lies in a
-folder, cell by cell, and a later run with the same folder does only what is missing.
+A run is a list of tasks, each the release of one method with one budget and all questions put to it. What is
+finished lies in a folder, cell by cell, and a later run with the same folder does only what is missing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from hdpview.bench.workload_errors import WorkloadErrors, possible_workloads
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
 from hdpview.machine import available_cores
-from hdpview.methods.base import Release
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.methods.protocol import Release
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.query.workloads import WORKLOADS
@@ -42,7 +42,8 @@ DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 class Plan:
     """What to compare. `test_key` makes a run repeatable, for tests alone; without it noise is fresh.
 
-    row_seconds: when releases of one method on one dataset have taken so long, its remaining trials are left out.
+    row_seconds: when releases of one method on one dataset have taken so long, its remaining trials are left
+        out.
     """
 
     datasets: tuple[str, ...]
@@ -71,7 +72,9 @@ class Task:
         return [cell.key for cell in self.cells("planned")]
 
     def cell(self, workload: str, kind: str, **found: Any) -> Cell:
-        return Cell(self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **found)
+        return Cell(
+            self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **found
+        )
 
     def cells(self, kind: str, **found: Any) -> list[Cell]:
         return [self.cell(workload, kind, **found) for workload in self.workloads]
@@ -132,21 +135,27 @@ def _without_result(task: Task, stopped: Stopped) -> list[Cell]:
 
 
 def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[store.Key] = ()) -> list[Task]:
-    """What is neither known nor planned: dataset by dataset, and trial by trial, so that what cannot be done is tried once.
+    """What is neither known nor planned: dataset by dataset, and trial by trial, so that what cannot be done
+    is tried once.
 
-    Where the software of a peer is missing, what is known of it has to do. Raises MethodError where that is nothing.
+    Where the software of a peer is missing, what is known of it has to do. Raises MethodError where that is
+    nothing.
     """
     tasks = []
     contenders = {method: contender(method) for method in plan.methods}
     budgets = {epsilon: float(exact_epsilon(epsilon)) for epsilon in plan.epsilons}
     for dataset in plan.datasets:
-        workloads = possible_workloads(list(plan.workloads), len(dataset_counts(dataset, plan.data_dir).schema))
+        workloads = possible_workloads(
+            list(plan.workloads), len(dataset_counts(dataset, plan.data_dir).schema)
+        )
         for trial in range(plan.trials):
             for epsilon, budget in budgets.items():
                 for method, one in contenders.items():
                     keys = {workload: (dataset, method, workload, budget, trial) for workload in workloads}
                     left = [
-                        workload for workload, key in keys.items() if key not in planned and not _is_settled(known, key, plan.row_seconds)
+                        workload
+                        for workload, key in keys.items()
+                        if key not in planned and not _is_settled(known, key, plan.row_seconds)
                     ]
                     absent = one.why_absent() if left else None
                     if absent is not None:
@@ -154,12 +163,15 @@ def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[s
                             raise MethodError(f"{method}: {absent}")
                         continue
                     groups = [[workload] for workload in left] if one.needs_workload else [left]
-                    tasks += [Task(dataset, method, epsilon, trial, tuple(group)) for group in groups if group]
+                    tasks += [
+                        Task(dataset, method, epsilon, trial, tuple(group)) for group in groups if group
+                    ]
     return tasks
 
 
 def _is_settled(known: dict[store.Key, Cell], key: store.Key, row_seconds: float) -> bool:
-    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier ones took long enough.
+    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier
+    ones took long enough.
 
     Each is taken to have taken as long as the shortest, of two at least: the first may have been compiling.
     """
@@ -177,21 +189,30 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
         one = one.for_workload(task.workloads[0])
     reason = one.why_infeasible(counts.schema, epsilon)
     if reason is not None:
-        expected = {workload: one.expected_rmse(workload, counts.schema, epsilon) for workload in task.workloads}
+        expected = {
+            workload: one.expected_rmse(workload, counts.schema, epsilon) for workload in task.workloads
+        }
         return [
             task.cell(workload, "infeasible" if rmse is None else "expected", rmse=rmse, reason=reason)
             for workload, rmse in expected.items()
         ]
-    randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key + repr(task).encode())
+    randomness = (
+        Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key + repr(task).encode())
+    )
     started = _computing_seconds()
     released = one.release(counts, epsilon, randomness)
     seconds = _computing_seconds() - started
     found = errors.rmse(released, list(task.workloads))
-    return [task.cell(workload, "measured", rmse=rmse, blocks=_n_blocks(released), build_s=seconds) for workload, rmse in found.items()]
+    return [
+        task.cell(workload, "measured", rmse=rmse, blocks=_n_blocks(released), build_s=seconds)
+        for workload, rmse in found.items()
+    ]
 
 
 def _computing_seconds() -> float:
-    """Of this process and of those it waited for: other work on the machine does not count, as it does not for the limits."""
+    """Of this process and of those it waited for: other work on the machine does not count, as it does not
+    for the limits.
+    """
     used = os.times()
     return time.process_time() + used.children_user + used.children_system
 
@@ -210,7 +231,9 @@ def _table(dataset: str, data_dir: Path | None) -> tuple[SparseCounts, WorkloadE
 
 
 def summary(plan: Plan, known: dict[store.Key, Cell]) -> list[Row]:
-    """One row per dataset, method, workload and budget: the mean RMSE over trials, and its ratio to the paper's method's."""
+    """One row per dataset, method, workload and budget: the mean RMSE over trials, and its ratio to the
+    paper's method's.
+    """
     groups: dict[tuple[str, str, str, float], list[Cell]] = defaultdict(list)
     for cell in known.values():
         groups[cell.key[:4]].append(cell)
@@ -220,7 +243,11 @@ def summary(plan: Plan, known: dict[store.Key, Cell]) -> list[Row]:
             for workload in plan.workloads:
                 reference = _mean_rmse(groups.get((dataset, REFERENCE, workload, epsilon), []), plan.trials)
                 for method in plan.methods:
-                    found = [cell for cell in groups.get((dataset, method, workload, epsilon), []) if cell.trial < plan.trials]
+                    found = [
+                        cell
+                        for cell in groups.get((dataset, method, workload, epsilon), [])
+                        if cell.trial < plan.trials
+                    ]
                     if found:
                         rows.append(_row(found, plan.trials, reference))
     return rows
@@ -232,7 +259,9 @@ def _mean_rmse(found: list[Cell], trials: int) -> float | None:
 
 
 def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
-    """The paper's mean over trials; the time is the median, because a first release also loads what the others find loaded."""
+    """The paper's mean over trials; the time is the median, because a first release also loads what the
+    others find loaded.
+    """
     best = min(found, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
     used = [cell for cell in found if cell.kind == best.kind]
     rmse, reasons = _mean_rmse(used, trials), [cell.reason for cell in found if cell.reason]

@@ -1,4 +1,6 @@
-"""What the default method costs beside the paper's: time to build, and time to answer over each kind of base."""
+"""What the default method costs beside the paper's: time to build, and time to answer over each kind of
+base.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ import pyarrow as pa
 
 from hdpview.bench.datasets import dataset_counts
 from hdpview.bench.speed import EPSILON, random_ranges
+from hdpview.build import build, release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.door import build, release
 from hdpview.errors import MethodError
 from hdpview.methods import Calibrated, Hdpview
 from hdpview.privacy.randomness import Randomness
@@ -30,17 +32,29 @@ _METHODS = (Hdpview(), Calibrated())
 _QUESTIONS = 1000
 
 
-def beside_rows(names: list[str], data_dir: Path | None, trials: int, progress: Progress = silent) -> Iterator[Row]:
-    """One row per dataset: CPU time of builds by both methods, and of answers from the same blocks without a base and with each kind."""
+def beside_rows(
+    names: list[str], data_dir: Path | None, trials: int, progress: Progress = silent
+) -> Iterator[Row]:
+    """One row per dataset: CPU time of builds by both methods, and of answers from the same blocks without a
+    base and with each kind.
+    """
     for i, name in enumerate(names):
         progress(i / len(names), f"timing both methods on {name}")
         counts = dataset_counts(name, data_dir)
         table, schema = _as_table(counts)
-        released = [_cpu_ms(partial(release, counts, EPSILON, method, Randomness.fresh(), 1), trials) for method in _METHODS]
-        built = [_cpu_ms(partial(build, table, schema, EPSILON, method=method, threads=1), trials) for method in _METHODS]
+        released = [
+            _cpu_ms(partial(release, counts, EPSILON, method, Randomness.fresh(), 1), trials)
+            for method in _METHODS
+        ]
+        built = [
+            _cpu_ms(partial(build, table, schema, EPSILON, method=method, threads=1), trials)
+            for method in _METHODS
+        ]
         view = release(counts, EPSILON, Calibrated(), Randomness.fresh())
         questions = random_ranges(schema, _QUESTIONS, 3)
-        plain, product, tree = (_cpu_ms(partial(over.count_many, questions), trials) for over in _over_each_base(view, schema))
+        plain, product, tree = (
+            _cpu_ms(partial(over.count_many, questions), trials) for over in _over_each_base(view, schema)
+        )
         yield {
             "dataset": name,
             "paper_release_ms": round(released[0], 1),
@@ -55,9 +69,13 @@ def beside_rows(names: list[str], data_dir: Path | None, trials: int, progress: 
 
 
 def _as_table(counts: SparseCounts) -> tuple[pa.Table, Schema]:
-    """The records as codes, so that a whole build can be timed, reading and encoding too; and a schema of these codes."""
+    """The records as codes, so that a whole build can be timed, reading and encoding too; and a schema of
+    these codes.
+    """
     codes = np.repeat(counts.exact_codes, counts.exact_counts, axis=0)
-    schema = Schema([Integer(name=attribute.name, min=0, max=attribute.size - 1) for attribute in counts.schema])
+    schema = Schema(
+        [Integer(name=attribute.name, min=0, max=attribute.size - 1) for attribute in counts.schema]
+    )
     return pa.table({attribute.name: codes[:, a] for a, attribute in enumerate(schema)}), schema
 
 

@@ -1,6 +1,8 @@
-"""Finished cells of a comparison on disk: small Parquet files in one folder, so that a run that was stopped goes on where it was.
+"""Finished cells of a comparison on disk: small Parquet files in one folder, so that a run that was stopped
+goes on where it was.
 
-A cell is one method on one dataset with one budget, asked one workload, once. Its file appears whole or not at all.
+A cell is one method on one dataset with one budget, asked one workload, once. Its file appears whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ FOLDER = "cells"
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. kind: measured, expected (by formula), infeasible (with a reason) or failed (a mistake; never saved)."""
+    """One measurement. kind: measured, expected (by formula), infeasible (with a reason) or failed (a
+    mistake; never saved).
+    """
 
     dataset: str
     method: str
@@ -60,7 +64,9 @@ def save(cells: Iterable[Cell], folder: Path) -> None:
         return
     parts = folder / FOLDER
     parts.mkdir(parents=True, exist_ok=True)
-    keys = repr([(row["dataset"], row["method"], row["workload"], row["epsilon"], row["trial"]) for row in rows])
+    keys = repr(
+        [(row["dataset"], row["method"], row["workload"], row["epsilon"], row["trial"]) for row in rows]
+    )
     name = hashlib.blake2b(keys.encode(), digest_size=12).hexdigest()
     unfinished = parts / f"{name}.unfinished"
     pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), unfinished)

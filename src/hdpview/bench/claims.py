@@ -1,4 +1,6 @@
-"""What the paper claims of its method, judged by the rows of a run: whether it holds here, and by how much."""
+"""What the paper claims of its method, judged by the rows of a run: whether it holds here, and by how
+much.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hdpview.bench.published import AVERAGE_RELATIVE_RMSE, DATASET_NAMES, GOWALLA, JM1_BLOCKS_OF_PRIVTREE, METHOD_NAMES
+from hdpview.bench.published import (
+    AVERAGE_RELATIVE_RMSE,
+    DATASET_NAMES,
+    GOWALLA,
+    JM1_BLOCKS_OF_PRIVTREE,
+    METHOD_NAMES,
+)
 
 Row = Mapping[str, Any]
 RIVALS = ("identity", "privtree", "hdmm", "privbayes", "dawa")
@@ -18,7 +26,9 @@ _WIDE = ("marginal-3", "prefix-3d", "random-3d", "random-4d")
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper's, in our words, and what was found. holds: None where nothing was measured that could tell."""
+    """A sentence of the paper's, in our words, and what was found. holds: None where nothing was measured
+    that could tell.
+    """
 
     text: str
     holds: bool | None
@@ -48,14 +58,23 @@ def chosen(rows: Sequence[Row], **only: str | Sequence[str]) -> list[Row]:
 
 
 def averages(rows: Sequence[Row]) -> dict[str, float]:
-    """Mean relative error per method over all datasets and workloads it could do, as in the paper's first results table."""
+    """Mean relative error per method over all datasets and workloads it could do, as in the paper's first
+    results table.
+    """
     methods = dict.fromkeys(row["method"] for row in rows)
     return {method: statistics.fmean(found) for method in methods if (found := relative(rows, method=method))}
 
 
-def judge(main: Sequence[Row], cuts: Sequence[Row], growth: Sequence[Row], at_map: Sequence[Row]) -> list[Claim]:
+def judge(
+    main: Sequence[Row], cuts: Sequence[Row], growth: Sequence[Row], at_map: Sequence[Row]
+) -> list[Claim]:
     """All claims about the comparison."""
-    judges: list[Callable[[Sequence[Row]], Claim]] = [_least_on_average, _privtree_falls, _privtree_on_phoneme, _hdmm_falls]
+    judges: list[Callable[[Sequence[Row]], Claim]] = [
+        _least_on_average,
+        _privtree_falls,
+        _privtree_on_phoneme,
+        _hdmm_falls,
+    ]
     judges += [_dawa_is_worse, _privbayes_is_worse, _privbayes_on_adult, _fewer_blocks]
     return [*(one(main) for one in judges), _controlled_cuts(cuts), _growing(growth), _map(at_map)]
 
@@ -74,46 +93,76 @@ def _least_on_average(rows: Sequence[Row]) -> Claim:
     text = "HDPView has the lowest average relative RMSE of the paper's methods."
     if not found:
         return Claim(text, None, "not measured in this run")
-    figures = ", ".join(f"{METHOD_NAMES[m]} {number(x)} (paper: {number(AVERAGE_RELATIVE_RMSE.get(m))})" for m, x in found.items())
+    figures = ", ".join(
+        f"{METHOD_NAMES[m]} {number(x)} (paper: {number(AVERAGE_RELATIVE_RMSE.get(m))})"
+        for m, x in found.items()
+    )
     better = [METHOD_NAMES[method] for method, mean in found.items() if mean < 1]
-    return Claim(text, not better, f"relative to HDPView's 1: {figures}" + (f"; lower than HDPView: {', '.join(better)}" if better else ""))
+    return Claim(
+        text,
+        not better,
+        f"relative to HDPView's 1: {figures}"
+        + (f"; lower than HDPView: {', '.join(better)}" if better else ""),
+    )
 
 
 def _privtree_falls(rows: Sequence[Row]) -> Claim:
     found = relative(rows, method="privtree", dataset="jm1")
-    return _compared("PrivTree's accuracy drops drastically on Jm1, which has 22 attributes.", found, True, "PrivTree on Jm1")
+    return _compared(
+        "PrivTree's accuracy drops drastically on Jm1, which has 22 attributes.",
+        found,
+        True,
+        "PrivTree on Jm1",
+    )
 
 
 def _privtree_on_phoneme(rows: Sequence[Row]) -> Claim:
     found = relative(rows, method="privtree", dataset="phoneme")
-    return _compared("PrivTree is more accurate than HDPView on Phoneme.", found, False, "PrivTree on Phoneme")
+    return _compared(
+        "PrivTree is more accurate than HDPView on Phoneme.", found, False, "PrivTree on Phoneme"
+    )
 
 
 def _hdmm_falls(rows: Sequence[Row]) -> Claim:
     found = relative(rows, method="hdmm", dataset=_MANY_ATTRIBUTES, workload=_WIDE)
-    return _compared("HDMM is poor at questions on three or four attributes of Jm1 and Adult.", found, True, "HDMM there")
+    return _compared(
+        "HDMM is poor at questions on three or four attributes of Jm1 and Adult.", found, True, "HDMM there"
+    )
 
 
 def _dawa_is_worse(rows: Sequence[Row]) -> Claim:
     text = "DAWA's partitioning leads to larger errors than HDPView's and PrivTree's."
     dawa = relative(rows, method="dawa")
-    datasets = sorted({row["dataset"] for row in chosen(rows, method="dawa") if row["relative_rmse"] is not None})
+    datasets = sorted(
+        {row["dataset"] for row in chosen(rows, method="dawa") if row["relative_rmse"] is not None}
+    )
     privtree = relative(rows, method="privtree", dataset=datasets)
     if not dawa or not privtree:
         return Claim(text, None, "not measured in this run")
     means = statistics.fmean(dawa), statistics.fmean(privtree)
     names = ", ".join(DATASET_NAMES.get(name, name) for name in datasets)
-    return Claim(text, means[0] > max(1.0, means[1]), f"on {names}: DAWA {number(means[0])}, PrivTree {number(means[1])}, HDPView 1")
+    return Claim(
+        text,
+        means[0] > max(1.0, means[1]),
+        f"on {names}: DAWA {number(means[0])}, PrivTree {number(means[1])}, HDPView 1",
+    )
 
 
 def _privbayes_is_worse(rows: Sequence[Row]) -> Claim:
     found = relative(rows, method="privbayes")
-    return _compared("HDPView is a little more accurate than PrivBayes in many cases.", found, True, "PrivBayes on all datasets")
+    return _compared(
+        "HDPView is a little more accurate than PrivBayes in many cases.",
+        found,
+        True,
+        "PrivBayes on all datasets",
+    )
 
 
 def _privbayes_on_adult(rows: Sequence[Row]) -> Claim:
     found = relative(rows, method="privbayes", dataset="adult")
-    return _compared("On Adult PrivBayes is slightly more accurate than HDPView.", found, False, "PrivBayes on Adult")
+    return _compared(
+        "On Adult PrivBayes is slightly more accurate than HDPView.", found, False, "PrivBayes on Adult"
+    )
 
 
 def blocks_of(rows: Sequence[Row], dataset: str, method: str) -> float | None:
@@ -131,7 +180,11 @@ def _fewer_blocks(rows: Sequence[Row]) -> Claim:
             ratios[DATASET_NAMES.get(dataset, dataset)] = theirs / ours
     if not ratios:
         return Claim(text, None, "not measured in this run")
-    return Claim(text, min(ratios.values()) > 1, "times as many: " + ", ".join(f"{name} {number(x)}" for name, x in ratios.items()))
+    return Claim(
+        text,
+        min(ratios.values()) > 1,
+        "times as many: " + ", ".join(f"{name} {number(x)}" for name, x in ratios.items()),
+    )
 
 
 def _controlled_cuts(rows: Sequence[Row]) -> Claim:
@@ -139,18 +192,30 @@ def _controlled_cuts(rows: Sequence[Row]) -> Claim:
     found = [row for row in rows if row["method"].startswith("privtree") and row["relative_rmse"] is not None]
     if not found:
         return Claim(text, None, "not measured in this run")
-    best = [min(chosen(found, dataset=name), key=lambda row: row["rmse"]) for name in dict.fromkeys(row["dataset"] for row in found)]
+    best = [
+        min(chosen(found, dataset=name), key=lambda row: row["rmse"])
+        for name in dict.fromkeys(row["dataset"] for row in found)
+    ]
     told = ", ".join(
-        f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times HDPView's error)" for row in best
+        f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times HDPView's error)"
+        for row in best
     )
     return Claim(
-        text, all(row["relative_rmse"] > 1 for row in found), f"PrivTree is at its best with this many attributes at a time: {told}"
+        text,
+        all(row["relative_rmse"] > 1 for row in found),
+        f"PrivTree is at its best with this many attributes at a time: {told}",
     )
 
 
 def _growing(rows: Sequence[Row]) -> Claim:
-    text = "As attributes are added to Adult, HDPView starts ahead of PrivBayes and PrivBayes then gains on it."
-    found = [row["relative_rmse"] for row in chosen(rows, method="privbayes", workload="random-2d") if row["relative_rmse"] is not None]
+    text = (
+        "As attributes are added to Adult, HDPView starts ahead of PrivBayes and PrivBayes then gains on it."
+    )
+    found = [
+        row["relative_rmse"]
+        for row in chosen(rows, method="privbayes", workload="random-2d")
+        if row["relative_rmse"] is not None
+    ]
     if len(found) < 2:
         return Claim(text, None, "not measured in this run")
     evidence = f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(found[0])} with the fewest to {number(found[-1])} with all"

@@ -1,4 +1,5 @@
-"""Who takes part in a comparison, by the name it has on the command line: `hdpview`, `hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
+"""Who takes part in a comparison, by the name it has on the command line: `hdpview`,
+`hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
 
 The runner sees one face for all of them, and so has no case for any.
 """
@@ -17,7 +18,7 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import METHODS, method_named
-from hdpview.methods.base import KnownError, Method, Release, release_with
+from hdpview.methods.protocol import KnownError, Method, Release, release_with
 from hdpview.privacy.randomness import Randomness
 
 _MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
@@ -75,7 +76,9 @@ class MethodContender:
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
         method = self._method
-        return method.expected_rmse(workload, schema, float(epsilon)) if isinstance(method, KnownError) else None
+        return (
+            method.expected_rmse(workload, schema, float(epsilon)) if isinstance(method, KnownError) else None
+        )
 
     def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:
         released, _ = release_with(self._method, counts, epsilon, randomness, LocalEngine(threads=1))
@@ -84,7 +87,9 @@ class MethodContender:
 
 @dataclass(frozen=True)
 class PeerContender:
-    """A foreign implementation with noise of its own, which needs δ > 0. It takes minutes, so it takes part only where it is named."""
+    """A foreign implementation with noise of its own, which needs δ > 0. It takes minutes, so it takes part
+    only where it is named.
+    """
 
     name: str
     needs_workload = False

@@ -1,4 +1,6 @@
-"""How often intervals hold: many builds of real data with fresh noise, many questions, and the share of true counts inside."""
+"""How often intervals hold: many builds of real data with fresh noise, many questions, and the share of true
+counts inside.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.bench.datasets import dataset_counts
+from hdpview.build import release
 from hdpview.counts.answers import exact_answers
-from hdpview.door import release
 from hdpview.methods import method_named
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.query.answers import Answers, with_intervals
@@ -40,7 +42,9 @@ def coverage_rows(
     progress: Progress | None = None,
 ) -> Iterator[Row]:
     """One row per dataset and workload: coverage and mean relative width of each interval."""
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a fork of a process with threads may hang
+    with ProcessPoolExecutor(
+        mp_context=get_context("spawn")
+    ) as pool:  # a fork of a process with threads may hang
         for done, name in enumerate(names):
             build = partial(one_build, name, data_dir, workloads, epsilon, n_questions, confidence, method)
             tasks = [pool.submit(build, trial) for trial in range(trials)]
@@ -63,7 +67,14 @@ def coverage_rows(
 
 
 def one_build(
-    name: str, data_dir: Path | None, workloads: list[str], epsilon: str, n_questions: int, confidence: float, method: str, trial: int
+    name: str,
+    data_dir: Path | None,
+    workloads: list[str],
+    epsilon: str,
+    n_questions: int,
+    confidence: float,
+    method: str,
+    trial: int,
 ) -> dict[str, dict[str, float]]:
     """One view with fresh noise and, per workload, what its intervals did."""
     counts = dataset_counts(name, data_dir)
@@ -74,12 +85,17 @@ def one_build(
         boxes = draw(workload, sizes, n_questions, np.random.default_rng([trial, WORKLOADS.index(workload)]))
         if boxes is not None:
             answers = with_intervals(summarise(view.blocks, as_questions(boxes, sizes)), law, confidence)
-            found[workload] = _measure(answers, exact_answers(counts, boxes.attribute, boxes.lower, boxes.upper))
+            found[workload] = _measure(
+                answers, exact_answers(counts, boxes.attribute, boxes.lower, boxes.upper)
+            )
     return found
 
 
 def _measure(answers: Answers, truth: NDArray[np.float64]) -> dict[str, float]:
-    measured = {"squared_error": float(((answers.estimate - truth) ** 2).mean()), "true_zeros": float((truth == 0).mean())}
+    measured = {
+        "squared_error": float(((answers.estimate - truth) ** 2).mean()),
+        "true_zeros": float((truth == 0).mean()),
+    }
     for kind in INTERVALS:
         ends: NDArray[np.float64] = getattr(answers, kind)
         measured[f"{kind}_inside"] = float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())

@@ -1,7 +1,9 @@
 """The paper's datasets with the paper's discretisation, for reproducing its figures.
 
-That discretisation takes bounds and categories from the data, so it is NOT PRIVATE: schemas made here are marked, and so is every
-view built on them. Tables are read from a folder of Parquet files named after the dataset, or fetched where they are published.
+That discretisation takes bounds and categories from the data, so it is NOT PRIVATE: schemas made here are
+    marked, and so is every
+view built on them. Tables are read from a folder of Parquet files named after the dataset, or fetched where
+they are published.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ def _with_ranked_period(table: pa.Table) -> pa.Table:
 
 
 def _without_nulls(table: pa.Table) -> pa.Table:
-    numbers = [pc.cast(_text_to_null(column), pa.float64()) if pa.types.is_string(column.type) else column for column in table.columns[:-1]]
+    numbers = [
+        pc.cast(_text_to_null(column), pa.float64()) if pa.types.is_string(column.type) else column
+        for column in table.columns[:-1]
+    ]
     return pa.table([*numbers, table.columns[-1]], names=table.column_names).drop_null()
 
 
@@ -73,7 +78,9 @@ DATASETS = {
     "adult": Dataset("adult", 100),
     "small-adult": Dataset("adult", 100, ("age", "workclass", "race", "capital-gain")),
     "numerical-adult": Dataset(
-        "adult", 100, ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week", "income")
+        "adult",
+        100,
+        ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week", "income"),
     ),
     "traffic": Dataset("traffic", 100, dropped=("weather_description",), prepare=_with_time_as_seconds),
     "electricity": Dataset("electricity", 100, dropped=("day",), prepare=_with_ranked_period),
@@ -85,7 +92,9 @@ DATASETS = {
 
 
 def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
-    """Occupied cells of a dataset; the invented hospital is always there. `adult@4` is Adult's first four columns."""
+    """Occupied cells of a dataset; the invented hospital is always there. `adult@4` is Adult's first four
+    columns.
+    """
     whole, at, n_columns = name.partition("@")
     if whole == HOSPITAL:
         from hdpview.counts.ingest import read_counts
@@ -110,7 +119,9 @@ def first_columns(counts: SparseCounts, n_columns: str) -> SparseCounts:
 
 
 def load(name: str, data_dir: Path | None) -> SparseCounts:
-    """Occupied cells of a dataset as the paper saw them, from a folder of Parquet files or, without one, fetched where it is published."""
+    """Occupied cells of a dataset as the paper saw them, from a folder of Parquet files or, without one,
+    fetched where it is published.
+    """
     if name not in DATASETS:
         raise DataError(unknown_name("dataset", name, [HOSPITAL, *DATASETS], "The datasets are"))
     dataset = DATASETS[name]
@@ -122,8 +133,8 @@ def load(name: str, data_dir: Path | None) -> SparseCounts:
 
 
 def discretise(table: pa.Table, bins: int, most_rows: int | None = None) -> SparseCounts:
-    """The paper's codes. Texts become sorted ordinals; whole numbers with max − min ≤ bins keep their values; any other
-    number x becomes ⌊bins·(x − min)/(max + 0.1 − min)⌋.
+    """The paper's codes. Texts become sorted ordinals; whole numbers with max − min ≤ bins keep their values;
+    any other number x becomes ⌊bins·(x − min)/(max + 0.1 − min)⌋.
     """
     codes: list[NDArray[np.int64]] = []
     attributes: list[Attribute] = []

@@ -1,4 +1,6 @@
-"""A report as parts, and the two ways it is written: Markdown beside its pictures, and one HTML page with everything inside."""
+"""A report as parts, and the two ways it is written: Markdown beside its pictures, and one HTML page with
+everything inside.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture: an Altair chart or grey pixels (shape (height, width), uint8), the name of its file, and what it shows."""
+    """A picture: an Altair chart or grey pixels (shape (height, width), uint8), the name of its file, and
+    what it shows.
+    """
 
     name: str
     picture: Any
@@ -72,7 +76,9 @@ class Figure:
         import vl_convert
 
         text: str = vl_convert.vegalite_to_svg(self.picture.to_dict())
-        return re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", text).encode()  # half of the file; the caption says what it shows
+        return re.sub(
+            r' (aria-[a-z]+|role)="[^"]*"', "", text
+        ).encode()  # half of the file; the caption says what it shows
 
 
 Part = Heading | Paragraph | Items | Table | Figure
@@ -86,7 +92,9 @@ def write(parts: Sequence[Part], folder: Path, name: str) -> tuple[Path, Path]:
     for file, content in pictures.items():
         (images / file).write_bytes(content)
     markdown, page = folder / f"{name}.md", folder / f"{name}.html"
-    markdown.write_text("\n\n".join(_markdown(part, f"images/{name}") for part in parts) + "\n", encoding="utf-8")
+    markdown.write_text(
+        "\n\n".join(_markdown(part, f"images/{name}") for part in parts) + "\n", encoding="utf-8"
+    )
     page.write_text(_page(parts, pictures), encoding="utf-8")
     return markdown, page
 
@@ -94,11 +102,14 @@ def write(parts: Sequence[Part], folder: Path, name: str) -> tuple[Path, Path]:
 def _png(grey: NDArray[np.uint8]) -> bytes:
     """A grey picture as a PNG file."""
     height, width = grey.shape
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), grey], axis=1).tobytes()  # each row is told to be stored as it is
+    rows = np.concatenate(
+        [np.zeros((height, 1), np.uint8), grey], axis=1
+    ).tobytes()  # each row is told to be stored as it is
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
     )
 
 
@@ -112,7 +123,9 @@ def _markdown(part: Part, images: str) -> str:
             return "\n".join(f"- {text}" for text in texts)
         case Table(columns, rows):
             lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
-            return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+            return "\n".join(
+                "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+            )
         case Figure(caption=caption):
             return f"![{caption}]({images}/{part.file})\n\n*{caption}*"
 
@@ -134,7 +147,9 @@ def _html(part: Part, pictures: dict[str, bytes]) -> str:
             return "<ul>" + "".join(f"<li>{_inline(text)}</li>" for text in texts) + "</ul>"
         case Table(columns, rows):
             head = "".join(f"<th>{_inline(cell)}</th>" for cell in columns)
-            body = "".join("<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+            body = "".join(
+                "<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>" for row in rows
+            )
             return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
         case Figure(caption=caption):
             kind = "png" if part.file.endswith("png") else "svg+xml"

@@ -1,11 +1,13 @@
-"""What a cluster would exchange: blocks too large for one machine are cut from histograms that every partition counts and all add up.
+"""What a cluster would exchange: blocks too large for one machine are cut from histograms that every
+partition counts and all add up.
 
     level 1      level 2          …   until a block's rows fit one machine: then its rows travel there once, and the rest is local
     ┌────┐     ┌────┬────┐
     │    │     │    │    │       each partition sends, per open block, whole numbers: 2 for the block, 2 per value of every attribute
     └────┘     └────┴────┘       the driver adds them up, decides, and sends back the cuts
 
-`simulate` does this on a table in memory and counts every byte; `plan` is its arithmetic for tables and clusters of any size.
+`simulate` does this on a table in memory and counts every byte; `plan` is its arithmetic for tables and
+clusters of any size.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 
 Row = dict[str, Any]
@@ -34,7 +36,9 @@ _BYTES_OF_A_CUT = 16  # node, attribute and cut point, sent back to every partit
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines with so many cores each, a network link each of so many bytes per second, one partition per core."""
+    """Machines with so many cores each, a network link each of so many bytes per second, one partition per
+    core.
+    """
 
     machines: int
     cores: int = 16
@@ -47,7 +51,9 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Level:
-    """One exchange: all open blocks of a level at once. Bytes that come in at the driver, and that go out from it."""
+    """One exchange: all open blocks of a level at once. Bytes that come in at the driver, and that go out
+    from it.
+    """
 
     level: int
     blocks: int
@@ -61,19 +67,29 @@ def message_bytes(n_blocks: int, sizes: tuple[int, ...]) -> int:
 
 
 def plan(n_rows: float, sizes: tuple[int, ...], senders: int, rows_per_machine: float) -> list[Level]:
-    """The exchanges of a tree that halves its rows at every cut, until no block has more than `rows_per_machine`."""
+    """The exchanges of a tree that halves its rows at every cut, until no block has more than
+    `rows_per_machine`.
+    """
     n_levels = max(0, math.ceil(math.log2(max(1.0, n_rows / rows_per_machine))))
     blocks = [2**k for k in range(n_levels)]
-    return [Level(k + 1, n, senders * message_bytes(n, sizes), senders * n * _BYTES_OF_A_CUT) for k, n in enumerate(blocks)]
+    return [
+        Level(k + 1, n, senders * message_bytes(n, sizes), senders * n * _BYTES_OF_A_CUT)
+        for k, n in enumerate(blocks)
+    ]
 
 
-def simulate(counts: SparseCounts, n_partitions: int, rows_per_machine: int) -> tuple[list[Level], NDArray[np.int64]]:
-    """Cut at the median of the attributes in turn, from added-up histograms alone. Returns the exchanges, and the rows of the blocks at
-    the end. Every partition sees only its own rows; the cuts are those of the whole table, which `tests` check against brute force.
+def simulate(
+    counts: SparseCounts, n_partitions: int, rows_per_machine: int
+) -> tuple[list[Level], NDArray[np.int64]]:
+    """Cut at the median of the attributes in turn, from added-up histograms alone. Returns the exchanges, and
+    the rows of the blocks at the end. Every partition sees only its own rows; the cuts are those of the whole
+    table, which `tests` check against brute force.
     """
     sizes, n_attributes = counts.schema.sizes, len(counts.schema)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    parts = [(c, x, np.zeros(len(x), np.int64)) for c, x in _partitions(counts, n_partitions)]  # the last: which block a row is in
+    parts = [
+        (c, x, np.zeros(len(x), np.int64)) for c, x in _partitions(counts, n_partitions)
+    ]  # the last: which block a row is in
     levels: list[Level] = []
     blocks, finished = [0], list[int]()
     while blocks:
@@ -87,7 +103,14 @@ def simulate(counts: SparseCounts, n_partitions: int, rows_per_machine: int) -> 
                 finished.append(int(own[0]))
             else:
                 cuts[block] = half + 1
-        levels.append(Level(len(levels) + 1, len(blocks), sum(s.nbytes for s in sent), len(parts) * len(cuts) * _BYTES_OF_A_CUT))
+        levels.append(
+            Level(
+                len(levels) + 1,
+                len(blocks),
+                sum(s.nbytes for s in sent),
+                len(parts) * len(cuts) * _BYTES_OF_A_CUT,
+            )
+        )
         for codes, _, inside in parts:
             for block, cut in cuts.items():
                 own_rows = inside == block
@@ -101,7 +124,9 @@ def _partitions(counts: SparseCounts, n: int) -> list[tuple[NDArray[Any], NDArra
     return [(counts.exact_codes[i:j], counts.exact_counts[i:j]) for i, j in pairwise(edges)]
 
 
-def _statistics(part: tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]], blocks: list[int], offsets: Any) -> NDArray[np.int64]:
+def _statistics(
+    part: tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]], blocks: list[int], offsets: Any
+) -> NDArray[np.int64]:
     """Per block: occupied cells, records; records per value of every attribute; occupied cells per value."""
     codes, counts, inside = part
     n_values = int(offsets[-1])
@@ -119,7 +144,9 @@ def _statistics(part: tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]],
 
 @dataclass(frozen=True)
 class Constants:
-    """Measured on one core of this machine: reading and grouping per row, growing per cell × attribute × level; how deep rows lie."""
+    """Measured on one core of this machine: reading and grouping per row, growing per cell × attribute ×
+    level; how deep rows lie.
+    """
 
     read_ns: float
     grow_ns: float
@@ -144,14 +171,20 @@ def measured_constants(n_rows: int, read_ns: float, n_attributes: int = 10) -> C
     return Constants(read_ns, grow_ns, depths[1], (depths[1] - depths[0]) / 3, n_rows)
 
 
-def cluster_row(n_rows: float, cluster: Cluster, constants: Constants, n_attributes: int = 10, size: int = 100) -> Row:
+def cluster_row(
+    n_rows: float, cluster: Cluster, constants: Constants, n_attributes: int = 10, size: int = 100
+) -> Row:
     """Time and traffic for a table of so many rows, every one a cell of its own, on paper."""
     sizes = (size,) * n_attributes
     rows_per_machine = n_rows / cluster.machines / 4  # four blocks per machine even out their sizes
-    levels = plan(n_rows, sizes, cluster.machines, rows_per_machine)  # partitions of a machine add up before they send
+    levels = plan(
+        n_rows, sizes, cluster.machines, rows_per_machine
+    )  # partitions of a machine add up before they send
     cell_bytes = n_attributes + _BYTES
     traffic = sum(level.bytes_in + level.bytes_out for level in levels)
-    shuffled = 2 * n_rows * cell_bytes  # once to bring equal cells together, once to the machine that grows their block
+    shuffled = (
+        2 * n_rows * cell_bytes
+    )  # once to bring equal cells together, once to the machine that grows their block
     depth = constants.depth + constants.depth_per_doubling * math.log2(n_rows / constants.n_rows)
     cores = cluster.partitions
     top_seconds = len(levels) * n_rows * n_attributes * constants.grow_ns * 1e-9 / cores
@@ -165,7 +198,9 @@ def cluster_row(n_rows: float, cluster: Cluster, constants: Constants, n_attribu
         "shuffle_s": round(shuffled / cluster.machines / cluster.bytes_per_second),
         "read_s": round(n_rows * constants.read_ns * 1e-9 / cores),
         "top_levels_s": round(top_seconds),
-        "grow_s": round(n_rows * n_attributes * max(0.0, depth - len(levels)) * constants.grow_ns * 1e-9 / cores),
+        "grow_s": round(
+            n_rows * n_attributes * max(0.0, depth - len(levels)) * constants.grow_ns * 1e-9 / cores
+        ),
         "levels_per_row": round(depth, 1),
         "cell_gb_per_machine": round(n_rows * cell_bytes / cluster.machines / 1e9, 1),
     }

@@ -1,4 +1,6 @@
-"""The paper's experiments as plans for the runner, and what one release each shows: blocks and their deviations, sizes, maps."""
+"""The paper's experiments as plans for the runner, and what one release each shows: blocks and their
+deviations, sizes, maps.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from hdpview.bench.accuracy import Plan
 from hdpview.bench.contenders import contender, with_all
 from hdpview.bench.datasets import HOSPITAL, dataset_counts
 from hdpview.bench.leaves import Leaves, leaves_of
+from hdpview.build import release as view_of
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category
-from hdpview.door import release as view_of
 from hdpview.methods import Hdpview
-from hdpview.privacy.ledger import exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS
 
@@ -55,15 +57,24 @@ class Scope:
 
 
 def choose(
-    datasets: Sequence[str], methods: Sequence[str], trials: int, data_dir: Path | None, quick: bool, row_seconds: float = 400.0
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    trials: int,
+    data_dir: Path | None,
+    quick: bool,
+    row_seconds: float = 400.0,
 ) -> Scope:
-    """Experiments on these tables; where the paper's own is not among them, the first one stands in for it."""
+    """Experiments on these tables; where the paper's own is not among them, the first one stands in for
+    it.
+    """
     main = tuple(datasets) or (SEVEN if data_dir is not None else (HOSPITAL,))
     known = with_all(methods)
     few = min(trials, 2) if quick else trials
 
     def plan(names: Sequence[str], methods: Sequence[str], workloads: Sequence[str], n: int) -> Plan:
-        return Plan(tuple(names), tuple(methods), tuple(workloads), (EPSILON,), n, data_dir, row_seconds=row_seconds)
+        return Plan(
+            tuple(names), tuple(methods), tuple(workloads), (EPSILON,), n, data_dir, row_seconds=row_seconds
+        )
 
     def or_first(name: str) -> str:
         return name if name in main else main[0]
@@ -74,19 +85,38 @@ def choose(
     tuned = or_first("small-adult")
     tuning = [plan([tuned], settings(name, values), ["random-2d"], few) for name, values in GRIDS.items()]
     if or_first("numerical-adult") != tuned:
-        tuning.append(plan([or_first("numerical-adult")], settings("cut_levels_factor", GRIDS["cut_levels_factor"]), ["random-2d"], few))
+        tuning.append(
+            plan(
+                [or_first("numerical-adult")],
+                settings("cut_levels_factor", GRIDS["cut_levels_factor"]),
+                ["random-2d"],
+                few,
+            )
+        )
     cuts = []
     for name in dict.fromkeys(or_first(name) for name in ("numerical-adult", "jm1")):
         d = len(dataset_counts(name, data_dir).schema)
         numbers = [k for k in (_CUTS[::4] if quick else _CUTS) if k <= d]
-        cuts.append(plan([name], ["hdpview", *(f"privtree:n_cut_attributes={k}" for k in numbers)], ["random-2d"], min(few, 3)))
+        cuts.append(
+            plan(
+                [name],
+                ["hdpview", *(f"privtree:n_cut_attributes={k}" for k in numbers)],
+                ["random-2d"],
+                min(few, 3),
+            )
+        )
     grown = or_first("adult")
     steps = range(4, len(dataset_counts(grown, data_dir).schema) + 1, 5 if quick else 1)
     has_map = data_dir is not None and (data_dir / "gowalla.parquet").is_file()
     return Scope(
         main=plan(main, known, QUICK_WORKLOADS if quick else WORKLOADS, few),
         cuts=tuple(cuts),
-        growth=plan([f"{grown}@{k}" for k in steps], [m for m in GROWTH_METHODS if m in known], GROWTH_WORKLOADS, min(few, 3)),
+        growth=plan(
+            [f"{grown}@{k}" for k in steps],
+            [m for m in GROWTH_METHODS if m in known],
+            GROWTH_WORKLOADS,
+            min(few, 3),
+        ),
         tuning=tuple(tuning),
         map=plan(["gowalla" if has_map else f"{main[0]}@2"], ["hdpview", "privtree"], ["random-2d"], few),
         blocks_dataset=grown,
@@ -94,7 +124,9 @@ def choose(
 
 
 def table_facts(name: str, data_dir: Path | None) -> dict[str, Any]:
-    """What the paper tells of a table: records, columns, of which categories, cells, mean variance of the normalised columns."""
+    """What the paper tells of a table: records, columns, of which categories, cells, mean variance of the
+    normalised columns.
+    """
     counts = dataset_counts(name, data_dir)
     weights, codes = counts.exact_counts.astype(float), counts.exact_codes.astype(float)
     scaled = codes / np.maximum(1, np.array(counts.schema.sizes) - 1)
@@ -125,7 +157,9 @@ def one_release(method: str, name: str, data_dir: Path | None) -> tuple[SparseCo
 
 
 def deviations(method: str, name: str, data_dir: Path | None) -> tuple[NDArray[np.float64], int]:
-    """Absolute deviation of each block that holds records, and how many blocks hold none. Exact, so for benchmarks alone."""
+    """Absolute deviation of each block that holds records, and how many blocks hold none. Exact, so for
+    benchmarks alone.
+    """
     counts, leaves = one_release(method, name, data_dir)
     place, volume, n_leaves = leaves.locate(counts.exact_codes.astype(np.int64))
     occupied, first, group = np.unique(place, return_index=True, return_inverse=True)

@@ -17,12 +17,26 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 MOST_TIMES = 100.0  # relative errors beyond are cut off in the picture, as in the paper; the tables have them
-_COLOURS = ["#1b2a41", "#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#9d755d", "#72b7b2", "#eeca3b", "#ff9da6", "#bab0ac"]
+_COLOURS = [
+    "#1b2a41",
+    "#4c78a8",
+    "#f58518",
+    "#54a24b",
+    "#e45756",
+    "#b279a2",
+    "#9d755d",
+    "#72b7b2",
+    "#eeca3b",
+    "#ff9da6",
+    "#bab0ac",
+]
 
 
 def _named(row: Row) -> dict[str, Any]:
     """A row with the names that people read; what a picture does not need is left out."""
-    dataset, method = (table.get(row[key], row[key]) for key, table in (("dataset", DATASET_NAMES), ("method", METHOD_NAMES)))
+    dataset, method = (
+        table.get(row[key], row[key]) for key, table in (("dataset", DATASET_NAMES), ("method", METHOD_NAMES))
+    )
     return {"dataset": dataset, "method": method, **{key: row[key] for key in ("workload", "rmse", "blocks")}}
 
 
@@ -30,7 +44,10 @@ def _powers(values: Sequence[float]) -> alt.Axis:
     """A logarithmic axis with the powers of ten between these values."""
     import altair as alt
 
-    first, last = math.floor(math.log10(min(values, default=1))), math.ceil(math.log10(max(values, default=1)))
+    first, last = (
+        math.floor(math.log10(min(values, default=1))),
+        math.ceil(math.log10(max(values, default=1))),
+    )
     return alt.Axis(values=[10.0**power for power in range(first, last + 1)], format="~g")
 
 
@@ -44,18 +61,35 @@ def relative_errors(rows: Sequence[Row]) -> alt.Chart:
     """Relative RMSE by dataset, a panel per workload; a point per method."""
     import altair as alt
 
-    shown = [{**_named(row), "times": min(row["relative_rmse"], MOST_TIMES)} for row in rows if row["relative_rmse"] is not None]
+    shown = [
+        {**_named(row), "times": min(row["relative_rmse"], MOST_TIMES)}
+        for row in rows
+        if row["relative_rmse"] is not None
+    ]
     return (
         alt.Chart(alt.Data(values=shown))
         .mark_point(filled=True, size=45, opacity=0.85)
         .encode(
-            x=alt.X("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None, axis=alt.Axis(labelAngle=-40)),
+            x=alt.X(
+                "dataset:N",
+                sort=in_order([row["dataset"] for row in shown]),
+                title=None,
+                axis=alt.Axis(labelAngle=-40),
+            ),
             y=alt.Y(
-                "times:Q", scale=alt.Scale(type="log"), title="RMSE relative to HDPView", axis=_powers([row["times"] for row in shown])
+                "times:Q",
+                scale=alt.Scale(type="log"),
+                title="RMSE relative to HDPView",
+                axis=_powers([row["times"] for row in shown]),
             ),
             color=_by_method(shown),
             shape=alt.Shape("method:N", legend=None),
-            facet=alt.Facet("workload:N", columns=4, title=None, sort=list(dict.fromkeys(row["workload"] for row in shown))),
+            facet=alt.Facet(
+                "workload:N",
+                columns=4,
+                title=None,
+                sort=list(dict.fromkeys(row["workload"] for row in shown)),
+            ),
         )
         .properties(width=165, height=150)
     )
@@ -77,7 +111,12 @@ def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
         alt.Chart(alt.Data(values=shown))
         .mark_point(filled=True, size=70)
         .encode(
-            x=alt.X("blocks:Q", scale=alt.Scale(type="log"), title="blocks", axis=_powers([row["blocks"] for row in shown])),
+            x=alt.X(
+                "blocks:Q",
+                scale=alt.Scale(type="log"),
+                title="blocks",
+                axis=_powers([row["blocks"] for row in shown]),
+            ),
             y=alt.Y("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None),
             color=_by_method(shown),
         )
@@ -95,12 +134,21 @@ def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) ->
     for method, (deviation, n_empty) in found.items():
         counts = np.histogram(deviation, bins=edges)[0]
         counts[0] += n_empty
-        rows += [{"method": method, "deviation": label, "blocks": int(n)} for label, n in zip(labels, counts, strict=True) if n]
+        rows += [
+            {"method": method, "deviation": label, "blocks": int(n)}
+            for label, n in zip(labels, counts, strict=True)
+            if n
+        ]
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("deviation:N", sort=labels, title="absolute deviation AE (records)", axis=alt.Axis(labelAngle=0)),
+            x=alt.X(
+                "deviation:N",
+                sort=labels,
+                title="absolute deviation AE (records)",
+                axis=alt.Axis(labelAngle=0),
+            ),
             xOffset=alt.XOffset("method:N"),
             y=alt.Y("blocks:Q", scale=alt.Scale(type="symlog"), title="blocks"),
             color=_by_method(rows),
@@ -113,18 +161,26 @@ def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = Fal
     """RMSE against something, a line per method and a panel per `panel`, each with its own scales."""
     import altair as alt
 
-    shown = [{**_named(row), x: row[x], panel: _named(row).get(panel) or row[panel]} for row in rows if row["rmse"] is not None]
+    shown = [
+        {**_named(row), x: row[x], panel: _named(row).get(panel) or row[panel]}
+        for row in rows
+        if row["rmse"] is not None
+    ]
     base = alt.Chart(alt.Data(values=shown)).encode(
         x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False)),
         y=alt.Y("rmse:Q", title="RMSE", scale=alt.Scale(type="log") if log else alt.Scale(zero=True)),
         color=_by_method(shown),
     )
     layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=300, height=190)
-    return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=2).resolve_scale(x="independent", y="independent")
+    return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=2).resolve_scale(
+        x="independent", y="independent"
+    )
 
 
 def partitions(found: Sequence[tuple[Ints, Ints]], side: int = 480) -> NDArray[np.uint8]:
-    """Borders of two-attribute blocks as grey pixels, a square per release, side by side. The first attribute runs to the right."""
+    """Borders of two-attribute blocks as grey pixels, a square per release, side by side. The first attribute
+    runs to the right.
+    """
     squares = []
     for lower, upper in found:
         square = np.full((side, side), 255, np.uint8)
@@ -144,6 +200,13 @@ def noise_and_bias(ratios: Sequence[float]) -> alt.Chart:
     rows = []
     for ratio in ratios:
         scale = 2 * (3 * ratio - 2) / (ratio - 1)
-        rows += [{"α": ratio, "what": "λ", "records": scale}, {"α": ratio, "what": "δ", "records": scale * float(np.log(ratio))}]
-    chart = alt.Chart(alt.Data(values=rows)).mark_line().encode(x="α:Q", y="records:Q", color=alt.Color("what:N", title=None))
+        rows += [
+            {"α": ratio, "what": "λ", "records": scale},
+            {"α": ratio, "what": "δ", "records": scale * float(np.log(ratio))},
+        ]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line()
+        .encode(x="α:Q", y="records:Q", color=alt.Color("what:N", title=None))
+    )
     return chart.properties(width=360, height=200)

@@ -1,6 +1,8 @@
-"""One hand at the page: how long after a move of the mouse all other charts are redrawn, measured inside a real browser.
+"""One hand at the page: how long after a move of the mouse all other charts are redrawn, measured inside a
+real browser.
 
-Headless Chromium, driven by Playwright, opens the explorer of a server of its own and draws a range over every ordered attribute.
+Headless Chromium, driven by Playwright, opens the explorer of a server of its own and draws a range over
+every ordered attribute.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _DRAWN = (0.1, 0.9)  # shares of a chart's width between which the range is draw
 _WINDOW = {"width": 1400, "height": 1000}
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# Notes for each move that asked for something: when it happened, when the last of the other charts changed, and when that was painted.
+# Notes for each move that asked for something: when it happened, when the last of the other charts changed,
+# and when that was painted.
 _WATCH = """(chart) => {
   window.moves = [];
   const card = document.querySelectorAll("#charts article")[chart];
@@ -45,7 +48,9 @@ _WATCH = """(chart) => {
 
 
 def gesture_row(view: Path) -> dict[str, Any]:
-    """Draw a range over every ordered attribute; a row with the milliseconds from a move to the other charts redrawn, and painted."""
+    """Draw a range over every ordered attribute; a row with the milliseconds from a move to the other charts
+    redrawn, and painted.
+    """
     schema = PView.open(view).schema
     n_bins = {chart: len(each.edges) - 1 for chart, each in enumerate(schema) if isinstance(each, Ordered)}
     brushed = [chart for chart in n_bins if n_bins[chart] >= _LEAST_BINS]
@@ -58,7 +63,9 @@ def gesture_row(view: Path) -> dict[str, Any]:
         browser = launch_chromium(playwright)
         moves = [move for chart in brushed for move in _moves_of_gesture(browser, port, chart, n_bins[chart])]
         browser.close()
-    redrawn, painted = (np.array([move[key] - move["at"] for move in moves]) for key in ("redrawn", "painted"))
+    redrawn, painted = (
+        np.array([move[key] - move["at"] for move in moves]) for key in ("redrawn", "painted")
+    )
     return {
         "gestures": len(brushed),
         "moves": len(moves),
@@ -69,7 +76,9 @@ def gesture_row(view: Path) -> dict[str, Any]:
 
 
 def _moves_of_gesture(browser: Browser, port: int, chart: int, n_bins: int) -> list[dict[str, float]]:
-    """One gesture on a fresh page: times of its moves. A first one, drawn from the other end, warms the page up."""
+    """One gesture on a fresh page: times of its moves. A first one, drawn from the other end, warms the page
+    up.
+    """
     page = browser.new_page(viewport=_WINDOW)  # type: ignore[arg-type]
     page.goto(f"http://127.0.0.1:{port}/")
     page.wait_for_selector("body[data-shown]")
@@ -97,7 +106,9 @@ def _draw(page: Page, chart: int, first: float, last: float, n_moves: int) -> No
     for x in path:
         page.mouse.move(x, y)
         page.wait_for_timeout(1000 * BETWEEN_MOVES)
-        page.wait_for_selector("body[data-shown]")  # else a late answer would be taken for that of the next move
+        page.wait_for_selector(
+            "body[data-shown]"
+        )  # else a late answer would be taken for that of the next move
     page.mouse.up()
     page.wait_for_selector("body[data-shown]:not([data-shown=everything])")
 
@@ -106,7 +117,9 @@ def _playwright() -> Any:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        raise HdpviewError("A gesture is measured in a browser, which Playwright drives. Install it: pip install playwright") from None
+        raise HdpviewError(
+            "A gesture is measured in a browser, which Playwright drives. Install it: pip install playwright"
+        ) from None
     return sync_playwright()
 
 

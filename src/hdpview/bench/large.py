@@ -1,4 +1,6 @@
-"""A table too large to hold: a view of a Parquet file of random rows, built in a process of its own and watched from outside."""
+"""A table too large to hold: a view of a Parquet file of random rows, built in a process of its own and
+watched from outside.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,28 @@ _POLL_SECONDS = 0.5
 _BYTES_PER_COUNT = 8
 
 
-def large_table_row(n_rows: int, n_attributes: int = 10, size: int = 100, memory_limit: str | None = None) -> Row:
-    """Time of the whole build from file to file, its stages, peak memory of the process (the database's included) and of the spill."""
+def large_table_row(
+    n_rows: int, n_attributes: int = 10, size: int = 100, memory_limit: str | None = None
+) -> Row:
+    """Time of the whole build from file to file, its stages, peak memory of the process (the database's
+    included) and of the spill.
+    """
     with tempfile.TemporaryDirectory(prefix="hdpview-large-") as name:
         folder = Path(name)
         write_random_table(folder / "large.parquet", n_rows, n_attributes, size)
         (folder / "spill").mkdir()
-        command = [sys.executable, "-c", _BUILD, str(folder), str(n_attributes), str(size), memory_limit or ""]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder / "spill")}) as process:
+        command = [
+            sys.executable,
+            "-c",
+            _BUILD,
+            str(folder),
+            str(n_attributes),
+            str(size),
+            memory_limit or "",
+        ]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder / "spill")}
+        ) as process:
             spilled = 0
             while process.poll() is None:
                 spilled = max(spilled, bytes_in(folder / "spill"))
@@ -68,7 +84,8 @@ def bytes_in(folder: Path) -> int:
 _BUILD = """
 import json, resource, sys, time
 import hdpview as hv
-from hdpview import door
+from importlib import import_module
+door = import_module("hdpview.build")
 from hdpview.demo import hospital_schema, hospital_table
 folder, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
 def peak():
@@ -93,7 +110,9 @@ print(json.dumps(found))
 """
 
 
-def write_random_table(path: Path, n_rows: int, n_attributes: int, size: int, rows_per_group: int = 500_000) -> None:
+def write_random_table(
+    path: Path, n_rows: int, n_attributes: int, size: int, rows_per_group: int = 500_000
+) -> None:
     """Columns a0, a1, … of skewed codes below `size`, independent of each other."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -103,5 +122,8 @@ def write_random_table(path: Path, n_rows: int, n_attributes: int, size: int, ro
     with pq.ParquetWriter(path, schema) as writer:
         for first in range(0, n_rows, rows_per_group):
             n = min(rows_per_group, n_rows - first)
-            columns = [np.minimum(rng.exponential(size / 4, n), size - 1).astype(np.int16) for _ in range(n_attributes)]
+            columns = [
+                np.minimum(rng.exponential(size / 4, n), size - 1).astype(np.int16)
+                for _ in range(n_attributes)
+            ]
             writer.write_table(pa.table(columns, schema=schema))

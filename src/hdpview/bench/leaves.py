@@ -1,4 +1,6 @@
-"""Where a release's blocks lie: for pictures of them, and to find the block of each record. For benchmarks alone."""
+"""Where a release's blocks lie: for pictures of them, and to find the block of each record. For benchmarks
+alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import MethodError
-from hdpview.methods.base import BlockRelease, Release
+from hdpview.methods.protocol import BlockRelease, Release
 from hdpview.query.halved import HalvedBlocks, middle_of
 
 Ints = NDArray[np.int64]
@@ -20,7 +22,9 @@ class Leaves(Protocol):
     """The blocks of one release."""
 
     def locate(self, codes: Ints) -> tuple[Ints, Floats, int]:
-        """Per row of codes the number of its block and that block's cells, shape (n,) each; and how many blocks there are."""
+        """Per row of codes the number of its block and that block's cells, shape (n,) each; and how many
+        blocks there are.
+        """
         ...
 
     def boxes(self) -> tuple[Ints, Ints]:
@@ -48,7 +52,9 @@ class SplitLeaves:
 
     def __init__(self, lower: Ints, upper: Ints, bit: Ints, n_blocks: int) -> None:
         self._lower, self._upper, self._bit, self._n_blocks = lower, upper, bit, n_blocks
-        self._split_of = {self._name(low, high): i for i, (low, high) in enumerate(zip(lower, upper, strict=True))}
+        self._split_of = {
+            self._name(low, high): i for i, (low, high) in enumerate(zip(lower, upper, strict=True))
+        }
 
     @staticmethod
     def _name(lower: Ints, upper: Ints) -> bytes:
@@ -73,8 +79,15 @@ class SplitLeaves:
             while split is not None:
                 lower, upper = self._child(split, row)
                 name = self._name(lower, upper)
-                split = self._split_of.get(name) if name != self._name(self._lower[split], self._upper[split]) else None
-            place[i], volume[i] = number.setdefault(name, len(number)), float((upper - lower).astype(float).prod())
+                split = (
+                    self._split_of.get(name)
+                    if name != self._name(self._lower[split], self._upper[split])
+                    else None
+                )
+            place[i], volume[i] = (
+                number.setdefault(name, len(number)),
+                float((upper - lower).astype(float).prod()),
+            )
         return place, volume, self._n_blocks
 
     def boxes(self) -> tuple[Ints, Ints]:
@@ -98,7 +111,9 @@ def leaves_of(release: Release) -> Leaves:
         return BlockLeaves(release.blocks.lower.astype(np.int64), release.blocks.upper.astype(np.int64))
     if isinstance(release, HalvedBlocks):
         return SplitLeaves(release.lower, release.upper, release.bit, release.n_blocks)
-    raise MethodError(f"A {type(release).__name__} has no blocks to show. Use the method hdpview or privtree.")
+    raise MethodError(
+        f"A {type(release).__name__} has no blocks to show. Use the method hdpview or privtree."
+    )
 
 
 @nb.njit(cache=True, nogil=True)

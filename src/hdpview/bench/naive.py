@@ -1,6 +1,8 @@
-"""The paper's method written down as it reads, in plain Python: every cut scored by splitting the block's cells in two.
+"""The paper's method written down as it reads, in plain Python: every cut scored by splitting the block's
+cells in two.
 
-Slow, and obviously right: the measure of speed. It draws from Python's generator, so nothing it makes is private.
+Slow, and obviously right: the measure of speed. It draws from Python's generator, so nothing it makes is
+    private.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def deviation(cells: list[Cell], box: Box) -> float:
     return sum(abs(count - mean) for _, count in cells) + (n_cells - len(cells)) * mean
 
 
-def split(cells: list[Cell], box: Box, attribute: int, cut: int) -> tuple[tuple[list[Cell], Box], tuple[list[Cell], Box]]:
+def split(
+    cells: list[Cell], box: Box, attribute: int, cut: int
+) -> tuple[tuple[list[Cell], Box], tuple[list[Cell], Box]]:
     """Both halves of a block: their cells and their boxes."""
     low, high = box[attribute]
     left = [cell for cell in cells if cell[0][attribute] < cut]
@@ -68,13 +72,17 @@ def partition(
     return leaves
 
 
-def _converges(absolute_deviation: float, depth: int, parameters: PartitionParameters, rng: random.Random) -> bool:
+def _converges(
+    absolute_deviation: float, depth: int, parameters: PartitionParameters, rng: random.Random
+) -> bool:
     biased = max(parameters.converge_floor, absolute_deviation - depth * parameters.converge_bias_per_level)
     noise = parameters.converge_noise_scale * (rng.expovariate(1.0) - rng.expovariate(1.0))
     return biased + noise <= parameters.converge_threshold
 
 
-def _choose(cuts: list[tuple[int, int]], scores: list[float], box: Box, epsilon: float, rng: random.Random) -> tuple[int, int]:
+def _choose(
+    cuts: list[tuple[int, int]], scores: list[float], box: Box, epsilon: float, rng: random.Random
+) -> tuple[int, int]:
     n_cells = math.prod(float(high - low) for low, high in box)
     sensitivity = 4 * (1 - 1 / n_cells)
     best = max(scores)

@@ -1,7 +1,9 @@
-"""The public originals of the paper's datasets: fetched once, checked, and kept as Parquet files in the user's cache.
+"""The public originals of the paper's datasets: fetched once, checked, and kept as Parquet files in the
+user's cache.
 
-Adult's two files are checked by SHA-256. For the others no checksum could be established from independent sources, so their rows and
-columns are checked instead, and the documentation says so. Nothing here is needed where the tables lie in a folder of one's own.
+Adult's two files are checked by SHA-256. For the others no checksum could be established from independent
+sources, so their rows and columns are checked instead, and the documentation says so. Nothing here is needed
+where the tables lie in a folder of one's own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,18 @@ UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 OPENML = "https://www.openml.org/data/get_csv"
 _OFF_BY = 10  # rows: what the publishers state is rounded in places
 _ADULT = [
-    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex"),
+    *(
+        "age",
+        "workclass",
+        "fnlwgt",
+        "education",
+        "education-num",
+        "marital-status",
+        "occupation",
+        "relationship",
+        "race",
+        "sex",
+    ),
     *("capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
 ]
 _ADULT_NUMBERS = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
@@ -30,7 +43,9 @@ _ADULT_NUMBERS = {"age", "fnlwgt", "education-num", "capital-gain", "capital-los
 
 @dataclass(frozen=True)
 class Original:
-    """Where a table is published, how to read it, and how many rows and columns it has. files: address and SHA-256 or None."""
+    """Where a table is published, how to read it, and how many rows and columns it has. files: address and
+    SHA-256 or None.
+    """
 
     files: tuple[tuple[str, str | None], ...]
     read: Callable[[list[Path]], pa.Table]
@@ -43,10 +58,14 @@ def _adult(paths: list[Path]) -> pa.Table:
     tables = []
     for path, skipped in zip(paths, (0, 1), strict=True):
         options = csv.ReadOptions(column_names=_ADULT, skip_rows=skipped)
-        texts = csv.read_csv(path, options, convert_options=csv.ConvertOptions(column_types=dict.fromkeys(_ADULT, pa.string())))
+        texts = csv.read_csv(
+            path, options, convert_options=csv.ConvertOptions(column_types=dict.fromkeys(_ADULT, pa.string()))
+        )
         tables.append(pa.table({name: pc.utf8_trim_whitespace(texts[name]) for name in _ADULT}))
     table = pa.concat_tables(tables)
-    columns = {name: pc.cast(table[name], pa.int64()) if name in _ADULT_NUMBERS else table[name] for name in _ADULT}
+    columns = {
+        name: pc.cast(table[name], pa.int64()) if name in _ADULT_NUMBERS else table[name] for name in _ADULT
+    }
     columns["income"] = pc.utf8_rtrim(columns["income"], characters=".")
     return pa.table(columns)
 
@@ -77,12 +96,16 @@ ORIGINALS = {
     "phoneme": Original(((f"{OPENML}/1592281/php8Mz7BG.csv", None),), _csv, 5_404, 6),
     "jm1": Original(((f"{OPENML}/53936/jm1.csv", None),), _csv, 10_885, 22),
     "bitcoin": Original(((f"{UCI}/00526/data.zip", None),), _csv, 2_916_697, 10),
-    "gowalla": Original((("https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz", None),), _check_ins, 6_442_890, 5),
+    "gowalla": Original(
+        (("https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz", None),), _check_ins, 6_442_890, 5
+    ),
 }
 
 
 def fetched(name: str) -> Path:
-    """The table's Parquet file in the cache; the original is fetched and checked first where it is not there."""
+    """The table's Parquet file in the cache; the original is fetched and checked first where it is not
+    there.
+    """
     path = _cache() / f"{name}.parquet"
     if not path.is_file():
         original = ORIGINALS[name]
@@ -106,7 +129,9 @@ def _download(name: str, url: str, checksum: str | None) -> Path:
     pooch = _pooch()
     try:
         unpack = pooch.Unzip() if url.endswith(".zip") else None
-        found = pooch.retrieve(url, None if checksum is None else f"sha256:{checksum}", path=_cache(), processor=unpack)
+        found = pooch.retrieve(
+            url, None if checksum is None else f"sha256:{checksum}", path=_cache(), processor=unpack
+        )
     except (OSError, ValueError) as problem:  # unreachable, or not the file whose checksum is known
         raise DataError(
             f"Cannot fetch {name!r} from {url}: {str(problem).splitlines()[0]} Give a folder that holds {name}.parquet with --data-dir."

@@ -1,8 +1,9 @@
-"""Runs one foreign method in a process of its own: `python peer_process.py IN.npz OUT.npz`. It imports nothing of this package.
+"""Runs one foreign method in a process of its own: `python peer_process.py IN.npz OUT.npz`. It imports
+nothing of this package.
 
-So it also runs under another interpreter, whose packages need not agree with ours. IN holds the records' codes (n, d), the
-number of codes of each attribute, the name of the method, ε, δ and a limit of computing time in seconds; OUT gets synthetic codes
-(d, m) and the weight of each.
+So it also runs under another interpreter, whose packages need not agree with ours. IN holds the records'
+codes (n, d), the number of codes of each attribute, the name of the method, ε, δ and a limit of computing
+time in seconds; OUT gets synthetic codes (d, m) and the weight of each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _FEWEST_RECORDS = 2**18  # more than there are, with a weight: less is left to c
 
 
 def zcdp_budget(epsilon: float, delta: float) -> float:
-    """The largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy, by the bound of Canonne, Kamath and Steinke (2020)."""
+    """The largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy, by the bound of Canonne, Kamath and
+    Steinke (2020).
+    """
     low, high = 0.0, epsilon
     for _ in range(100):
         middle = (low + high) / 2
@@ -34,7 +37,9 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
 
 
 def _delta_of(rho: float, epsilon: float) -> float:
-    """Minimum over orders α of exp((α − 1)(αρ − ε))·(1 − 1/α)^α/(α − 1), by bisection of the derivative of its logarithm."""
+    """Minimum over orders α of exp((α − 1)(αρ − ε))·(1 − 1/α)^α/(α − 1), by bisection of the derivative of
+    its logarithm.
+    """
     if rho == 0:
         return 0.0
     low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * rho) + 2
@@ -45,16 +50,21 @@ def _delta_of(rho: float, epsilon: float) -> float:
     return math.exp((alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha)) / (alpha - 1)
 
 
-def opendp_codes(algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float) -> tuple[Codes, float]:
+def opendp_codes(
+    algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float
+) -> tuple[Codes, float]:
     """Records of OpenDP's MST or AIM, shape (d, m), and the weight of each.
 
-    Codes are told apart by cuts between them: with keys there would be one more of each attribute, for values that are missing.
+    Codes are told apart by cuts between them: with keys there would be one more of each attribute, for values
+        that are missing.
     """
     import opendp.prelude as dp
     import polars as pl
 
     dp.enable_features("contrib")
-    cuts = {f"a{i}": list(range(size - 1)) for i, size in enumerate(sizes) if size > 1}  # of one code there is nothing to learn
+    cuts = {
+        f"a{i}": list(range(size - 1)) for i, size in enumerate(sizes) if size > 1
+    }  # of one code there is nothing to learn
     data = pl.LazyFrame({column: codes[:, int(column[1:])] for column in cuts})
 
     def table_with(rho: float) -> Any:
@@ -72,14 +82,18 @@ def opendp_codes(algorithm: str, codes: Codes, sizes: list[int], epsilon: float,
 
 
 def _records_of(model: Any, n_records: int) -> dict[str, Codes]:
-    """Records of a fitted Markov random field of `mbi`: one attribute after the other, given those before it in its cliques.
+    """Records of a fitted Markov random field of `mbi`: one attribute after the other, given those before it
+    in its cliques.
 
-    Its own routine is not used: that of the version which OpenDP pins ties attributes together that are independent given others,
+    Its own routine is not used: that of the version which OpenDP pins ties attributes together that are
+        independent given others,
     and forgets others (mended in mbi pull request 145). That would be held against the method.
     """
     from mbi import junction_tree, marginal_oracles
 
-    tree, elimination = junction_tree.make_junction_tree(model.domain, [set(clique) for clique in model.cliques])
+    tree, elimination = junction_tree.make_junction_tree(
+        model.domain, [set(clique) for clique in model.cliques]
+    )
     marginals = marginal_oracles.message_passing_stable(model.potentials.expand(list(tree.nodes)))
     rng, found = np.random.default_rng(), dict[str, Codes]()
     for column in reversed(elimination):
@@ -90,17 +104,26 @@ def _records_of(model: Any, n_records: int) -> dict[str, Codes]:
     return found
 
 
-def drawn_given(parents: list[Codes], table: NDArray[np.float64], n_records: int, rng: np.random.Generator) -> Codes:
+def drawn_given(
+    parents: list[Codes], table: NDArray[np.float64], n_records: int, rng: np.random.Generator
+) -> Codes:
     """A code for each record, shape (n,), in proportion to the row of the table that its parents' codes name.
 
-    Records of the same parents get each code as often as its share says, up to one, and in random order: little is left to chance
+    Records of the same parents get each code as often as its share says, up to one, and in random order:
+        little is left to chance
     and nothing else is tied to it. table: one axis per parent, then that of the codes.
     """
-    group = np.ravel_multi_index(tuple(parents), table.shape[:-1]) if parents else np.zeros(n_records, dtype=np.int64)
+    group = (
+        np.ravel_multi_index(tuple(parents), table.shape[:-1])
+        if parents
+        else np.zeros(n_records, dtype=np.int64)
+    )
     order = np.lexsort((rng.random(n_records), group))
     names, starts, counts = np.unique(group[order], return_index=True, return_counts=True)
     number = np.repeat(np.arange(len(names)), counts)
-    place = (np.arange(n_records) - starts[number] + rng.random(len(names))[number]) / counts[number]  # evenly spread over [0, 1)
+    place = (np.arange(n_records) - starts[number] + rng.random(len(names))[number]) / counts[
+        number
+    ]  # evenly spread over [0, 1)
     running = np.maximum(table.reshape(-1, table.shape[-1])[names], 1e-300).cumsum(axis=1)
     ends = running / running[:, -1:] + np.arange(len(names))[:, None]
     drawn = np.searchsorted(ends.reshape(-1), place + number, side="right") - number * table.shape[-1]
@@ -109,8 +132,12 @@ def drawn_given(parents: list[Codes], table: NDArray[np.float64], n_records: int
     return codes
 
 
-def dpmm_codes(algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float) -> tuple[Codes, float]:
-    """Records of dpmm's MST or AIM, shape (d, m), and the weight of each. Its own discretisation is off: there are codes already."""
+def dpmm_codes(
+    algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float
+) -> tuple[Codes, float]:
+    """Records of dpmm's MST or AIM, shape (d, m), and the weight of each. Its own discretisation is off:
+    there are codes already.
+    """
     import pandas as pd
     from dpmm.pipelines import AIMPipeline, MSTPipeline
 
@@ -134,9 +161,11 @@ def _records_and_weight(noisy_total: float) -> tuple[int, float]:
 
 
 def _despite_rounding(release: Callable[[float], Any], rho: float) -> Any:
-    """Shares of a budget, each rounded, may add up to one last digit more than it, which OpenDP refuses: then a hair less is tried.
+    """Shares of a budget, each rounded, may add up to one last digit more than it, which OpenDP refuses: then
+    a hair less is tried.
 
-    Whether that happens depends on the budget and the number of attributes, not on the data, and nothing of a refused try is kept.
+    Whether that happens depends on the budget and the number of attributes, not on the data, and nothing of a
+    refused try is kept.
     """
     for tries in range(_MOST_TRIES):
         try:
@@ -154,13 +183,19 @@ def main(source: str, target: str) -> None:
     package, _, algorithm = str(given["name"]).rpartition("-")
     release = dpmm_codes if package == "dpmm" else opendp_codes
     codes, weight = release(
-        algorithm, given["codes"].astype(np.int64), given["sizes"].tolist(), float(given["epsilon"]), float(given["delta"])
+        algorithm,
+        given["codes"].astype(np.int64),
+        given["sizes"].tolist(),
+        float(given["epsilon"]),
+        float(given["delta"]),
     )
     np.savez(target, codes=codes, weight=weight)
 
 
 def _limit_computing(seconds: float) -> None:
-    """End after so many seconds of computing time, where the system can; a smaller limit that is there stays."""
+    """End after so many seconds of computing time, where the system can; a smaller limit that is there
+    stays.
+    """
     try:
         import resource
     except ImportError:
@@ -168,7 +203,9 @@ def _limit_computing(seconds: float) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     limits = [limit for limit in (soft, hard, math.ceil(seconds)) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_CPU, (min(limits), hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # a core would hold the records
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
+    )  # a core would hold the records
 
 
 def _end_with(parent: int) -> None:

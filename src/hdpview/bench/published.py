@@ -28,7 +28,8 @@ METHOD_NAMES = {
 }
 DENSE = ("identity",)  # methods whose blocks are the cells
 
-# The four properties of its first table: (workload independence, analytical reliability, noise resistance, space efficiency).
+# The four properties of its first table: (workload independence, analytical reliability, noise resistance,
+# space efficiency).
 PROPERTIES = {
     "identity": ("yes", "yes", "no", "no"),
     "privtree": ("yes", "yes", "only few attributes", "no"),
@@ -36,7 +37,13 @@ PROPERTIES = {
     "privbayes": ("yes", "no", "yes", "yes"),
     "hdpview": ("yes", "yes", "yes", "yes"),
 }
-AVERAGE_RELATIVE_RMSE = {"identity": 1.94e7, "privtree": 7.05, "hdmm": 35.34, "privbayes": 3.79, "hdpview": 1.00}
+AVERAGE_RELATIVE_RMSE = {
+    "identity": 1.94e7,
+    "privtree": 7.05,
+    "hdmm": 35.34,
+    "privbayes": 3.79,
+    "hdpview": 1.00,
+}
 AVERAGE_RELATIVE_SIZE = {"identity": 4.59e17, "privtree": 5578.27, "hdpview": 1.00}
 
 # Records, columns, of which categories, size of the domain, mean variance of the normalised columns.
@@ -57,5 +64,8 @@ SIZES = {
     "electricity": ("1.11 TB", "2.19 MB"),
     "phoneme": ("781.34 KB", "273.59 KB"),
 }
-GOWALLA = {"hdpview": (15_669, 657.37), "privtree": (19_475, 315.79)}  # blocks, RMSE of 3,000 random 2-D ranges
+GOWALLA = {
+    "hdpview": (15_669, 657.37),
+    "privtree": (19_475, 315.79),
+}  # blocks, RMSE of 3,000 random 2-D ranges
 JM1_BLOCKS_OF_PRIVTREE = 4e4  # times as many as HDPView's

@@ -39,7 +39,9 @@ def write_report(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Path, Path]:
-    """Measure what is missing in `cells_folder` and write the report into `folder`. Returns the Markdown and the HTML page."""
+    """Measure what is missing in `cells_folder` and write the report into `folder`. Returns the Markdown and
+    the HTML page.
+    """
     known = store.load(cells_folder)
     run(scope.plans, cells_folder, known, limits, n_workers, progress)
     if progress is not None:
@@ -88,14 +90,22 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
         ),
         Paragraph("Written by `hdpview bench paper`; single rows by `hdpview bench accuracy`."),
         Heading("The paper's claims"),
-        Paragraph(f"Of {len(claims)} claims {held[0]} hold here, {held[1]} do not, {len(claims) - sum(held)} were not measured."),
-        Table(["the paper says", "here", "measured"], [(claim.text, verdict[claim.holds], claim.evidence) for claim in claims]),
+        Paragraph(
+            f"Of {len(claims)} claims {held[0]} hold here, {held[1]} do not, {len(claims) - sum(held)} were not measured."
+        ),
+        Table(
+            ["the paper says", "here", "measured"],
+            [(claim.text, verdict[claim.holds], claim.evidence) for claim in claims],
+        ),
     ]
 
 
 def _comparison(rows: Sequence[Row]) -> list[Part]:
     """Relative errors as a picture, then every RMSE."""
-    datasets, methods = figures.in_order([row["dataset"] for row in rows]), list(dict.fromkeys(row["method"] for row in rows))
+    datasets, methods = (
+        figures.in_order([row["dataset"] for row in rows]),
+        list(dict.fromkeys(row["method"] for row in rows)),
+    )
     parts: list[Part] = [
         Heading("Relative errors"),
         Figure(
@@ -106,7 +116,13 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         Paragraph("Mean over workloads, relative to HDPView:"),
         Table(
             ["method", *map(dataset_name, datasets)],
-            [(method_name(m), *(number(_mean(relative(rows, method=m, dataset=name))) for name in datasets)) for m in methods],
+            [
+                (
+                    method_name(m),
+                    *(number(_mean(relative(rows, method=m, dataset=name))) for name in datasets),
+                )
+                for m in methods
+            ],
         ),
         Heading("All errors"),
         Paragraph(
@@ -115,11 +131,22 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     ]
     for name in datasets:
         of_dataset = chosen(rows, dataset=name)
-        parts += [Heading(dataset_name(name), 3), Table(["workload", *map(method_name, methods)], _error_rows(of_dataset, methods))]
-    times = [[method_name(m), *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets)] for m in methods]
+        parts += [
+            Heading(dataset_name(name), 3),
+            Table(["workload", *map(method_name, methods)], _error_rows(of_dataset, methods)),
+        ]
+    times = [
+        [
+            method_name(m),
+            *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets),
+        ]
+        for m in methods
+    ]
     return [
         *parts,
-        Paragraph("Seconds of computing per release (median over trials, one thread; a peer starts a process of its own for each):"),
+        Paragraph(
+            "Seconds of computing per release (median over trials, one thread; a peer starts a process of its own for each):"
+        ),
         Table(["method", *map(dataset_name, datasets)], times),
     ]
 
@@ -146,13 +173,22 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
     data_dir, grown = scope.main.data_dir, scope.blocks_dataset
     kinds = {"HDPView": "hdpview", "PrivTree": "privtree"}
     deviations = {name: experiments.deviations(method, grown, data_dir) for name, method in kinds.items()}
-    boxes = [experiments.one_release(method, scope.map.datasets[0], data_dir)[1].boxes() for method in kinds.values()]
+    boxes = [
+        experiments.one_release(method, scope.map.datasets[0], data_dir)[1].boxes()
+        for method in kinds.values()
+    ]
     told = ", ".join(
-        f"{method_name(row['method'])} {number(row['rmse'])} ({number(row['blocks'])} blocks)" for row in at_map if row["rmse"]
+        f"{method_name(row['method'])} {number(row['rmse'])} ({number(row['blocks'])} blocks)"
+        for row in at_map
+        if row["rmse"]
     )
     return [
         Heading("Blocks"),
-        Figure("blocks", figures.numbers_of_blocks(chosen(rows, workload=rows[0]["workload"])), "Number of blocks by dataset."),
+        Figure(
+            "blocks",
+            figures.numbers_of_blocks(chosen(rows, workload=rows[0]["workload"])),
+            "Number of blocks by dataset.",
+        ),
         Figure(
             "deviations",
             figures.deviation_histogram(deviations),
@@ -181,10 +217,18 @@ def _cuts_and_growth(cuts: Sequence[Row], growth: Sequence[Row]) -> list[Part]:
     parts: list[Part] = [Heading("PrivTree with fewer cuts, and more attributes")]
     if with_numbers:
         chart = figures.lines(with_numbers, "at a time", "attributes cut at a time", "dataset", log=True)
-        parts.append(Figure("cuts", chart, "RMSE of random 2-D ranges when PrivTree cuts this many attributes at a time, in turns."))
+        parts.append(
+            Figure(
+                "cuts",
+                chart,
+                "RMSE of random 2-D ranges when PrivTree cuts this many attributes at a time, in turns.",
+            )
+        )
     if steps:
         chart = figures.lines(steps, "attributes", "first so many attributes", "workload", log=True)
-        parts.append(Figure("growth", chart, "RMSE as attributes are added one by one, in the order of the table."))
+        parts.append(
+            Figure("growth", chart, "RMSE as attributes are added one by one, in the order of the table.")
+        )
     return parts
 
 
@@ -203,16 +247,24 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
             setting, value = least["method"].split(":")[1].split("=")
             default = next((row["rmse"] for row in found if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
-            best.append(f"{_SETTINGS[setting]} on {dataset_name(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})")
+            best.append(
+                f"{_SETTINGS[setting]} on {dataset_name(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})"
+            )
     if not rows:
         return []
     chart = figures.lines(rows, "value", "value", "panel")
     ratios = [1.05 + 0.05 * i for i in range(60)]
     return [
         Heading("Hyperparameters"),
-        Paragraph("The paper finds the least error for a ratio of 0.7 to 0.9, for γ near 0.9 and for α from 1.4 to 1.8. Here:"),
+        Paragraph(
+            "The paper finds the least error for a ratio of 0.7 to 0.9, for γ near 0.9 and for α from 1.4 to 1.8. Here:"
+        ),
         Items(best),
-        Figure("settings", chart, "RMSE of 3,000 random 2-D ranges when one setting varies and the others keep the paper's values."),
+        Figure(
+            "settings",
+            chart,
+            "RMSE of 3,000 random 2-D ranges when one setting varies and the others keep the paper's values.",
+        ),
         Figure("noise-and-bias", figures.noise_and_bias(ratios), "λ and δ against α for γ·ε_r = 1."),
     ]
 
@@ -226,7 +278,10 @@ def _left_out(rows: Sequence[Row]) -> list[Part]:
                 places.append(dataset_name(row["dataset"]))
     if not reasons:
         return []
-    return [Heading("What could not be done, and why"), Items([f"{reason} ({', '.join(places)})" for reason, places in reasons.items()])]
+    return [
+        Heading("What could not be done, and why"),
+        Items([f"{reason} ({', '.join(places)})" for reason, places in reasons.items()]),
+    ]
 
 
 def _data(scope: Scope) -> list[Part]:

@@ -17,7 +17,12 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[Part]:
     """The paper's four tables, each with our figures beside its own."""
     data_dir, found = scope.main.data_dir, averages(rows)
     names = list(dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *found]))
-    properties = ["workload independence", "analytical reliability", "noise resistance in many attributes", "space efficiency"]
+    properties = [
+        "workload independence",
+        "analytical reliability",
+        "noise resistance in many attributes",
+        "space efficiency",
+    ]
     sizes = _relative_sizes(scope, rows)
     facts = {name: experiments.table_facts(name, data_dir) for name in scope.main.datasets}
     return [
@@ -25,11 +30,23 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[Part]:
         Paragraph("Table 1, what each method offers, as the paper states it:"),
         Table(
             ["", *(published.METHOD_NAMES[m] for m in published.PROPERTIES)],
-            [(name, *(published.PROPERTIES[m][i] for m in published.PROPERTIES)) for i, name in enumerate(properties)],
+            [
+                (name, *(published.PROPERTIES[m][i] for m in published.PROPERTIES))
+                for i, name in enumerate(properties)
+            ],
         ),
-        Paragraph("Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers of blocks:"),
+        Paragraph(
+            "Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers of blocks:"
+        ),
         Table(
-            ["method", "relative RMSE, paper", "relative RMSE, here", "cells it could do", "relative size, paper", "relative size, here"],
+            [
+                "method",
+                "relative RMSE, paper",
+                "relative RMSE, here",
+                "cells it could do",
+                "relative size, paper",
+                "relative size, here",
+            ],
             [
                 (
                     method_name(method),
@@ -42,9 +59,19 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[Part]:
                 for method in names
             ],
         ),
-        Paragraph("Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its own binning; ours do:"),
+        Paragraph(
+            "Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its own binning; ours do:"
+        ),
         Table(
-            ["dataset", "records", "columns (categories)", "cells, paper", "cells, here", "variance, paper", "variance, here"],
+            [
+                "dataset",
+                "records",
+                "columns (categories)",
+                "cells, paper",
+                "cells, here",
+                "variance, paper",
+                "variance, here",
+            ],
             [_dataset_row(name, facts[name]) for name in figures.in_order(list(facts))],
         ),
         Paragraph("Table 4, sizes: a noisy count of four bytes for every cell, and the view as a file:"),
@@ -64,7 +91,9 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[Part]:
 
 
 def _relative_sizes(scope: Scope, rows: Sequence[Row]) -> dict[str, float]:
-    """Mean over datasets of blocks relative to HDPView's; a method that releases all cells has as many blocks as there are."""
+    """Mean over datasets of blocks relative to HDPView's; a method that releases all cells has as many blocks
+    as there are.
+    """
     found = {}
     for method in scope.main.methods:
         ratios = []

@@ -24,7 +24,9 @@ _USUAL = (500_000, 10, "1")  # rows, attributes, budget
 
 
 def scaling_rows(trials: int = 3, factor: float = 1.0) -> Iterator[Row]:
-    """One row per growth on one thread, changing one thing at a time. The more budget, the deeper the tree. factor: of the rows."""
+    """One row per growth on one thread, changing one thing at a time. The more budget, the deeper the tree.
+    factor: of the rows.
+    """
     n_rows, n_attributes, epsilon = _USUAL
     for n in ROWS:
         yield _measured("rows", int(n * factor), n_attributes, epsilon, trials)
@@ -38,7 +40,9 @@ def _measured(changing: str, n_rows: int, n_attributes: int, epsilon: str, trial
     counts = random_counts(n_rows, n_attributes)
     parameters = PartitionParameters.choose(Hdpview(), Fraction(epsilon), counts.schema.n_cells)
     engine, found = LocalEngine(1), []
-    engine.grow(random_counts(100, n_attributes), parameters, Randomness.fresh().root_key("partition"))  # compiles
+    engine.grow(
+        random_counts(100, n_attributes), parameters, Randomness.fresh().root_key("partition")
+    )  # compiles
     for _ in range(trials):
         key = Randomness.fresh().root_key("partition")
         started = time.process_time()
@@ -61,17 +65,23 @@ def _measured(changing: str, n_rows: int, n_attributes: int, epsilon: str, trial
 
 
 def draw_scaling(rows: list[Row], path: Path) -> None:
-    """Seconds over cells × attributes × levels, both by powers of ten, one colour per thing that was changed; a line of slope 1."""
+    """Seconds over cells × attributes × levels, both by powers of ten, one colour per thing that was changed;
+    a line of slope 1.
+    """
     import altair as alt
 
     most = max(row["cell_attribute_levels"] for row in rows)
     least = min(row["cell_attribute_levels"] for row in rows)
     middle = sorted(row["cpu_s"] / row["cell_attribute_levels"] for row in rows)[len(rows) // 2]
     line = [{"cell_attribute_levels": x, "cpu_s": x * middle} for x in (least, most)]
-    x = alt.X("cell_attribute_levels:Q", scale=alt.Scale(type="log"), title="occupied cells × attributes × levels")
+    x = alt.X(
+        "cell_attribute_levels:Q", scale=alt.Scale(type="log"), title="occupied cells × attributes × levels"
+    )
     y = alt.Y("cpu_s:Q", scale=alt.Scale(type="log"), title="seconds on one core")
     points = (
-        alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=70).encode(x=x, y=y, color=alt.Color("changing:N", title="changing"))
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=70)
+        .encode(x=x, y=y, color=alt.Color("changing:N", title="changing"))
     )
     slope = alt.Chart(alt.Data(values=line)).mark_line(strokeDash=[4, 4], color="gray").encode(x=x, y=y)
     title = f"Growing a partition: dashed, {middle * 1e9:.2f} ns per cell × attribute × level"

@@ -42,7 +42,9 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
     """Let people brush for a while; a row with what they met."""
     opened = PView.open(view)
     if not any(isinstance(attribute, Ordered) for attribute in opened.schema):
-        raise HdpviewError("This view has no range to draw. Measure another view, or name none for the demo's.")
+        raise HdpviewError(
+            "This view has no range to draw. Measure another view, or name none for the demo's."
+        )
     with running_server(view) as (port, pid):
         asyncio.run(_warm_up(opened, view.name, port))
         before, busy_before = _resident_mb(pid), _busy_seconds(pid)
@@ -57,7 +59,9 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
         "errors": measured.errors,
         **{f"p{share}_ms": round(float(np.percentile(times, share)), 1) for share in (50, 95, 99)},
         "max_ms": round(float(times.max()), 1),
-        "server_cpu_ms_per_request": None if busy is None else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
+        "server_cpu_ms_per_request": None
+        if busy is None
+        else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
         "server_rss_before_mb": before,
         "server_rss_halfway_mb": halfway,
         "server_rss_after_mb": after,
@@ -131,18 +135,26 @@ async def _warm_up(view: PView, name: str, port: int) -> None:
     person.close()
 
 
-async def _load(view: PView, name: str, port: int, users: int, seconds: float, pid: int) -> tuple[_Measured, float | None]:
+async def _load(
+    view: PView, name: str, port: int, users: int, seconds: float, pid: int
+) -> tuple[_Measured, float | None]:
     """What the people met, and the server's memory halfway."""
     measured, end = _Measured(), time.monotonic() + seconds
-    people = asyncio.gather(*(_brush(view, name, port, random.Random(user + 1), end, measured) for user in range(users)))
+    people = asyncio.gather(
+        *(_brush(view, name, port, random.Random(user + 1), end, measured) for user in range(users))
+    )
     await asyncio.sleep(seconds / 2)
     halfway = _resident_mb(pid)
     await people
     return measured, halfway
 
 
-async def _brush(view: PView, name: str, port: int, dice: random.Random, end: float, measured: _Measured) -> None:
-    """One person: a gesture, a look at the charts, the next gesture. A move is sent when the last one is answered."""
+async def _brush(
+    view: PView, name: str, port: int, dice: random.Random, end: float, measured: _Measured
+) -> None:
+    """One person: a gesture, a look at the charts, the next gesture. A move is sent when the last one is
+    answered.
+    """
     person: _Connection | None = None
     await asyncio.sleep(dice.uniform(0, _LOOKING[1]))
     while time.monotonic() < end:
@@ -151,7 +163,10 @@ async def _brush(view: PView, name: str, port: int, dice: random.Random, end: fl
             try:
                 person = person or await _Connection.open(port)
                 status = await person.post(question)
-            except (OSError, asyncio.IncompleteReadError):  # the server closes connections that were idle; a browser opens another
+            except (
+                OSError,
+                asyncio.IncompleteReadError,
+            ):  # the server closes connections that were idle; a browser opens another
                 if person is not None and time.perf_counter() - start < 0.05:
                     person = None
                     continue
@@ -169,14 +184,24 @@ async def _brush(view: PView, name: str, port: int, dice: random.Random, end: fl
 
 
 def _gesture(view: PView, name: str, dice: random.Random) -> Iterator[dict[str, Any]]:
-    """The questions that the page asks while a range of one attribute is drawn; at times another attribute is filtered already."""
+    """The questions that the page asks while a range of one attribute is drawn; at times another attribute is
+    filtered already.
+    """
     ordered = [attribute for attribute in view.schema if isinstance(attribute, Ordered)]
     moved, *others = dice.sample(ordered, min(len(ordered), 2))
-    standing = _range(others[0], *sorted(dice.sample(range(len(others[0].edges)), 2))) if others and dice.random() < 0.5 else None
+    standing = (
+        _range(others[0], *sorted(dice.sample(range(len(others[0].edges)), 2)))
+        if others and dice.random() < 0.5
+        else None
+    )
     n_bins = len(moved.edges) - 1
     start = dice.randrange(n_bins)
-    lasts = {min(n_bins, start + max(1, reach * n_bins // (2 * _MOVES))): None for reach in range(1, _MOVES + 1)}
-    for first, last in ((start, last) for last in lasts):  # each range once: the page does not ask again for what it shows
+    lasts = {
+        min(n_bins, start + max(1, reach * n_bins // (2 * _MOVES))): None for reach in range(1, _MOVES + 1)
+    }
+    for first, last in (
+        (start, last) for last in lasts
+    ):  # each range once: the page does not ask again for what it shows
         own: dict[str, str | None] = {moved.name: standing}
         where = _range(moved, first, last)
         if standing is not None:

@@ -1,6 +1,8 @@
-"""One table built three ways in one run: by the local engine, by Spark on this machine, and by a stand-alone Spark cluster on it.
+"""One table built three ways in one run: by the local engine, by Spark on this machine, and by a stand-alone
+Spark cluster on it.
 
-Each way is a process of its own, timed from the file to the view, the start of Spark counted apart. All three must give one view.
+Each way is a process of its own, timed from the file to the view, the start of Spark counted apart. All three
+must give one view.
 """
 
 from __future__ import annotations
@@ -26,20 +28,30 @@ def spark_rows(n_rows: int, n_attributes: int = 10, size: int = 100, cores: int 
     with tempfile.TemporaryDirectory(prefix="hdpview-spark-") as name:
         folder = Path(name)
         (folder / "table").mkdir()
-        for part in range(2 * cores):  # several files, since workers share the reading by files and their row groups
+        for part in range(
+            2 * cores
+        ):  # several files, since workers share the reading by files and their row groups
             rows = n_rows * (part + 1) // (2 * cores) - n_rows * part // (2 * cores)
             write_random_table(folder / "table" / f"{part}.parquet", rows, n_attributes, size)
         here = _built(folder, "local", n_attributes, size, cores, dict(os.environ))
         yield _row("local engine", here, here)
-        yield _row(f"Spark, local[{cores}]", _built(folder, "spark", n_attributes, size, cores, dict(os.environ)), here)
+        yield _row(
+            f"Spark, local[{cores}]",
+            _built(folder, "spark", n_attributes, size, cores, dict(os.environ)),
+            here,
+        )
         with standalone_cluster(folder, cores, "3g") as cluster:
-            there = _built(folder, cluster.address, n_attributes, size, cores, loopback_environment(folder / "driver"))
+            there = _built(
+                folder, cluster.address, n_attributes, size, cores, loopback_environment(folder / "driver")
+            )
         yield _row(f"Spark, a master and {cores} workers of one core", there, here)
 
 
 def _row(engine: str, measured: Row, here: Row) -> Row:
     if measured["view"] != here["view"]:
-        raise MethodError("Two engines built different views with one key. This is an error of this library; please report it.")
+        raise MethodError(
+            "Two engines built different views with one key. This is an error of this library; please report it."
+        )
     seconds = measured["count_s"] + measured["grow_s"]
     return {
         "engine": engine,
@@ -52,8 +64,19 @@ def _row(engine: str, measured: Row, here: Row) -> Row:
     }
 
 
-def _built(folder: Path, engine: str, n_attributes: int, size: int, cores: int, environment: dict[str, str]) -> Row:
-    command = [sys.executable, "-c", _BUILD, str(folder / "table"), engine, str(n_attributes), str(size), str(cores)]
+def _built(
+    folder: Path, engine: str, n_attributes: int, size: int, cores: int, environment: dict[str, str]
+) -> Row:
+    command = [
+        sys.executable,
+        "-c",
+        _BUILD,
+        str(folder / "table"),
+        engine,
+        str(n_attributes),
+        str(size),
+        str(cores),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment)
     if ended.returncode:
         raise MethodError(f"The build with the engine {engine} failed. It said: {ended.stderr[-2000:]}")
@@ -61,7 +84,8 @@ def _built(folder: Path, engine: str, n_attributes: int, size: int, cores: int, 
     return measured
 
 
-# Counting ends where growing is first reported; a small build before loads kernels and, for Spark, starts the session's first workers.
+# Counting ends where growing is first reported; a small build before loads kernels and, for Spark, starts the
+# session's first workers.
 _BUILD = """
 import hashlib, json, sys, time
 from contextlib import nullcontext
@@ -71,7 +95,7 @@ schema = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range
 started = time.perf_counter()
 session, options = nullcontext(), {"threads": cores} if engine == "local" else {}
 if engine != "local":
-    from hdpview.counts.spark_session import spark_session
+    from hdpview.spark.session import spark_session
     session = spark_session(master=None if engine == "spark" else engine, threads=cores if engine == "spark" else None)
 with session:
     import pyarrow as pa

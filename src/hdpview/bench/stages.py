@@ -1,8 +1,9 @@
 """Where the time of a build goes.
 
-Growing is one compiled loop, in which a clock would cost more than what it measures. So a finished tree is replayed: the same cuts of
-the same rows, once moving rows alone, once with the statistics that the decisions need, once with the random numbers alone. What a
-growth takes beyond these is choosing among the cuts and keeping the books.
+Growing is one compiled loop, in which a clock would cost more than what it measures. So a finished tree is
+replayed: the same cuts of the same rows, once moving rows alone, once with the statistics that the decisions
+need, once with the random numbers alone. What a growth takes beyond these is choosing among the cuts and
+keeping the books.
 """
 
 from __future__ import annotations
@@ -71,11 +72,19 @@ def tree_of(leaves: ExactBlocks) -> Nodes:
         nodes.append((a, int(left_high[a]), low, high, level))
         open_nodes += [(middle, level + 1), (first, level + 1)]
     attribute, cut, lows, highs, levels = zip(*nodes, strict=True)
-    return Nodes(np.array(attribute), np.array(cut), np.array(lows, np.int32), np.array(highs, np.int32), np.array(levels))
+    return Nodes(
+        np.array(attribute),
+        np.array(cut),
+        np.array(lows, np.int32),
+        np.array(highs, np.int32),
+        np.array(levels),
+    )
 
 
 def _last_leaves(depths: list[int]) -> dict[tuple[int, int], int]:
-    """Last leaf below the node at a depth that begins with a leaf. Two halves at depth k make a node at depth k − 1."""
+    """Last leaf below the node at a depth that begins with a leaf. Two halves at depth k make a node at depth
+    k − 1.
+    """
     found: dict[tuple[int, int], int] = {}
     done: list[tuple[int, int, int]] = []  # first leaf, last leaf, depth
     for i, depth in enumerate(depths):
@@ -91,7 +100,9 @@ def _last_leaves(depths: list[int]) -> dict[tuple[int, int], int]:
 
 @compiled
 def _replay(codes, counts, nodes, with_statistics, epsilon_cut, n_private_levels, offsets):  # type: ignore[no-untyped-def]
-    """Make the cuts again. Returns something that depends on all that was computed, so that nothing is left out as useless."""
+    """Make the cuts again. Returns something that depends on all that was computed, so that nothing is left
+    out as useless.
+    """
     scratch, work = new_scratch(), new_work(offsets[-1] + nodes.upper[0, -1], len(counts))
     firsts, lasts, sums = np.zeros(4096, np.int64), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
     lasts[0], sums[0], n_open, seen = len(counts), counts.sum(), 1, 0.0
@@ -105,7 +116,9 @@ def _replay(codes, counts, nodes, with_statistics, epsilon_cut, n_private_levels
                 seen += absolute_deviation(counts, first, last, total, n_cells)
             is_private = a >= 0 and nodes.depth[node] <= n_private_levels
             if is_private and not sampling(lower, upper, total, last - first, n_cells, epsilon_cut)[2]:
-                seen += cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work)
+                seen += cut_deviations(
+                    codes, counts, first, last, offsets, lower, upper, total, n_cells, work
+                )
         if a >= 0:
             n_left, left_sum = split_rows(codes, counts, first, last, a, nodes.cut[node], scratch)
             firsts[n_open], lasts[n_open], sums[n_open] = first + n_left, last, total - left_sum
@@ -116,7 +129,9 @@ def _replay(codes, counts, nodes, with_statistics, epsilon_cut, n_private_levels
 
 @compiled
 def _draw_again(key, nodes):  # type: ignore[no-untyped-def]
-    """As many random numbers as the tree took: a decision per node, and for each cut its place and two keys."""
+    """As many random numbers as the tree took: a decision per node, and for each cut its place and two
+    keys.
+    """
     stream, seen = new_stream(), 0.0
     for node in range(len(nodes.attribute)):
         seen += draw(key, 0, stream)
@@ -148,7 +163,7 @@ def stage_rows(n_rows: int, n_attributes: int = 10, trials: int = 3) -> list[Row
 
 
 def _rows(counts: SparseCounts, read: float, folder: Path, trials: int) -> list[Row]:
-    from hdpview.door import release
+    from hdpview.build import release
 
     parameters = PartitionParameters.choose(Hdpview(), _EPSILON, counts.schema.n_cells)
     randomness = Randomness.fresh()
@@ -165,7 +180,9 @@ def _rows(counts: SparseCounts, read: float, folder: Path, trials: int) -> list[
     move = after_shuffling(lambda: _replay(*arrays, False, *numbers))
     both = after_shuffling(lambda: _replay(*arrays, True, *numbers))
     drawn = _median(lambda: _draw_again(key.copy(), nodes), trials)
-    noise = _median(lambda: noisy_counts(leaves.exact_sum, parameters.epsilon_counts, randomness, leaves.keys), trials)
+    noise = _median(
+        lambda: noisy_counts(leaves.exact_sum, parameters.epsilon_counts, randomness, leaves.keys), trials
+    )
     view: PView = release(counts, _EPSILON, Hdpview(), randomness, 1)
     write = _median(lambda: view.save(folder / "view.pview"), trials)
     stages = [
@@ -178,7 +195,10 @@ def _rows(counts: SparseCounts, read: float, folder: Path, trials: int) -> list[
         ("write the file", write),
     ]
     whole = sum(seconds for _, seconds in stages)
-    return [{"stage": name, "ms": round(seconds * 1e3, 1), "share": f"{seconds / whole:.0%}"} for name, seconds in stages]
+    return [
+        {"stage": name, "ms": round(seconds * 1e3, 1), "share": f"{seconds / whole:.0%}"}
+        for name, seconds in stages
+    ]
 
 
 def _shuffle(counts: SparseCounts) -> None:

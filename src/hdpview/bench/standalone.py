@@ -1,4 +1,6 @@
-"""A stand-alone Spark cluster on loopback: a master and workers of one core each, every one a process of its own."""
+"""A stand-alone Spark cluster on loopback: a master and workers of one core each, every one a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hdpview.counts.spark_session import java_home
 from hdpview.errors import MethodError
+from hdpview.spark.session import java_home
 
 _START_SECONDS = 120
 _STOP_SECONDS = 30
@@ -26,17 +28,27 @@ class Standalone:
         self.home = home
         self.environment = loopback_environment(home)
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.address = self._start("master", r"Starting Spark master at (spark://\S+)", "org.apache.spark.deploy.master.Master")
+        self.address = self._start(
+            "master", r"Starting Spark master at (spark://\S+)", "org.apache.spark.deploy.master.Master"
+        )
         for number in range(n_workers):
             room = ["--cores", "1", "--memory", worker_memory, "--work-dir", str(home / f"worker-{number}")]
-            self._start(f"worker-{number}", "(Successfully registered)", "org.apache.spark.deploy.worker.Worker", *room, self.address)
+            self._start(
+                f"worker-{number}",
+                "(Successfully registered)",
+                "org.apache.spark.deploy.worker.Worker",
+                *room,
+                self.address,
+            )
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:
         return self.processes[1:]
 
     def lose(self, worker: int) -> int:
-        """Kill a worker and its executors at once, as when a machine loses power; returns how many processes it had started."""
+        """Kill a worker and its executors at once, as when a machine loses power; returns how many processes
+        it had started.
+        """
         lost = self.workers[worker]
         started = children_of(lost.pid)
         for pid in (lost.pid, *started):
@@ -57,25 +69,40 @@ class Standalone:
         log, launcher = self.home / f"{name}.log", Path(pyspark.__file__).parent / "bin" / "spark-class"
         command = [str(launcher), main, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *words]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment, cwd=self.home)
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=self.environment, cwd=self.home
+            )
         self.processes.append(process)
         deadline = time.monotonic() + _START_SECONDS
         while (found := re.search(sign, log.read_text())) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise MethodError(f"The {name} of the Spark cluster did not start. Its log: {log.read_text()[-2000:]}")
+                raise MethodError(
+                    f"The {name} of the Spark cluster did not start. Its log: {log.read_text()[-2000:]}"
+                )
             time.sleep(0.05)
         return found[1]
 
 
 def loopback_environment(home: Path) -> dict[str, str]:
-    """What all parts of a cluster on this machine need to know: to stay on loopback, where Java is, which interpreter runs tasks."""
-    return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": java_home(home)}
+    """What all parts of a cluster on this machine need to know: to stay on loopback, where Java is, which
+    interpreter runs tasks.
+    """
+    return {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": java_home(home),
+    }
 
 
 def children_of(pid: int) -> list[int]:
     """Processes that a process has started (on Linux)."""
-    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Against LightGBM: one tree with as many leaves, on the same codes, with the same number of threads.
 
-Both find cuts in a table of small codes and sort rows into leaves. LightGBM looks for the best cut of a target, so it gets one that
-always leaves something to gain (a wave in every attribute, and noise); rows may be alone in a leaf. Reading and binning are not counted,
-on either side.
+Both find cuts in a table of small codes and sort rows into leaves. LightGBM looks for the best cut of a
+target, so it gets one that always leaves something to gain (a wave in every attribute, and noise); rows may
+be alone in a leaf. Reading and binning are not counted, on either side.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ def random_counts(n_rows: int, n_attributes: int, size: int = SIZE, seed: int = 
 
 
 def epsilon_for(counts: SparseCounts, n_leaves: int) -> tuple[Fraction, int]:
-    """A budget at which the paper's method, with its own settings, makes about that many blocks; and how many it made."""
+    """A budget at which the paper's method, with its own settings, makes about that many blocks; and how many
+    it made.
+    """
     low, high = 1e-4, 2.6
     for _ in range(12):
         epsilon = Fraction(f"{(low * high) ** 0.5:.2g}")
-        found = len(LocalEngine().grow(counts, _parameters(counts, epsilon), Randomness.fresh().root_key("partition")))
+        found = len(
+            LocalEngine().grow(counts, _parameters(counts, epsilon), Randomness.fresh().root_key("partition"))
+        )
         if abs(found - n_leaves) <= 0.05 * n_leaves:
             break
         low, high = (float(epsilon), high) if found < n_leaves else (low, float(epsilon))
@@ -58,10 +62,14 @@ def _parameters(counts: SparseCounts, epsilon: Fraction) -> PartitionParameters:
     return PartitionParameters.choose(Hdpview(), epsilon, counts.schema.n_cells)
 
 
-def tree_rows(n_rows: int, n_attributes: int = 10, trials: int = 3, naive_limit_s: float = 60.0) -> Iterator[Row]:
-    """For either number of leaves: seconds of the plain implementation, of ours and of LightGBM. The least of `trials`.
+def tree_rows(
+    n_rows: int, n_attributes: int = 10, trials: int = 3, naive_limit_s: float = 60.0
+) -> Iterator[Row]:
+    """For either number of leaves: seconds of the plain implementation, of ours and of LightGBM. The least of
+    `trials`.
 
-    With one thread CPU seconds, which other work on the machine hardly changes; with two, seconds on the wall clock.
+    With one thread CPU seconds, which other work on the machine hardly changes; with two, seconds on the wall
+    clock.
     """
     if importlib.util.find_spec("lightgbm") is None:
         raise MethodError(HOW_TO_INSTALL)
@@ -72,8 +80,13 @@ def tree_rows(n_rows: int, n_attributes: int = 10, trials: int = 3, naive_limit_
         row["naive_s"] = _naive_seconds(counts, epsilon, naive_limit_s)
         for threads in (1, 2):
             row[f"hdpview_{threads}_s"] = _least(lambda t=threads, e=epsilon: _grow(counts, e, t), trials)  # type: ignore[misc]
-            row[f"lightgbm_{threads}_s"] = _least(lambda t=threads, n=n_leaves: _boost(counts, n, t), 1 if wanted > 50_000 else trials)  # type: ignore[misc]
-            row[f"times_faster_{threads}"] = round(row[f"lightgbm_{threads}_s"] / row[f"hdpview_{threads}_s"], 1)
+            row[f"lightgbm_{threads}_s"] = _least(
+                lambda t=threads, n=n_leaves: _boost(counts, n, t),  # type: ignore[misc]
+                1 if wanted > 50_000 else trials,
+            )
+            row[f"times_faster_{threads}"] = round(
+                row[f"lightgbm_{threads}_s"] / row[f"hdpview_{threads}_s"], 1
+            )
         row["two_threads_gain"] = round(row["hdpview_1_s"] / row["hdpview_2_s"], 2)
         yield row
 
@@ -83,7 +96,9 @@ def _least(work: Callable[[], float], trials: int) -> float:
 
 
 def _grow(counts: SparseCounts, epsilon: Fraction, threads: int) -> float:
-    """Seconds of one growth. Rows begin in the order that the last growth left them in, so they are shuffled first."""
+    """Seconds of one growth. Rows begin in the order that the last growth left them in, so they are shuffled
+    first.
+    """
     order = np.random.default_rng(1).permutation(len(counts.exact_counts))
     shuffled = SparseCounts(counts.schema, counts.exact_codes[order], counts.exact_counts[order])
     engine, key = LocalEngine(threads), Randomness.fresh().root_key("partition")
@@ -113,7 +128,9 @@ def _boost(counts: SparseCounts, n_leaves: int, threads: int) -> float:
         "num_threads": threads,
         "verbosity": -1,
     }
-    data = lightgbm.Dataset(counts.exact_codes.astype(np.float32), label=_target(counts.exact_codes), params=settings)
+    data = lightgbm.Dataset(
+        counts.exact_codes.astype(np.float32), label=_target(counts.exact_codes), params=settings
+    )
     data.construct()
     booster = lightgbm.Booster(settings, data)
     clock = _clock(threads)
@@ -122,7 +139,9 @@ def _boost(counts: SparseCounts, n_leaves: int, threads: int) -> float:
     seconds = clock() - started
     grown = booster.dump_model(num_iteration=1)["tree_info"][0]["num_leaves"]
     if grown < 0.95 * n_leaves:
-        raise MethodError(f"LightGBM stopped at {grown:,} of {n_leaves:,} leaves, so its time says nothing. Use more rows.")
+        raise MethodError(
+            f"LightGBM stopped at {grown:,} of {n_leaves:,} leaves, so its time says nothing. Use more rows."
+        )
     return seconds
 
 

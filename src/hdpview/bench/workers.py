@@ -1,6 +1,8 @@
-"""Work in processes that may be stopped: each task has a limit of time and of memory, and losing one loses nothing else.
+"""Work in processes that may be stopped: each task has a limit of time and of memory, and losing one loses
+nothing else.
 
-A process does many tasks, so that what it has loaded serves the next one; after a task that had to be stopped a new one takes its place.
+A process does many tasks, so that what it has loaded serves the next one; after a task that had to be stopped
+a new one takes its place.
 """
 
 from __future__ import annotations
@@ -25,14 +27,19 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 _PATIENCE = 5.0
 _START_SECONDS = 60.0  # on top of a process's first task: it has to load everything
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # processes share the cores already
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)  # processes share the cores already
 
 
 @dataclass(frozen=True)
 class Limits:
     """Of one task: seconds of computing time, and bytes beyond what the process had before it.
 
-    Computing time, so that a busy machine does not decide what is feasible; on the clock a task may take `_PATIENCE` times as long.
+    Computing time, so that a busy machine does not decide what is feasible; on the clock a task may take
+    `_PATIENCE` times as long.
     """
 
     seconds: float
@@ -49,7 +56,9 @@ def memory_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A task without a result, and why. `expected`: a limit or a refusal in words, as opposed to a mistake in the code."""
+    """A task without a result, and why. `expected`: a limit or a refusal in words, as opposed to a mistake in
+    the code.
+    """
 
     reason: str
     expected: bool = True
@@ -67,7 +76,9 @@ class _Worker(Generic[Task]):
 def in_processes(
     work: Callable[[Task], Result], tasks: Iterator[Task], limits: Limits, n_workers: int
 ) -> Iterator[tuple[Task, Result | Stopped]]:
-    """Results in the order they come. `tasks` is asked for the next one only when a process is free for it."""
+    """Results in the order they come. `tasks` is asked for the next one only when a process is free for
+    it.
+    """
     workers: list[_Worker[Task]] = []
     try:
         while True:
@@ -75,7 +86,10 @@ def in_processes(
             busy = [worker for worker in workers if worker.task is not None]
             if not busy:
                 return
-            wait([worker.pipe for worker in busy], timeout=max(0.0, min(worker.deadline for worker in busy) - time.monotonic()))
+            wait(
+                [worker.pipe for worker in busy],
+                timeout=max(0.0, min(worker.deadline for worker in busy) - time.monotonic()),
+            )
             for worker in busy:
                 outcome = _outcome(worker, limits)
                 if outcome is not None:
@@ -90,7 +104,13 @@ def in_processes(
             _end(worker)
 
 
-def _hand_out(work: Callable[[Task], Any], tasks: Iterator[Task], limits: Limits, n_workers: int, workers: list[_Worker[Task]]) -> None:
+def _hand_out(
+    work: Callable[[Task], Any],
+    tasks: Iterator[Task],
+    limits: Limits,
+    n_workers: int,
+    workers: list[_Worker[Task]],
+) -> None:
     idle = [worker for worker in workers if worker.task is None]
     while idle or len(workers) < n_workers:
         task = next(tasks, None)
@@ -103,7 +123,9 @@ def _hand_out(work: Callable[[Task], Any], tasks: Iterator[Task], limits: Limits
             workers.append(worker)
         worker.pipe.send(task)
         worker.task = task
-        worker.deadline = time.monotonic() + _PATIENCE * limits.seconds + (0.0 if worker.has_started else _START_SECONDS)
+        worker.deadline = (
+            time.monotonic() + _PATIENCE * limits.seconds + (0.0 if worker.has_started else _START_SECONDS)
+        )
         worker.has_started = True
 
 
@@ -173,14 +195,18 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, limits: Limits) -> None
         except HdpviewError as problem:
             outcome = Stopped(str(problem))
         except MemoryError:
-            outcome = Stopped(f"It needed more than the limit of {limits.memory_bytes / 2**30:g} GiB of memory.")
+            outcome = Stopped(
+                f"It needed more than the limit of {limits.memory_bytes / 2**30:g} GiB of memory."
+            )
         except Exception as problem:
             outcome = Stopped(f"{type(problem).__name__}: {problem}", expected=False)
         pipe.send(outcome)
 
 
 def _set_limits(limits: Limits) -> None:
-    """Let computing time and address space grow by so much from here. Where the system cannot, there is the clock."""
+    """Let computing time and address space grow by so much from here. Where the system cannot, there is the
+    clock.
+    """
     try:
         import resource
 

@@ -1,7 +1,8 @@
 """Error of a release on the paper's workloads, over all their questions.
 
-No question is written down. All cells of the k-way marginals are asked at once; prefixes are running sums of the same differences, and
-all ranges of an attribute follow from the running sum of its histogram. Random ranges are 3,000 boxes that are the same in every run.
+No question is written down. All cells of the k-way marginals are asked at once; prefixes are running sums of
+the same differences, and all ranges of an attribute follow from the running sum of its histogram. Random
+ranges are 3,000 boxes that are the same in every run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
-from hdpview.methods.base import Release
+from hdpview.methods.protocol import Release
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw, n_attributes_of
 
 N_RANDOM_QUESTIONS = 3_000
@@ -54,7 +55,9 @@ class WorkloadErrors:
         self._counts = counts
 
     def rmse(self, release: Release, workloads: list[str]) -> dict[str, float]:
-        """Root of the mean squared error over all questions of each workload; workloads the table is too narrow for are left out."""
+        """Root of the mean squared error over all questions of each workload; workloads the table is too
+        narrow for are left out.
+        """
         asked = possible_workloads(workloads, len(self._sizes))
         found: dict[str, float] = {}
         for k in (2, 3):
@@ -69,7 +72,9 @@ class WorkloadErrors:
         return {name: found[name] for name in asked}
 
     def _ranges(self, release: Release) -> float:
-        """Σ over i < j of (cᵢ − cⱼ)² is n·Σc² − (Σc)² for running sums c: all ranges in one pass. [n = size + 1 ends]"""
+        """Σ over i < j of (cᵢ − cⱼ)² is n·Σc² − (Σc)² for running sums c: all ranges in one pass. [n = size +
+        1 ends]
+        """
         squares, n_questions = 0.0, 0
         for a, size in enumerate(self._sizes):
             running = np.concatenate([[0.0], np.cumsum(self._difference(release, (a,)))])
@@ -94,7 +99,13 @@ class WorkloadErrors:
         if difference.shape != shape:
             raise AssertionError(f"a marginal of shape {difference.shape} where {shape} was asked for")
         strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], dtype=np.int64)
-        _take_away(difference.reshape(-1), self._exact_codes, np.array(attributes, dtype=np.int64), strides, self._exact_counts)
+        _take_away(
+            difference.reshape(-1),
+            self._exact_codes,
+            np.array(attributes, dtype=np.int64),
+            strides,
+            self._exact_counts,
+        )
         return difference
 
     @cached_property
@@ -105,7 +116,10 @@ class WorkloadErrors:
             if name.startswith("random"):
                 boxes = draw(name, self._sizes, N_RANDOM_QUESTIONS, np.random.default_rng([_SEED, number]))
                 if boxes is not None:
-                    found[name] = boxes, exact_answers(self._counts, boxes.attribute, boxes.lower, boxes.upper)
+                    found[name] = (
+                        boxes,
+                        exact_answers(self._counts, boxes.attribute, boxes.lower, boxes.upper),
+                    )
         return found
 
 
@@ -121,7 +135,9 @@ def _take_away(cells, codes, attributes, strides, counts):  # type: ignore[no-un
 
 @nb.njit(cache=True, nogil=True)
 def _squares(cells):  # type: ignore[no-untyped-def]
-    """Sums of squares of the cells and of all prefix sums, of shape (n, m, l), in one pass. A pair has n = 1."""
+    """Sums of squares of the cells and of all prefix sums, of shape (n, m, l), in one pass. A pair has n
+    = 1.
+    """
     n, m, l = cells.shape  # noqa: E741
     slab = np.zeros((m, l))  # prefix sums of all slabs so far
     row = np.empty(l)  # running sums down this slab's columns

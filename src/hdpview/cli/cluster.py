@@ -10,10 +10,15 @@ from hdpview.cli import output
 
 
 def spark(
-    rows: Annotated[int, typer.Option(min=1000, help="Rows of the table, of ten attributes with a hundred values each.")] = 10_000_000,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    rows: Annotated[
+        int, typer.Option(min=1000, help="Rows of the table, of ten attributes with a hundred values each.")
+    ] = 10_000_000,
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
 ) -> None:
-    """Build one table with the local engine, with Spark on two cores, and on a stand-alone cluster of a master and two workers.
+    """Build one table with the local engine, with Spark on two cores, and on a stand-alone cluster of a
+    master and two workers.
 
     Example: hdpview bench spark --rows 10000000
     """

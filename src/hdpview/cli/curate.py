@@ -10,28 +10,51 @@ import typer
 from hdpview.cli import guard, output
 from hdpview.cli.progress import ProgressBar
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False)]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False
+    ),
+]
 Delta = Annotated[
-    str | None, typer.Option(help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False)
+    str | None,
+    typer.Option(
+        help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False
+    ),
 ]
 
 
 def draft(
     data: Data,
-    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")] = None,
+    output_path: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")
+    ] = None,
     from_data_not_private: Annotated[
-        bool, typer.Option(help="Fill in bounds and categories from the data. For public data only: the schema is marked.")
+        bool,
+        typer.Option(
+            help="Fill in bounds and categories from the data. For public data only: the schema is marked."
+        ),
     ] = False,
     learn_bounds_epsilon: Annotated[
-        str | None, typer.Option(help="Learn bounds from the data for this budget, charged in the ledger.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Learn bounds from the data for this budget, charged in the ledger.", show_default=False
+        ),
     ] = None,
     learn_delta: Annotated[
-        str | None, typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False)
+        str | None,
+        typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="File that keeps what was spent; beside the schema by default.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File that keeps what was spent; beside the schema by default.", show_default=False
+        ),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False)] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
+    ] = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
 
@@ -41,12 +64,18 @@ def draft(
     from hdpview.errors import SchemaError
 
     if from_data_not_private and learn_bounds_epsilon is not None:
-        raise SchemaError("Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which costs budget.")
+        raise SchemaError(
+            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which costs budget."
+        )
     if learn_delta is not None and learn_bounds_epsilon is None:
         raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
     if output_path is not None and output_path.exists():
-        raise SchemaError(f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file.")
-    if output_path is not None and not output_path.parent.is_dir():  # before anything is spent on what could not be written
+        raise SchemaError(
+            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file."
+        )
+    if (
+        output_path is not None and not output_path.parent.is_dir()
+    ):  # before anything is spent on what could not be written
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if learn_bounds_epsilon is not None:
         book = ledger or (output_path or Path()).parent / guard.LEDGER_NAME
@@ -58,15 +87,24 @@ def draft(
         return
     output_path.write_text(text, encoding="utf-8")
     next_step = (
-        "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else "Fill in what is marked with ?"
+        "It is drawn from the data, so views built on it are NOT PRIVATE"
+        if from_data_not_private
+        else "Fill in what is marked with ?"
     )
-    typer.echo(f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True)
+    typer.echo(
+        f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
+    )
 
 
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.", show_default=False)],
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="A table to compare columns with.", show_default=False)] = None,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="A table to compare columns with.", show_default=False),
+    ] = None,
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and whether a table has its columns. Looks at names and types, never at values.
 
@@ -79,9 +117,18 @@ def check(
         from hdpview.counts.ingest import check_columns, column_types
 
         check_columns(column_types(data), checked)
-    rows = [{"attribute": a.name, "type": a.kind, "values": a.size, "missing and unknown values": a.strays()} for a in checked]
+    rows = [
+        {"attribute": a.name, "type": a.kind, "values": a.size, "missing and unknown values": a.strays()}
+        for a in checked
+    ]
     if format == output.JsonOrTable.json:
-        output.print_json({"attributes": rows, "cells": float(checked.n_cells), "learnt_from_data": checked.learnt_from_data})
+        output.print_json(
+            {
+                "attributes": rows,
+                "cells": float(checked.n_cells),
+                "learnt_from_data": checked.learnt_from_data,
+            }
+        )
         return
     output.print_table(["attribute", "type", "values", "missing and unknown values"], rows)
     typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
@@ -92,33 +139,60 @@ def check(
 def build(
     data: Data,
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
-    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)],
-    output_path: Annotated[Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)],
+    epsilon: Annotated[
+        str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
+    ],
+    output_path: Annotated[
+        Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)
+    ],
     delta: Delta = None,
-    method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
-    engine: Annotated[str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")] = "local",
+    method: Annotated[
+        str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")
+    ] = "calibrated",
+    engine: Annotated[
+        str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
+    ] = "local",
     privacy_unit: Annotated[
-        str | None, typer.Option(help="Column that says whose row it is: protects the person, not the row.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Column that says whose row it is: protects the person, not the row.", show_default=False
+        ),
     ] = None,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")] = 1,
-    count: Annotated[str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")] = None,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")
+    ] = 1,
+    count: Annotated[
+        str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
+    ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="File that keeps what was spent on tables; beside the schema by default.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File that keeps what was spent on tables; beside the schema by default.", show_default=False
+        ),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False)] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
+    ] = None,
     no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
-    memory_limit: Annotated[str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")] = None,
-    test_key: Annotated[str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")] = None,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
+    ] = None,
+    test_key: Annotated[
+        str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
+    ] = None,
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
 ) -> None:
     """Build a view of a table, spending EPSILON once. The table is not needed afterwards.
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
+    from hdpview.build import build as build_view
     from hdpview.domain import Schema
-    from hdpview.door import build as build_view
-    from hdpview.privacy.account import Account, name_of
+    from hdpview.privacy.ledger import Ledger, name_of
     from hdpview.view.storage import check_place
 
     check_place(output_path)
@@ -145,7 +219,7 @@ def build(
         progress(None, "writing the view")
         view.save(output_path)
     if ledger is not None:
-        Account(ledger).name_view(table or name_of(data), str(output_path))
+        Ledger(ledger).name_view(table or name_of(data), str(output_path))
     guard.warn_of_company(data, output_path)
     size = output_path.stat().st_size
     if format == output.JsonOrTable.json:
@@ -157,12 +231,26 @@ def build(
 
 def estimate(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
-    rows: Annotated[int, typer.Option(min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False)],
-    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)] = None,
-    error: Annotated[float | None, typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one).")] = None,
+    rows: Annotated[
+        int,
+        typer.Option(
+            min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False
+        ),
+    ],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one)."),
+    ] = None,
     delta: Delta = None,
-    method: Annotated[str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")] = "calibrated",
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    method: Annotated[
+        str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")
+    ] = "calibrated",
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
 
@@ -174,7 +262,9 @@ def estimate(
     from hdpview.forecast import estimate as estimate_build
 
     with ProgressBar() as progress:
-        found = estimate_build(Schema.load(schema), rows, epsilon, error=error, delta=delta, method=method, progress=progress)
+        found = estimate_build(
+            Schema.load(schema), rows, epsilon, error=error, delta=delta, method=method, progress=progress
+        )
     if format == output.JsonOrTable.json:
         errors = {kind: bounds._asdict() for kind, bounds in found.errors.items()}
         output.print_json({**dataclasses.asdict(found), "errors": errors})

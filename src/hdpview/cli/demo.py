@@ -19,9 +19,9 @@ _EPSILON = 1.0
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("-d", "--directory", help="Where the table, schema, view and picture go.")] = Path(
-        "hdpview-demo"
-    ),
+    directory: Annotated[
+        Path, typer.Option("-d", "--directory", help="Where the table, schema, view and picture go.")
+    ] = Path("hdpview-demo"),
 ) -> None:
     """Build a view of a made-up hospital's admissions and ask it questions. Takes a few seconds.
 
@@ -29,21 +29,26 @@ def demo(
     """
     import pyarrow.parquet as pq
 
+    from hdpview.build import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
-    from hdpview.door import build
 
     directory.mkdir(parents=True, exist_ok=True)
     table, schema = hospital_table(), hospital_schema()
     pq.write_table(table, directory / "admissions.parquet")
     (directory / "admissions.toml").write_text(hospital_schema_text(), encoding="utf-8")
     typer.secho("1. A sensitive table", bold=True)
-    typer.echo(f"   {table.num_rows:,} admissions of a hospital that does not exist: {directory / 'admissions.parquet'}")
+    typer.echo(
+        f"   {table.num_rows:,} admissions of a hospital that does not exist: {directory / 'admissions.parquet'}"
+    )
     typer.secho("2. Its view, built once at epsilon 1 (the first build compiles the kernels)", bold=True)
     with ProgressBar() as progress:
         view = build(table, schema, _EPSILON, progress=progress)
     view.save(directory / "admissions.pview")
     typer.echo("   " + repr(view).replace("\n", "\n   "))
-    typer.secho("3. Questions to the view with 95 % intervals, beside the truth (which only this demo may look up)", bold=True)
+    typer.secho(
+        "3. Questions to the view with 95 % intervals, beside the truth (which only this demo may look up)",
+        bold=True,
+    )
     _ask(view, table)
     typer.secho("4. A picture", bold=True)
     _draw(view, table, directory / "age.png")
@@ -51,8 +56,12 @@ def demo(
     typer.secho("5. Now you", bold=True)
     shown = directory / "admissions.pview"
     typer.echo(f"   hdpview info {shown}")
-    typer.echo(f"   hdpview query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"")
-    typer.echo(f'   hdpview query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"')
+    typer.echo(
+        f"   hdpview query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\""
+    )
+    typer.echo(
+        f'   hdpview query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"'
+    )
     typer.echo(f"   hdpview explore {shown}")
     typer.echo("   hdpview schema draft your-table.parquet -o your-table.toml")
 
@@ -85,7 +94,9 @@ def _ask(view: PView, table: pa.Table) -> None:
         sum(end.lower <= row["truth"] <= end.upper for end, row in zip(ends, rows, strict=True))
         for ends in ([found.typical for found in answers], [found.guaranteed for found in answers])
     )
-    typer.echo(f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider guaranteed ones.")
+    typer.echo(
+        f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider guaranteed ones."
+    )
     if inside < len(rows):
         typer.echo(
             "   Typical intervals can miss where attributes go together in ways that the view's blocks and tables of pairs did not catch."
@@ -103,7 +114,11 @@ def _draw(view: PView, table: pa.Table, path: Path) -> None:
     assert isinstance(age, Integer)
     codes = (np.clip(table.column("age").to_numpy(), age.min, age.max) - age.min) // age.every
     truth = np.bincount(codes, minlength=age.size)
-    dots = alt.Chart(alt.Data(values=[{"label": label, "truth": int(n)} for label, n in zip(age.labels(), truth, strict=True)]))
+    dots = alt.Chart(
+        alt.Data(
+            values=[{"label": label, "truth": int(n)} for label, n in zip(age.labels(), truth, strict=True)]
+        )
+    )
     chart = histogram(view, "age") + dots.mark_point(color="#e45756", filled=True).encode(
         x=alt.X("label:N", sort=age.labels()), y="truth:Q"
     )

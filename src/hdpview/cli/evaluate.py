@@ -12,18 +12,38 @@ from hdpview.cli.bench import DataDir
 from hdpview.cli.progress import ProgressBar
 
 Seconds = Annotated[
-    float, typer.Option(min=0.001, help="Seconds of computing one release with its answers may take; beyond, it is infeasible.")
+    float,
+    typer.Option(
+        min=0.001,
+        help="Seconds of computing one release with its answers may take; beyond, it is infeasible.",
+    ),
 ]
-RowSeconds = Annotated[float, typer.Option(min=0.001, help="No further trials once releases of a method on a dataset took so long.")]
-MemoryLimit = Annotated[str, typer.Option(help="Memory one release may take, such as 4GB; beyond, it is infeasible.")]
+RowSeconds = Annotated[
+    float,
+    typer.Option(min=0.001, help="No further trials once releases of a method on a dataset took so long."),
+]
+MemoryLimit = Annotated[
+    str, typer.Option(help="Memory one release may take, such as 4GB; beyond, it is infeasible.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one per core.")]
-_SHOWN = ("dataset", "method", "workload", "rmse", "relative_rmse", "blocks", "build_s")  # and what differs between rows
+_SHOWN = (
+    "dataset",
+    "method",
+    "workload",
+    "rmse",
+    "relative_rmse",
+    "blocks",
+    "build_s",
+)  # and what differs between rows
 _QUICK_TRIALS, _QUICK_WORKLOADS = 2, ["range-1d", "marginal-2", "prefix-2d", "random-2d"]
 
 
 def accuracy(
     datasets: Annotated[
-        str, typer.Option(help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns.")
+        str,
+        typer.Option(
+            help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns."
+        ),
     ] = "hospital",
     methods: Annotated[
         str | None,
@@ -31,22 +51,37 @@ def accuracy(
             help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. Also peers: mst, dpmm-mst."
         ),
     ] = None,
-    workloads: Annotated[str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")] = None,
+    workloads: Annotated[
+        str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")
+    ] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",
-    trials: Annotated[int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")] = 10,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")
+    ] = 10,
     data_dir: DataDir = None,
-    quick: Annotated[bool, typer.Option(help="Two trials of the workloads of one and two attributes, unless stated otherwise.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(help="Two trials of the workloads of one and two attributes, unless stated otherwise."),
+    ] = False,
     seconds: Seconds = 300.0,
     row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
     test_key: Annotated[str | None, typer.Option(help="For tests alone: makes the noise repeatable.")] = None,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to keep every finished cell in; a run that was stopped goes on there.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder to keep every finished cell in; a run that was stopped goes on there.",
+        ),
     ] = None,
 ) -> None:
-    """Measure the error of methods on the paper's workloads, over all their questions, beside that of the paper's method.
+    """Measure the error of methods on the paper's workloads, over all their questions, beside that of the
+    paper's method.
 
     The RMSE of a row is the mean over trials of the RMSE over all questions of the workload, as in the paper.
 
@@ -72,44 +107,68 @@ def accuracy(
     if format == output.JsonOrTable.json:
         output.print_json(rows)
     elif rows:
-        columns = [column for column in rows[0] if column in _SHOWN or (column != "reason" and len({row[column] for row in rows}) > 1)]
+        columns = [
+            column
+            for column in rows[0]
+            if column in _SHOWN or (column != "reason" and len({row[column] for row in rows}) > 1)
+        ]
         output.print_table(columns, rows)
-        for reason in dict.fromkeys(f"{row['method']} on {row['dataset']}: {row['reason']}" for row in rows if row["reason"]):
+        for reason in dict.fromkeys(
+            f"{row['method']} on {row['dataset']}: {row['reason']}" for row in rows if row["reason"]
+        ):
             typer.echo(reason)
 
 
 def paper(
     datasets: Annotated[
-        str | None, typer.Option(help="Names, comma-separated; by default seven of the paper's, or hospital where there is no --data-dir.")
+        str | None,
+        typer.Option(
+            help="Names, comma-separated; by default seven of the paper's, or hospital where there is no --data-dir."
+        ),
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Names, comma-separated; `all` methods by default. With peers: all,mst,aim.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")] = 10,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, comma-separated; `all` methods by default. With peers: all,mst,aim."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")
+    ] = 10,
     data_dir: DataDir = None,
     quick: Annotated[bool, typer.Option(help="At most two trials, five workloads and fewer steps.")] = False,
     seconds: Seconds = 300.0,
     row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs: the rows behind the report.")] = (
-        output.JsonOrTable.table
-    ),
+    format: Annotated[
+        output.JsonOrTable,
+        typer.Option(help="table for people, json for programs: the rows behind the report."),
+    ] = (output.JsonOrTable.table),
     cells: Annotated[
-        Path | None, typer.Option(help="Folder to keep finished cells in, by default beside the report; a stopped run goes on there.")
+        Path | None,
+        typer.Option(
+            help="Folder to keep finished cells in, by default beside the report; a stopped run goes on there."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--output", "-o", help="Folder for benchmarks.md, benchmarks.html and the pictures.")] = Path(
-        "hdpview-report"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for benchmarks.md, benchmarks.html and the pictures."),
+    ] = Path("hdpview-report"),
 ) -> None:
-    """Run the paper's evaluation and write a report: its tables and figures beside ours, and which of its claims hold.
+    """Run the paper's evaluation and write a report: its tables and figures beside ours, and which of its
+    claims hold.
 
     Example: hdpview bench paper --quick -o report
     """
     from hdpview.bench import experiments, report
     from hdpview.bench.workers import Limits, memory_bytes
 
-    scope = experiments.choose(output.names_in(datasets), output.names_in(methods), trials, data_dir, quick, row_seconds)
+    scope = experiments.choose(
+        output.names_in(datasets), output.names_in(methods), trials, data_dir, quick, row_seconds
+    )
     with ProgressBar() as progress:
-        written = report.write_report(scope, out, cells or out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
+        written = report.write_report(
+            scope, out, cells or out, Limits(seconds, memory_bytes(memory_limit)), workers, progress
+        )
     if format == output.JsonOrTable.json:
         output.print_json(report.all_rows(scope, cells or out))
     else:

@@ -19,9 +19,16 @@ View = Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", sho
 
 def info(
     view: View,
-    card: Annotated[bool, typer.Option("--card", help="Print the privacy card: one page to judge the view by.")] = False,
-    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text.")] = None,
-    format: Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")] = output.JsonOrTable.table,
+    card: Annotated[
+        bool, typer.Option("--card", help="Print the privacy card: one page to judge the view by.")
+    ] = False,
+    output_path: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
+    ] = None,
+    format: Annotated[
+        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
+    ] = output.JsonOrTable.table,
 ) -> None:
     """Tell what a view is: what it protects, what it cost, what can be asked.
 
@@ -40,12 +47,19 @@ def info(
     if not facts["private"]:
         typer.secho("NOT PRIVATE: " + "; ".join(facts["not_private_because"]), fg="red", bold=True)
     spent = ", ".join(f"{purpose} {epsilon:g}" for purpose, epsilon in facts["spending"].items())
-    typer.echo(f"about {facts['estimated_records']:,.0f} records in {facts['n_blocks']:,} blocks of {facts['n_cells']:.3g} cells")
-    typer.echo(f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}")
+    typer.echo(
+        f"about {facts['estimated_records']:,.0f} records in {facts['n_blocks']:,} blocks of {facts['n_cells']:.3g} cells"
+    )
+    typer.echo(
+        f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}"
+    )
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
     typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
-    output.print_table(["attribute", "type", "values", "from", "to", "missing"], [_row(attribute) for attribute in opened.schema])
+    output.print_table(
+        ["attribute", "type", "values", "from", "to", "missing"],
+        [_row(attribute) for attribute in opened.schema],
+    )
 
 
 def _row(attribute: Attribute) -> dict[str, object]:
@@ -75,14 +89,21 @@ def _card(card: PrivacyCard, path: Path | None) -> None:
 def query(
     view: View,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="The question.", show_default=False)],
-    format: Annotated[output.Format, typer.Option(help="table for people; csv or json for programs.")] = output.Format.table,
+    format: Annotated[
+        output.Format, typer.Option(help="table for people; csv or json for programs.")
+    ] = output.Format.table,
     confidence: Annotated[float, typer.Option(help="Confidence of the interval, 0.5 to 0.9999.")] = 0.95,
-    interval: Annotated[output.Interval, typer.Option(help="Which interval is printed as lower and upper.")] = output.Interval.typical,
-    dialect: Annotated[str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")] = "duckdb",
+    interval: Annotated[
+        output.Interval, typer.Option(help="Which interval is printed as lower and upper.")
+    ] = output.Interval.typical,
+    dialect: Annotated[
+        str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")
+    ] = "duckdb",
 ) -> None:
     """Ask a view a question in SQL. Costs no budget, however often.
 
-    Example: hdpview query adult.pview "SELECT sex, COUNT(*) AS n, AVG(age) FROM view WHERE hours >= 40 GROUP BY sex"
+    Example: hdpview query adult.pview "SELECT sex, COUNT(*) AS n, AVG(age) FROM view WHERE hours >= 40 GROUP
+        BY sex"
     """
     from hdpview.pview import PView
     from hdpview.query.sql import run
@@ -98,17 +119,29 @@ def query(
     else:
         output.print_table(columns, rows)
     if not opened.manifest.is_private:
-        typer.secho("This view is NOT PRIVATE: " + "; ".join(opened.manifest.not_private_because), fg="red", err=True)
+        typer.secho(
+            "This view is NOT PRIVATE: " + "; ".join(opened.manifest.not_private_because), fg="red", err=True
+        )
 
 
 def plot(
     view: View,
     columns: Annotated[
-        list[str], typer.Argument(metavar="COL [COL]", help="One attribute for bars, two for a heat map.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="COL [COL]", help="One attribute for bars, two for a heat map.", show_default=False
+        ),
     ],
-    output_path: Annotated[Path, typer.Option("-o", "--output", help="The picture: .png, .svg, .pdf, .html or .json.", show_default=False)],
+    output_path: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="The picture: .png, .svg, .pdf, .html or .json.", show_default=False
+        ),
+    ],
     where: Annotated[str | None, typer.Option(help="A condition on the records counted.")] = None,
-    partition: Annotated[bool, typer.Option(help="With two attributes: draw the borders of the view's blocks.")] = False,
+    partition: Annotated[
+        bool, typer.Option(help="With two attributes: draw the borders of the view's blocks.")
+    ] = False,
 ) -> None:
     """Draw a view: counts of one attribute as bars, of two as shades. Costs no budget.
 
@@ -132,7 +165,10 @@ def plot(
 def sample(
     view: View,
     n: Annotated[int, typer.Option("-n", "--rows", help="How many records.", show_default=False)],
-    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="A .csv or .parquet file; without it, CSV is printed.")] = None,
+    output_path: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A .csv or .parquet file; without it, CSV is printed."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Makes the records repeatable.")] = None,
 ) -> None:
     """Draw synthetic records from a view. Costs no budget, however many.
@@ -146,9 +182,13 @@ def sample(
 
 
 def merge(
-    views: Annotated[list[Path], typer.Argument(metavar="VIEW VIEW …", help="The .pview files.", show_default=False)],
+    views: Annotated[
+        list[Path], typer.Argument(metavar="VIEW VIEW …", help="The .pview files.", show_default=False)
+    ],
     output_path: Annotated[Path, typer.Option("-o", "--output", help="The merged view.", show_default=False)],
-    overlapping: Annotated[bool, typer.Option(help="Somebody may be in more than one of the tables: the budgets add up.")] = False,
+    overlapping: Annotated[
+        bool, typer.Option(help="Somebody may be in more than one of the tables: the budgets add up.")
+    ] = False,
 ) -> None:
     """Merge views of several tables with the same schema, such as those of two hospitals, into one.
 
@@ -161,4 +201,6 @@ def merge(
     merged = merge_views([opened[path.resolve()] for path in views], overlapping=overlapping)
     merged.save(output_path)
     how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
-    typer.echo(f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; {merged.manifest.budget} ({how})")
+    typer.echo(
+        f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; {merged.manifest.budget} ({how})"
+    )

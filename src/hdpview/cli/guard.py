@@ -12,23 +12,27 @@ from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from hdpview.privacy.account import Account
+    from hdpview.privacy.ledger import Ledger
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
-_LEAST_LEARNT_DELTA = Fraction(1, 10**12)  # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each
-Ledger = Annotated[Path, typer.Option("--ledger", help="The ledger's file.")]
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)]
+_LEAST_LEARNT_DELTA = Fraction(
+    1, 10**12
+)  # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each
+LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger's file.")]
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)
+]
 Shape = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
 
 
-def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.table) -> None:
+def show(ledger: LedgerFile = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.table) -> None:
     """Tell what has been spent on each table, on what, and what is left.
 
     Example: hdpview ledger show --ledger budget.sqlite
     """
-    from hdpview.privacy.account import Account
+    from hdpview.privacy.ledger import Ledger
 
-    account = _existing(Account(ledger))
+    account = _existing(Ledger(ledger))
     limits, charges = account.limits(), account.charges()
     tables = sorted({*limits, *(charge.table for charge in charges)})
     totals = [
@@ -47,7 +51,9 @@ def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.
             "epsilon": float(charge.epsilon),
             "delta": float(charge.delta),
             "spent on": charge.purpose,
-            "protects": charge.privacy_unit if charge.max_rows == 1 else f"{charge.privacy_unit} (up to {charge.max_rows} rows)",
+            "protects": charge.privacy_unit
+            if charge.max_rows == 1
+            else f"{charge.privacy_unit} (up to {charge.max_rows} rows)",
             "when": charge.charged_at,
             "state": charge.state,
             "view": charge.view or "",
@@ -61,22 +67,26 @@ def show(ledger: Ledger = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.
     output.print_table(["table", "spent", "delta", "limit", "left"], shown)
     if rows:
         typer.echo()
-        output.print_table(list(rows[0]), [{**row, "when": str(row["when"])[:16].replace("T", " ")} for row in rows])
+        output.print_table(
+            list(rows[0]), [{**row, "when": str(row["when"])[:16].replace("T", " ")} for row in rows]
+        )
 
 
 def limit(
     table: Table,
-    epsilon: Annotated[str, typer.Argument(metavar="EPSILON", help="What may be spent on it in all.", show_default=False)],
-    ledger: Ledger = Path(LEDGER_NAME),
+    epsilon: Annotated[
+        str, typer.Argument(metavar="EPSILON", help="What may be spent on it in all.", show_default=False)
+    ],
+    ledger: LedgerFile = Path(LEDGER_NAME),
 ) -> None:
     """State what may be spent on a table in all. Builds that would exceed it are refused.
 
     Example: hdpview ledger limit admissions 3.0 --ledger budget.sqlite
     """
-    from hdpview.privacy.account import Account
-    from hdpview.privacy.ledger import exact_epsilon
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import Ledger
 
-    account = Account(ledger)
+    account = Ledger(ledger)
     account.set_limit(table, exact_epsilon(epsilon))
     typer.echo(f"{float(account.spent(table)):g} of {epsilon} spent on {table} so far.")
 
@@ -85,11 +95,14 @@ def audit(
     method: Annotated[str, typer.Option(help="The method to audit.")] = "calibrated",
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The budget it claims to keep.")] = "1.0",
     runs: Annotated[int, typer.Option(help="Builds of each table that the bound rests on.")] = 4_000,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person: the tables then differ by that many.")] = 1,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows of one person: the tables then differ by that many.")
+    ] = 1,
     confidence: Annotated[float, typer.Option(help="With which the bound holds.")] = 0.999,
     format: Shape = output.JsonOrTable.table,
 ) -> None:
-    """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no data.
+    """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no
+    data.
 
     Example: hdpview audit --method calibrated --epsilon 1.0 --runs 4000
     """
@@ -105,9 +118,16 @@ def audit(
         typer.echo(
             f"{found.method}: claims epsilon {found.claimed:g}, shows at least {found.lower_bound:.3g} ({found.confidence:.1%} sure)"
         )
-        typer.echo(f"{found.runs:,} builds of each table of the pair {found.table!r}; hits {found.hits[0]:,} and {found.hits[1]:,}")
+        typer.echo(
+            f"{found.runs:,} builds of each table of the pair {found.table!r}; hits {found.hits[0]:,} and {found.hits[1]:,}"
+        )
     if not found.passed:
-        typer.secho("MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md.", fg="red", bold=True, err=True)
+        typer.secho(
+            "MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md.",
+            fg="red",
+            bold=True,
+            err=True,
+        )
         raise typer.Exit(1)
 
 
@@ -116,34 +136,48 @@ def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, tabl
     from hdpview.counts.draft import learnable_columns
     from hdpview.counts.draft import learnt_schema as learn
     from hdpview.errors import BudgetError
-    from hdpview.privacy.account import Account, name_of
-    from hdpview.privacy.ledger import exact_delta, exact_epsilon
+    from hdpview.privacy.budget import exact_delta, exact_epsilon
+    from hdpview.privacy.ledger import Ledger, name_of
 
     budget = exact_epsilon(epsilon)
     slack = Fraction(0) if delta is None else exact_delta(delta)
     if delta is not None and slack < _LEAST_LEARNT_DELTA:
-        raise BudgetError(f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}.")
+        raise BudgetError(
+            f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}."
+        )
     kinds = learnable_columns(data)
-    with Account(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
+    with Ledger(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
         return learn(data, kinds, budget, slack)
 
 
 def warn_of_company(data: str, view: Path) -> None:
-    """Warn where a view lies beside the table it protects and more people may read it: they may come for one and find the other."""
+    """Warn where a view lies beside the table it protects and more people may read it: they may come for one
+    and find the other.
+    """
     table = Path(data)
-    if table.exists() and table.resolve().parent == view.resolve().parent and view.stat().st_mode & ~table.stat().st_mode & 0o044:
+    if (
+        table.exists()
+        and table.resolve().parent == view.resolve().parent
+        and view.stat().st_mode & ~table.stat().st_mode & 0o044
+    ):
         typer.secho(
             f"Note: {view.name} may be read by more people than {table.name}, and lies in the same folder. Move it to one of its own.",
             fg="yellow",
             err=True,
         )
     elif table.is_file() and table.stat().st_mode & 0o004:
-        typer.secho(f"Note: every user of this machine may read {table.name}. Consider: chmod o-r {table.name}", fg="yellow", err=True)
+        typer.secho(
+            f"Note: every user of this machine may read {table.name}. Consider: chmod o-r {table.name}",
+            fg="yellow",
+            err=True,
+        )
 
 
-def _existing(account: Account) -> Account:
+def _existing(account: Ledger) -> Ledger:
     from hdpview.errors import BudgetError
 
     if not account.path.exists():
-        raise BudgetError(f"There is no ledger {str(account.path)!r}. A build makes it, or: hdpview ledger limit TABLE EPSILON.")
+        raise BudgetError(
+            f"There is no ledger {str(account.path)!r}. A build makes it, or: hdpview ledger limit TABLE EPSILON."
+        )
     return account

@@ -1,4 +1,6 @@
-"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 130 on Ctrl-C."""
+"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 130 on
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 
 Example: hdpview demo""",
 )
-schema_app = typer.Typer(no_args_is_help=True, help="Write and check schemas: the public description of a table.")
+schema_app = typer.Typer(
+    no_args_is_help=True, help="Write and check schemas: the public description of a table."
+)
 ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
-bench_app = typer.Typer(no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these.")
+bench_app = typer.Typer(
+    no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these."
+)
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(curate.draft)
 schema_app.command("check")(curate.check)
@@ -60,7 +66,10 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     """Typer looks here for what all commands share."""
 
@@ -80,6 +89,8 @@ def main() -> None:
         typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
         sys.exit(2)
     except SystemError as problem:
-        if not isinstance(problem.__cause__, KeyboardInterrupt):  # what Ctrl-C becomes on its way through compiled code
+        if not isinstance(
+            problem.__cause__, KeyboardInterrupt
+        ):  # what Ctrl-C becomes on its way through compiled code
             raise
         sys.exit(130)

@@ -60,7 +60,9 @@ def _json_value(value: Any) -> Any:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table with right-aligned numbers. Where the screen is too narrow, texts are folded, but never a number or the name of a column."""
+    """A table with right-aligned numbers. Where the screen is too narrow, texts are folded, but never a
+    number or the name of a column.
+    """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.markup import escape
@@ -68,9 +70,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> No
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        numeric = any(isinstance(row[column], (int, float)) and not isinstance(row[column], bool) for row in rows)
+        numeric = any(
+            isinstance(row[column], (int, float)) and not isinstance(row[column], bool) for row in rows
+        )
         table.add_column(
-            escape(column), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric, min_width=cell_len(column)
+            escape(column),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=numeric,
+            min_width=cell_len(column),
         )
     for row in rows:
         table.add_row(*(_shown(row[column]) for column in columns))

@@ -31,14 +31,18 @@ class ProgressBar:
         if self._bar is None:
             self._bar = _rich_bar()
             self._bar.start()
-        if text != self._stage:  # a new stage has its own bar and its own time left; the one before it is done
+        if (
+            text != self._stage
+        ):  # a new stage has its own bar and its own time left; the one before it is done
             if self._task is not None:
                 self._bar.update(self._task, completed=1.0, total=1.0)
             self._stage = text
             self._task = self._bar.add_task(text, total=1.0)
         self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0)
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):

@@ -1,4 +1,6 @@
-"""True answers, for measuring how far a view's are from them. Exact, so for benchmarks and invented data alone."""
+"""True answers, for measuring how far a view's are from them. Exact, so for benchmarks and invented data
+alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Ints = NDArray[np.int64]
 
 
 def exact_answers(counts: SparseCounts, attribute: Ints, lower: Ints, upper: Ints) -> NDArray[np.float64]:
-    """Records in each box: half-open ranges of codes on k attributes, shape (n, k) each. Returns shape (n,)."""
+    """Records in each box: half-open ranges of codes on k attributes, shape (n, k) each. Returns shape
+    (n,).
+    """
     by_attribute = np.ascontiguousarray(counts.exact_codes.T)
     found: NDArray[np.float64] = _exact_answers(by_attribute, counts.exact_counts, attribute, lower, upper)
     return found

@@ -1,4 +1,6 @@
-"""Cells in chunks, as tasks of Spark read and write them: bytes that are arrays. Workers load this and no database."""
+"""Cells in chunks, as tasks of Spark read and write them: bytes that are arrays. Workers load this and no
+database.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,26 @@ CHUNK = pa.schema([("codes", pa.binary()), ("counts", pa.binary()), ("n", pa.int
 _CELLS_PER_CHUNK = 65_536
 
 
-def chunk_arrays(codes: pa.BinaryScalar, counts: pa.BinaryScalar, n_attributes: int, dtype: Any) -> tuple[Codes, NDArray[np.int64]]:
+def chunk_arrays(
+    codes: pa.BinaryScalar, counts: pa.BinaryScalar, n_attributes: int, dtype: Any
+) -> tuple[Codes, NDArray[np.int64]]:
     """Codes (n, n_attributes) and counts (n,) of a chunk: read-only views of its bytes."""
     own_counts = np.frombuffer(counts.as_buffer(), np.int64)
-    return cast("Codes", np.frombuffer(codes.as_buffer(), dtype).reshape(len(own_counts), n_attributes)), own_counts
+    return cast(
+        "Codes", np.frombuffer(codes.as_buffer(), dtype).reshape(len(own_counts), n_attributes)
+    ), own_counts
 
 
-def chunks_of_cells(batches: Iterator[pa.RecordBatch], sizes: tuple[int, ...], dtype: Any) -> Iterator[pa.RecordBatch]:
+def chunks_of_cells(
+    batches: Iterator[pa.RecordBatch], sizes: tuple[int, ...], dtype: Any
+) -> Iterator[pa.RecordBatch]:
     """In a task: rows of one cell each become rows of many."""
     codes: list[Codes] = []
     counts: list[NDArray[np.int64]] = []
     for batch in batches:
-        codes.append(unpack([batch[f"word_{w}"].to_numpy() for w in range(len(words_of(sizes)))], sizes, dtype))
+        codes.append(
+            unpack([batch[f"word_{w}"].to_numpy() for w in range(len(words_of(sizes)))], sizes, dtype)
+        )
         counts.append(batch["n"].to_numpy())
         if sum(map(len, counts)) >= _CELLS_PER_CHUNK:
             yield _chunk(codes, counts)
@@ -38,7 +48,12 @@ def chunks_of_cells(batches: Iterator[pa.RecordBatch], sizes: tuple[int, ...], d
 
 def _chunk(codes: list[Codes], counts: list[NDArray[np.int64]]) -> pa.RecordBatch:
     all_counts = np.concatenate(counts)
-    row = [[np.concatenate(codes).tobytes()], [all_counts.tobytes()], [len(all_counts)], [int(all_counts.sum())]]
+    row = [
+        [np.concatenate(codes).tobytes()],
+        [all_counts.tobytes()],
+        [len(all_counts)],
+        [int(all_counts.sum())],
+    ]
     return pa.record_batch(row, schema=CHUNK)
 
 
@@ -48,7 +63,9 @@ def _ddl(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
 
 
-def mapped(frame: Any, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema) -> Any:
+def mapped(
+    frame: Any, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> Any:
     """`function` over the batches of each partition, inside its task."""
     return frame.mapInArrow(function, _ddl(schema))
 
@@ -56,7 +73,9 @@ def mapped(frame: Any, function: Callable[[Iterator[pa.RecordBatch]], Iterator[p
 def grouped(frame: Any, key: str, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> Any:
     """`function` over all rows that share a value of `key`, inside one task."""
 
-    def apply(rows: pa.Table) -> pa.Table:  # Spark counts the arguments of what it is given, and miscounts those of an object
+    def apply(
+        rows: pa.Table,
+    ) -> pa.Table:  # Spark counts the arguments of what it is given, and miscounts those of an object
         return function(rows)
 
     return frame.groupBy(key).applyInArrow(apply, _ddl(schema))

@@ -1,9 +1,11 @@
-"""Who is protected, and how much one of them can change: rows of a person are bounded before anything else looks at them.
+"""Who is protected, and how much one of them can change: rows of a person are bounded before anything else
+looks at them.
 
     rows ─ without a person: dropped ─▶ of each person a random choice of at most k ─▶ counted
 
-The choice is a function of that person's own rows and of a salt, nothing else. So for any salt, a person more or less in the table
-changes the chosen rows by that person's, k at most, and nobody else's. The salt may be known: the argument holds for each one.
+The choice is a function of that person's own rows and of a salt, nothing else. So for any salt, a person more
+or less in the table changes the chosen rows by that person's, k at most, and nobody else's. The salt may be
+known: the argument holds for each one.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ class Contributions:
     """What one person can contribute.
 
     unit: the column that names the person; None where each row is one.
-    max_rows: records that one person has in the counts, at most. With a unit this is enforced; without one it is the curator's word.
-    count: the column of an aggregated table that says how many records a row stands for; None where each row is one record.
+    max_rows: records that one person has in the counts, at most. With a unit this is enforced; without one it
+        is the curator's word.
+    count: the column of an aggregated table that says how many records a row stands for; None where each row
+        is one record.
     """
 
     unit: str | None = None
@@ -35,12 +39,22 @@ class Contributions:
     count: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS:
-            raise DataError(f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {self.max_rows!r}.")
+        if (
+            isinstance(self.max_rows, bool)
+            or not isinstance(self.max_rows, int)
+            or not 1 <= self.max_rows <= MOST_ROWS
+        ):
+            raise DataError(
+                f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {self.max_rows!r}."
+            )
         if self.unit is None and self.count is None and self.max_rows != 1:
-            raise DataError("max_rows bounds the rows of a person, so it needs privacy_unit: the column that says whose row it is.")
+            raise DataError(
+                "max_rows bounds the rows of a person, so it needs privacy_unit: the column that says whose row it is."
+            )
         if self.unit == EACH_ROW_UNIT:
-            raise DataError("A view that protects each row says so by the word 'row'. Rename the column 'row' that says whose row it is.")
+            raise DataError(
+                "A view that protects each row says so by the word 'row'. Rename the column 'row' that says whose row it is."
+            )
         if self.unit is not None and self.unit == self.count:
             raise DataError(f"Column {self.unit!r} cannot both name the person and count records.")
 
@@ -72,10 +86,13 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
     counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
     if limits.unit is None:
         return counted if limits.count is not None else counted.mutate(n=exact_int(1))
-    own = counted.filter(_names_somebody(counted["unit"]))  # [P11] a row of nobody is nobody's choice: it is left out
+    own = counted.filter(
+        _names_somebody(counted["unit"])
+    )  # [P11] a row of nobody is nobody's choice: it is left out
     cell = [name for name in own.columns if name.startswith("word_")]
     same = [name for name in own.columns if name in (*cell, "n")]
-    # Rows of a person that agree in everything are told apart by a number, so that each row has the same chance to be chosen.
+    # Rows of a person that agree in everything are told apart by a number, so that each row has the same
+    # chance to be chosen.
     numbered = own.mutate(copy=ibis.row_number().over(group_by=["unit", *same], order_by=cell[0]))
     keyed = numbered.mutate(lot=_lot(numbered, same, salt))
     by_lot = ibis.window(group_by="unit", order_by=["lot", *same, "copy"])
@@ -83,7 +100,8 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
         ranked = keyed.mutate(place=ibis.row_number().over(by_lot))
         return ranked.filter(ranked["place"] < exact_int(limits.max_rows)).mutate(n=exact_int(1))
     until = ibis.cumulative_window(group_by="unit", order_by=["lot", *same, "copy"])
-    # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums only grow.
+    # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums
+    # only grow.
     running = keyed.mutate(until=keyed["n"].cast("float64").sum().over(until))
     room = exact_float(limits.max_rows) - (running["until"] - running["n"].cast("float64"))
     some = (room < running["n"].cast("float64"), room.cast("int64"))
@@ -92,27 +110,33 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
 
 
 def _records(column: Column) -> Column:
-    """How many records a row stands for: a whole number from 0, by a rule for this row alone. Null, other text and negative count as 0."""
+    """How many records a row stands for: a whole number from 0, by a rule for this row alone. Null, other
+    text and negative count as 0.
+    """
     number = column.cast("int64") if column.type().is_null() else whole_number(column)
     most = exact_int(MOST_PER_ROW)
     return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
 
 
 def _names_somebody(unit: Column) -> Column:
-    """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have for it, nor by NaN."""
+    """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have
+    for it, nor by NaN.
+    """
     if unit.type().is_string():
         return unit.notnull() & (unit.strip() != "")
     return unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
 
 
 def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
-    """A number drawn for each row: a keyed hash of the person, the cell and which of several equal rows it is."""
+    """A number drawn for each row: a keyed hash of the person, the cell and which of several equal rows it
+    is.
+    """
     text = ibis.literal(salt)
     for name in ("unit", *same, "copy"):
         text = text + ibis.literal("|") + rows[name].cast("string")
     return md5(text)
 
 
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+@ibis.udf.scalar.builtin
 def md5(text: str) -> str:  # type: ignore[empty-body]
     """A hash that every database has under this name. It only has to look random, not to keep a secret."""

@@ -1,4 +1,6 @@
-"""Draft a schema from a table's column names and types. Values are looked at only where the curator says the data is public."""
+"""Draft a schema from a table's column names and types. Values are looked at only where the curator says the
+data is public.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ _HEADER = """\
 # Replace every ? and uncomment the line; delete the columns nobody needs to ask about, such as identifiers.
 """
 _BOUNDS_NOTE = "known without looking at the data"
-_KINDS = {"boolean": ("boolean",), "integer": ("integer",), "real": ("floating", "decimal"), "datetime": ("timestamp", "date")}
+_KINDS = {
+    "boolean": ("boolean",),
+    "integer": ("integer",),
+    "real": ("floating", "decimal"),
+    "datetime": ("timestamp", "date"),
+}
 _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 
@@ -33,28 +40,47 @@ def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
     if from_data_not_private:
         return _filled(source).to_toml()
     types, says_nothing = column_types(source), _is_text(source)
-    tables = [_undecided_table(name) if says_nothing else _table_of(name, written) for name, written in types.items()]
+    tables = [
+        _undecided_table(name) if says_nothing else _table_of(name, written)
+        for name, written in types.items()
+    ]
     return _HEADER + "\n" + "\n".join(tables)
 
 
 def learnable_columns(source: Any) -> dict[str, str]:
-    """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent on looking at values."""
+    """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent
+    on looking at values.
+    """
     types = column_types(source)
     if _is_text(source):
-        raise DataError("Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it.")
+        raise DataError(
+            "Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it."
+        )
     return {name: kind for name, written in types.items() if (kind := _kind(written)) is not None}
 
 
 def learnt_schema(source: Any, kinds: Mapping[str, str], epsilon: Fraction, delta: Fraction) -> str:
-    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost. kinds: of `learnable_columns`."""
+    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost.
+    kinds: of `learnable_columns`.
+    """
     from hdpview.counts.learn import learn
 
     found = learn(source, kinds, epsilon, delta)
     spent = {"learnt_epsilon": str(epsilon), "learnt_delta": str(delta) if delta else None}
     if not found.attributes:
-        raise DataError("Nothing could be learnt with this budget. The budget is spent; write the bounds yourself.")
-    drawn = Schema(found.attributes, learnt_epsilon=spent["learnt_epsilon"], learnt_delta=spent["learnt_delta"])
-    return _HEADER + "\n" + drawn.to_toml() + "\n" + "\n".join(_open_table(name, kind) for name, kind in found.open)
+        raise DataError(
+            "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
+        )
+    drawn = Schema(
+        found.attributes, learnt_epsilon=spent["learnt_epsilon"], learnt_delta=spent["learnt_delta"]
+    )
+    return (
+        _HEADER
+        + "\n"
+        + drawn.to_toml()
+        + "\n"
+        + "\n".join(_open_table(name, kind) for name, kind in found.open)
+    )
 
 
 def _is_text(source: Any) -> bool:
@@ -62,7 +88,9 @@ def _is_text(source: Any) -> bool:
 
 
 def _kind(written: str) -> str | None:
-    """The type of attribute that a column of this type becomes; None where it cannot be read as any, such as lists."""
+    """The type of attribute that a column of this type becomes; None where it cannot be read as any, such as
+    lists.
+    """
     found = next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), None)
     return found or ("category" if can_be_read(written, "category") else None)
 
@@ -85,7 +113,11 @@ def _open_table(name: str, kind: str) -> str:
             "# every = 5          # bins of 5; leave out for single values",
         ],
         "real": [f"# min = ?            # {_BOUNDS_NOTE}", "# max = ?", "bins = 100"],
-        "datetime": [f"# min = 2020-01-01   # {_BOUNDS_NOTE}", "# max = 2024-12-31", 'every = "1mo"        # or 15min, 1h, 1d, 1w, 1q, 1y'],
+        "datetime": [
+            f"# min = 2020-01-01   # {_BOUNDS_NOTE}",
+            "# max = 2024-12-31",
+            'every = "1mo"        # or 15min, 1h, 1d, 1w, 1q, 1y',
+        ],
         "category": [
             '# values = ["?", "?"]   # the categories, from a code book or a form',
             'other = "other"         # where all other values are counted',
@@ -112,8 +144,12 @@ def _undecided_table(name: str) -> str:
 def _filled(source: Any) -> Schema:
     try:
         with open_source(source) as opened:
-            kinds = {name: kind for name, written in opened.types.items() if (kind := _kind(written)) is not None}
-            attributes = [_filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()]
+            kinds = {
+                name: kind for name, written in opened.types.items() if (kind := _kind(written)) is not None
+            }
+            attributes = [
+                _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
+            ]
     except HdpviewError:
         raise
     except Exception as refusal:
@@ -127,14 +163,18 @@ def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> 
         kind, column = _kind_of_text(column, table, backend)
     if kind in ("integer", "real", "datetime"):
         finite = column.nullif(float("nan")) if column.type().is_floating() else column
-        row = backend.execute(table.aggregate(low=finite.min(), high=finite.max(), nulls=column.isnull().sum())).iloc[0]
+        row = backend.execute(
+            table.aggregate(low=finite.min(), high=finite.max(), nulls=column.isnull().sum())
+        ).iloc[0]
         if row["low"] is None or row["low"] != row["low"]:
             return Boolean(name=name, nullable=True)  # a column without values: anything will do
         return _ordered(name, kind, row["low"], row["high"], bool(row["nulls"]))
     if kind == "boolean":
         return Boolean(name=name, nullable=True)
     counts = table.filter(column.notnull()).group_by(v=column.cast("string")).aggregate(n=ibis._.count())
-    values = [str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(_MAX_CATEGORIES + 1))["v"]]
+    values = [
+        str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(_MAX_CATEGORIES + 1))["v"]
+    ]
     if not values:
         return Boolean(name=name, nullable=True)
     other = "other" if len(values) > _MAX_CATEGORIES else None
@@ -146,7 +186,11 @@ def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, An
     if backend.name != "duckdb":
         return "category", column
     filled = column.strip().nullif("")
-    candidates = {"integer": filled.try_cast("int64"), "real": filled.try_cast("float64"), "datetime": filled.try_cast("timestamp")}
+    candidates = {
+        "integer": filled.try_cast("int64"),
+        "real": filled.try_cast("float64"),
+        "datetime": filled.try_cast("timestamp"),
+    }
     failures = {kind: (filled.notnull() & cast.isnull()).sum() for kind, cast in candidates.items()}
     row = backend.execute(table.aggregate(filled=filled.count(), **failures)).iloc[0]
     for kind, cast in candidates.items():
@@ -158,11 +202,19 @@ def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, An
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:
     if kind == "integer":
         first, last = int(low), int(high)
-        return Integer(name=name, min=first, max=last, every=max(1, -(-(last - first + 1) // _MAX_INTEGER_VALUES)), nullable=nullable)
+        return Integer(
+            name=name,
+            min=first,
+            max=last,
+            every=max(1, -(-(last - first + 1) // _MAX_INTEGER_VALUES)),
+            nullable=nullable,
+        )
     if kind == "datetime":
         first_day, last_day = str(low)[:10], str(high)[:10]
         days = (high - low).days
         every = "1h" if days <= 7 else "1d" if days <= 366 else "1mo"
         return Datetime(name=name, min=first_day, max=last_day, every=every, nullable=nullable)
     bottom, top = float(low), float(high)
-    return Real(name=name, min=bottom, max=top if top > bottom else bottom + 1.0, bins=_N_BINS, nullable=nullable)
+    return Real(
+        name=name, min=bottom, max=top if top > bottom else bottom + 1.0, bins=_N_BINS, nullable=nullable
+    )

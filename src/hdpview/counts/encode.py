@@ -24,19 +24,30 @@ MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from
 _DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
 
 
-def encode(table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None, *, is_ours: bool = False) -> ibis.Table:
-    """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row, never null.
+def encode(
+    table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None, *, is_ours: bool = False
+) -> ibis.Table:
+    """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row,
+    never null.
 
     kept: columns that come along as they are: their new name and their name in the table.
     is_ours: whether the table is in a database of our own, where texts are equal only if all their bytes are.
     """
     attributes = list(enumerate(schema))
     along = {new: table[old] for new, old in (kept or {}).items()}
-    safe = table.select(**along, **{f"value_{i}": harmless(table[attribute.name], attribute) for i, attribute in attributes})
-    values = safe.select(*along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes})
+    safe = table.select(
+        **along, **{f"value_{i}": harmless(table[attribute.name], attribute) for i, attribute in attributes}
+    )
+    values = safe.select(
+        *along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes}
+    )
     looked_up = values
     for i, attribute in attributes:
-        if isinstance(attribute, Category) and len(attribute.values) > MAX_CASES and not values[f"value_{i}"].type().is_boolean():
+        if (
+            isinstance(attribute, Category)
+            and len(attribute.values) > MAX_CASES
+            and not values[f"value_{i}"].type().is_boolean()
+        ):
             looked_up = _look_up(looked_up, i, attribute, is_ours)
     codes = {
         f"code_{i}": _category_code(column, attribute, looked_up[f"found_{i}"])
@@ -52,7 +63,11 @@ def _code(column: Column, attribute: Attribute) -> Column:
     if isinstance(attribute, Category):
         pairs = [(column == known, exact_int(code)) for known, code in _known_values(column, attribute)]
         return _category_code(column, attribute, ibis.cases(*pairs) if pairs else ibis.null("int64"))
-    code = _bin(column, attribute) if isinstance(attribute, Ordered) else ibis.cases((column, exact_int(1)), (~column, exact_int(0)))
+    code = (
+        _bin(column, attribute)
+        if isinstance(attribute, Ordered)
+        else ibis.cases((column, exact_int(1)), (~column, exact_int(0)))
+    )
     return ibis.coalesce(code, exact_int(attribute.missing_code))
 
 
@@ -60,33 +75,47 @@ def _bin(column: Column, attribute: Ordered) -> Column:
     if attribute.n_values == 1:
         return ibis.ifelse(column.notnull(), exact_int(0), ibis.null("int64"))
     if isinstance(attribute, Integer):
-        return exact_quotient(_clamped(column, attribute.min, attribute.max) - exact_int(attribute.min), attribute.every)
+        return exact_quotient(
+            _clamped(column, attribute.min, attribute.max) - exact_int(attribute.min), attribute.every
+        )
     if isinstance(attribute, Datetime):
         return _moment_bin(_clamped(column, attribute.first, attribute.last), attribute)
     assert isinstance(attribute, Real)
     if attribute.explicit_edges is not None:
-        return ibis.ifelse(column.notnull(), _searched(column, attribute.explicit_edges[1:-1]), ibis.null("int64"))
+        return ibis.ifelse(
+            column.notnull(), _searched(column, attribute.explicit_edges[1:-1]), ibis.null("int64")
+        )
     return _equal_bin(column, attribute)
 
 
 def _clamped(column: Column, low: int, high: int) -> Column:
-    """`column` held within [low, high]; null stays null, which GREATEST and LEAST do not promise everywhere."""
-    return ibis.cases((column < exact_int(low), exact_int(low)), (column > exact_int(high), exact_int(high)), else_=column)
+    """`column` held within [low, high]; null stays null, which GREATEST and LEAST do not promise
+    everywhere.
+    """
+    return ibis.cases(
+        (column < exact_int(low), exact_int(low)), (column > exact_int(high), exact_int(high)), else_=column
+    )
 
 
 def _moment_bin(moment: Column, attribute: Datetime) -> Column:
     if not attribute.step.months:
         return exact_quotient(moment - exact_int(attribute.first), attribute.step.microseconds)
-    first_day = attribute.first // MICROSECONDS_PER_DAY  # division is exact for numbers ≥ 0, so count from the first day
+    first_day = (
+        attribute.first // MICROSECONDS_PER_DAY
+    )  # division is exact for numbers ≥ 0, so count from the first day
     days = exact_quotient(moment - exact_int(first_day * MICROSECONDS_PER_DAY), MICROSECONDS_PER_DAY)
-    months = _month_index(days + exact_int(first_day + _DAYS_TO_1970)) - exact_int(month_index(attribute.first))
+    months = _month_index(days + exact_int(first_day + _DAYS_TO_1970)) - exact_int(
+        month_index(attribute.first)
+    )
     return exact_quotient(months, attribute.step.months)
 
 
 def _month_index(days: Column) -> Column:
-    """Months since January of year 0, from days since 0000-03-01 (≥ 0): `calendar.month_index` in whole numbers.
+    """Months since January of year 0, from days since 0000-03-01 (≥ 0): `calendar.month_index` in whole
+    numbers.
 
-    Neri and Schneider's way, in quarters of days, since each name below is written out in full where it is used.
+    Neri and Schneider's way, in quarters of days, since each name below is written out in full where it is
+    used.
     """
     day_of_century = (days * 4 + 3) % 146_097 // 4
     quarters = day_of_century * 4 + 3
@@ -95,16 +124,23 @@ def _month_index(days: Column) -> Column:
 
 
 def _equal_bin(column: Column, attribute: Real) -> Column:
-    """Guess by division, then count how many of the edges around the guess are reached; the edges decide, as in NumPy.
+    """Guess by division, then count how many of the edges around the guess are reached; the edges decide, as
+    in NumPy.
 
-    The outer bins come first, so that the division is of ordinary numbers: PostgreSQL refuses to overflow or underflow.
+    The outer bins come first, so that the division is of ordinary numbers: PostgreSQL refuses to overflow or
+        underflow.
     """
     edges, width, last = attribute.edges, exact_float(attribute.width), attribute.n_values - 1
     low = exact_float(edges[0])
     guess = ((column - low) / width).floor()
     spacing = math.ulp(max(abs(edges[0]), abs(edges[-1])))
-    reach = 1 if attribute.width > 64 * spacing else 3  # bins near the resolution of doubles have edges off by whole bins
-    reached = [ibis.ifelse(column >= low + (guess + k).cast("float64") * width, 1, 0) for k in range(1 - reach, reach + 1)]
+    reach = (
+        1 if attribute.width > 64 * spacing else 3
+    )  # bins near the resolution of doubles have edges off by whole bins
+    reached = [
+        ibis.ifelse(column >= low + (guess + k).cast("float64") * width, 1, 0)
+        for k in range(1 - reach, reach + 1)
+    ]
     return ibis.cases(
         (column < exact_float(edges[1]), exact_int(0)),
         (column >= exact_float(edges[-2]), exact_int(last)),
@@ -117,27 +153,41 @@ def _searched(column: Column, inner_edges: tuple[float, ...], offset: int = 0) -
     if not inner_edges:
         return exact_int(offset)
     middle = len(inner_edges) // 2
-    below, above = _searched(column, inner_edges[:middle], offset), _searched(column, inner_edges[middle + 1 :], offset + middle + 1)
+    below, above = (
+        _searched(column, inner_edges[:middle], offset),
+        _searched(column, inner_edges[middle + 1 :], offset + middle + 1),
+    )
     return ibis.ifelse(column < exact_float(inner_edges[middle]), below, above)
 
 
 def _category_code(column: Column, attribute: Category, found: Column) -> Column:
-    """The code that was found; else the one for missing values where the column is null or empty, else for unknown ones."""
+    """The code that was found; else the one for missing values where the column is null or empty, else for
+    unknown ones.
+    """
     absent = column.isnull() | (column == "") if column.type().is_string() else column.isnull()
-    return ibis.coalesce(found, ibis.ifelse(absent, exact_int(attribute.missing_code), exact_int(attribute.unknown_code)))
+    return ibis.coalesce(
+        found, ibis.ifelse(absent, exact_int(attribute.missing_code), exact_int(attribute.unknown_code))
+    )
 
 
 def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: bool) -> ibis.Table:
-    """`table` with a column `found_<position>`: the code of declared values, null for others. No row is added or lost. [P7]
+    """`table` with a column `found_<position>`: the code of declared values, null for others. No row is added
+    or lost. [P7]
 
-    Where a database takes `a` and `A` for equal, a row would meet both and count twice: so there texts are compared by their hashes.
+    Where a database takes `a` and `A` for equal, a row would meet both and count twice: so there texts are
+        compared by their hashes.
     """
     column = table[f"value_{position}"]
     known = _known_constants(column, attribute)
     if column.type().is_string() and not is_ours:
-        known = [(hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code) for text, code in known]
+        known = [
+            (hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code)
+            for text, code in known
+        ]
         column = md5(column)
-    keys = pa.array([key for key, _ in known], pa.string() if column.type().is_string() else column.type().to_pyarrow())
+    keys = pa.array(
+        [key for key, _ in known], pa.string() if column.type().is_string() else column.type().to_pyarrow()
+    )
     key, found = f"key_{position}", f"found_{position}"
     codes = ibis.memtable(pa.table({key: keys, found: pa.array([code for _, code in known], pa.int64())}))
     return table.left_join(codes, column == codes[key]).drop(key)
@@ -146,12 +196,16 @@ def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: boo
 def _known_values(column: Column, attribute: Category) -> Iterator[tuple[Column, int]]:
     """Declared values as literals of the column's type, with their codes."""
     dtype = column.type()
-    literal: Callable[..., Column] = exact_int if dtype.is_integer() else exact_float if dtype.is_floating() else ibis.literal
+    literal: Callable[..., Column] = (
+        exact_int if dtype.is_integer() else exact_float if dtype.is_floating() else ibis.literal
+    )
     return ((literal(constant), code) for constant, code in _known_constants(column, attribute))
 
 
 def _known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
-    """Declared values that a column of this type can hold, each once, with their codes; the first declared wins."""
+    """Declared values that a column of this type can hold, each once, with their codes; the first declared
+    wins.
+    """
     dtype = column.type()
     if dtype.is_string():
         return [(text, code) for code, text in enumerate(attribute.values)]
@@ -169,7 +223,9 @@ def _truth_of(text: str) -> bool | None:
 
 
 def _real_of(text: str) -> float | None:
-    spelled = re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", text, re.ASCII | re.IGNORECASE)
+    spelled = re.fullmatch(
+        r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", text, re.ASCII | re.IGNORECASE
+    )
     return float(text) + 0.0 if spelled else None  # + 0.0: -0.0 and 0.0 are one value
 
 
@@ -177,4 +233,8 @@ def _whole_of(text: str) -> int | None:
     if re.fullmatch(r"\s*[+-]?\d{1,30}\s*", text, re.ASCII):
         return int(text) if -(2**63) <= int(text) < 2**63 else None
     real = _real_of(text)
-    return int(real) if real is not None and np.isfinite(real) and real.is_integer() and abs(real) < 2**63 else None
+    return (
+        int(real)
+        if real is not None and np.isfinite(real) and real.is_integer() and abs(real) < 2**63
+        else None
+    )

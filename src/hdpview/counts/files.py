@@ -1,4 +1,6 @@
-"""Which files a path stands for, and how each kind is read: everything settled by names and headers, nothing by values."""
+"""Which files a path stands for, and how each kind is read: everything settled by names and headers, nothing
+by values.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from hdpview.errors import DataError
 if TYPE_CHECKING:
     import ibis
 
-_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".csv.gz": "csv", ".tsv.gz": "csv"}
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
+}
 _READABLE = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 _DELIMITERS = ",;\t|"
 
@@ -26,29 +35,45 @@ def files_of(path: str | Path) -> list[Path]:
     text = str(path)
     if re.match(r"[a-zA-Z][\w+.-]+://", text):
         address = re.sub(r"//[^/@]*@", "//…@", text)  # no passwords in messages
-        raise DataError(f"{address!r} is an address, not a file. Download it, or pass a table: ibis.connect(address).table(name).")
+        raise DataError(
+            f"{address!r} is an address, not a file. Download it, or pass a table: ibis.connect(address).table(name)."
+        )
     given = Path(text).expanduser()
     if given.is_dir():
-        found = sorted(file for file in given.rglob("*") if kind_of_file(file) and file.is_file() and not _is_hidden(file, given))
+        found = sorted(
+            file
+            for file in given.rglob("*")
+            if kind_of_file(file) and file.is_file() and not _is_hidden(file, given)
+        )
         if not found:
-            raise DataError(f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name another folder.")
+            raise DataError(
+                f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name another folder."
+            )
     elif given.exists():
         found = [given]
     else:
         matches = map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207 Path.glob refuses absolute patterns
         found = sorted(file for file in matches if file.is_file())
         if not found:
-            raise DataError(f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}.")
+            raise DataError(
+                f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}."
+            )
     unreadable = [file for file in found if not kind_of_file(file)]
     if unreadable:
-        raise DataError(f"{unreadable[0].name!r} is not a table this can read. Use a file ending in {_READABLE}.")
+        raise DataError(
+            f"{unreadable[0].name!r} is not a table this can read. Use a file ending in {_READABLE}."
+        )
     if len({kind_of_file(file) for file in found}) > 1:
-        raise DataError(f"{text!r} mixes Parquet and CSV files. Name one kind, for example {str(given / '*.parquet')!r}.")
+        raise DataError(
+            f"{text!r} mixes Parquet and CSV files. Name one kind, for example {str(given / '*.parquet')!r}."
+        )
     return found
 
 
 def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table:
-    """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend on values."""
+    """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend
+    on values.
+    """
     paths = [_literal_path(file) for file in files]
     if kind_of_file(files[0]) == "parquet":
         return con.read_parquet(paths, union_by_name=len(paths) > 1)
@@ -61,8 +86,10 @@ def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table
         delim=delimiter,
         quote='"',
         escape='"',
-        force_not_null=names,  # an empty field is empty text, quoted or not; the attribute says what that means
-        null_padding=True,  # what follows keeps odd lines from raising an error: short, long, badly quoted, not UTF-8
+        # an empty field is empty text, quoted or not; the attribute says what that means
+        force_not_null=names,
+        # what follows keeps odd lines from raising an error: short, long, badly quoted, not UTF-8
+        null_padding=True,
         ignore_errors=True,
         strict_mode=False,
         parallel=parallel,
@@ -74,12 +101,16 @@ def csv_layout(files: Sequence[Path]) -> tuple[str, list[str]]:
     delimiter, names = _header(files[0])
     for file in files[1:]:
         if _header(file) != (delimiter, names):
-            raise DataError(f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line.")
+            raise DataError(
+                f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line."
+            )
     return delimiter, names
 
 
 def needs_one_reader(problem: Exception) -> bool:
-    """Whether DuckDB gave up because fields with line breaks and short lines cannot be told apart in parallel."""
+    """Whether DuckDB gave up because fields with line breaks and short lines cannot be told apart in
+    parallel.
+    """
     return "null_padding" in str(problem) and "parallel" in str(problem)
 
 
@@ -102,14 +133,17 @@ def _header(file: Path) -> tuple[str, list[str]]:
     """Delimiter and column names, from the first line alone."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     try:
-        # The reader looks ahead into rows, which must not raise: bytes that are no UTF-8 matter in names alone.
+        # The reader looks ahead into rows, which must not raise: bytes that are no UTF-8 matter in names
+        # alone.
         with opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
             delimiter = "\t" if ".tsv" in file.name.lower() else _delimiter(lines.readline(1_000_000))
             lines.seek(0)
             names = next(csv.reader(lines, delimiter=delimiter), [])
         "".join(names).encode("utf-8")
     except (OSError, EOFError, UnicodeError, csv.Error):
-        raise DataError(f"Cannot read the header line of {file.name!r}. It has to be a CSV file in UTF-8 that you may read.") from None
+        raise DataError(
+            f"Cannot read the header line of {file.name!r}. It has to be a CSV file in UTF-8 that you may read."
+        ) from None
     if not names:
         raise DataError(f"{file.name!r} has no header line. Its first line has to name the columns.")
     named = [name if name.strip() else f"column{position}" for position, name in enumerate(names)]

@@ -22,8 +22,8 @@ _WIDE = ("HUGEINT", "UHUGEINT")
 def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordBatchReader:
     """A frame as an Arrow table, or as a stream of batches where it can be one.
 
-    wanted: the columns that are needed. The others are left behind, unless one of these is absent: then all names are
-        kept, to say what there is.
+    wanted: the columns that are needed. The others are left behind, unless one of these is absent: then all
+        names are kept, to say what there is.
     """
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -31,9 +31,13 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
         table = source.select(_kept(source.column_names, wanted))
         return table.cast(_readable(table.schema))
     if isinstance(source, duckdb.DuckDBPyRelation):
-        source = _narrow(source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted)))).to_arrow_reader(_BATCH_ROWS)
+        source = _narrow(
+            source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted)))
+        ).to_arrow_reader(_BATCH_ROWS)
     if isinstance(source, pads.Dataset):
-        source = source.scanner(columns=_kept(source.schema.names, wanted), batch_size=_BATCH_ROWS).to_reader()
+        source = source.scanner(
+            columns=_kept(source.schema.names, wanted), batch_size=_BATCH_ROWS
+        ).to_reader()
     if isinstance(source, pa.RecordBatchReader):
         return source.cast(_readable(source.schema))
     table = _from_frame(source, wanted)
@@ -69,23 +73,33 @@ def _from_frame(source: Any, wanted: Sequence[str] | None) -> pa.Table:
 
 
 def _check_names(names: Sequence[Any]) -> None:
-    """Raise where a schema could not call a pandas frame's columns by name: pandas takes anything for a name, and twice."""
+    """Raise where a schema could not call a pandas frame's columns by name: pandas takes anything for a name,
+    and twice.
+    """
     if not names:
         raise DataError("The frame has no columns.")
     for name in names:
         if not isinstance(name, str):
-            raise DataError(f"Columns are called by text, and one is called {quoted(name)}. Rename it, for example: frame.columns = [...].")
+            raise DataError(
+                f"Columns are called by text, and one is called {quoted(name)}. Rename it, for example: frame.columns = [...]."
+            )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise DataError(f"The frame has two columns named {quoted(twice[0])}. Rename one of them.")
 
 
 def _column(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    """A pandas column of objects becomes text: one type guessed for all would let one row change how others are read."""
+    """A pandas column of objects becomes text: one type guessed for all would let one row change how others
+    are read.
+    """
     if series.dtype != nw.Object:
         try:
             return series.to_arrow()
-        except (pa.ArrowException, TypeError, ValueError):  # pandas says text, having looked at the first rows only
+        except (
+            pa.ArrowException,
+            TypeError,
+            ValueError,
+        ):  # pandas says text, having looked at the first rows only
             pass
     return pa.array([_text(value) for value in series.to_list()], pa.large_string())
 
@@ -97,7 +111,9 @@ def _text(value: Any) -> str | None:
     except (TypeError, ValueError):  # pandas.NA has no truth
         return None
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no text that a database takes
+        return value.encode("utf-8", "replace").decode(
+            "utf-8"
+        )  # a lone surrogate is no text that a database takes
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e15:

@@ -1,4 +1,6 @@
-"""From a table to its occupied cells: encode and group inside the database, unpack what comes back. Exact: private side."""
+"""From a table to its occupied cells: encode and group inside the database, unpack what comes back. Exact:
+private side.
+"""
 
 from __future__ import annotations
 
@@ -47,22 +49,27 @@ def read_counts(
     limits: Contributions = EACH_ROW,
     salt: str = "",
 ) -> SparseCounts:
-    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing else does.
+    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing
+    else does.
 
-    source: see `sources.open_source`. memory_limit, threads: of the embedded database, which spills to disk beyond it.
+    source: see `sources.open_source`. memory_limit, threads: of the embedded database, which spills to disk
+        beyond it.
     limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
     """
     problem: DataError | None = None
     for parallel_csv in (True, False):
         try:
             wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
-            with open_source(source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv) as opened:
+            with open_source(
+                source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv
+            ) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
                 return _count(opened, schema, progress or silent, limits, salt)
         except HdpviewError:
             raise
-        except Exception as refusal:  # whatever a database or file reader raises may quote values: only its kind is passed on
+        # whatever a database or file reader raises may quote values: only its kind is passed on
+        except Exception as refusal:
             problem = without_values(refusal, source)
             if not (parallel_csv and needs_one_reader(refusal)):
                 break
@@ -101,8 +108,12 @@ def can_be_read(written: str, kind: str) -> bool:
     return is_one_of(written, _COLUMN_KINDS[kind])
 
 
-def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False) -> ibis.Table:
-    """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one row per cell."""
+def occupied_cells(
+    table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
+) -> ibis.Table:
+    """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one
+    row per cell.
+    """
     kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
     words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
     cell = [name for name in words.columns if name.startswith("word_")]
@@ -110,15 +121,18 @@ def occupied_cells(table: ibis.Table, schema: Schema, limits: Contributions, sal
         return words.group_by(cell).aggregate(n=words.count())  # [P7]
     rows = bounded(words, limits, salt)  # [P11]
     rows = rows.filter(rows["n"] > 0)
-    # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and 64 bits cannot overflow.
-    # Through a double, which is exact here, since Ibis takes a sum for 64 bits wide already and would leave the cast out.
+    # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and
+    # 64 bits cannot overflow. Through a double, which is exact here, since Ibis takes a sum for 64 bits wide
+    # already and would leave the cast out.
     records = rows["n"].cast("decimal(38, 0)") if table.get_backend().name == "pyspark" else rows["n"]
     totals = rows.group_by(cell).aggregate(total=records.sum())
     held = ibis.ifelse(totals["total"] > MOST_PER_ROW, MOST_PER_ROW, totals["total"])
     return totals.select(*cell, n=held.cast("float64").cast("int64"))
 
 
-def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str) -> SparseCounts:
+def _count(
+    opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str
+) -> SparseCounts:
     query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
     stop = Event()
 
@@ -129,8 +143,12 @@ def _count(opened: OpenSource, schema: Schema, report: Progress, limits: Contrib
     return _in_background(work, opened.backend.con, stop, report) if opened.is_duckdb else work()
 
 
-def _in_background(work: Callable[[], SparseCounts], connection: Any, stop: Event, report: Progress) -> SparseCounts:
-    """Run on a thread while this one reports progress and listens for Ctrl-C, which then stops the database at once."""
+def _in_background(
+    work: Callable[[], SparseCounts], connection: Any, stop: Event, report: Progress
+) -> SparseCounts:
+    """Run on a thread while this one reports progress and listens for Ctrl-C, which then stops the database
+    at once.
+    """
     with ThreadPoolExecutor(1, "hdpview-counts") as worker:
         running = worker.submit(work)
         try:
@@ -146,7 +164,9 @@ def _in_background(work: Callable[[], SparseCounts], connection: Any, stop: Even
 
 
 def _collected(batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event) -> SparseCounts:
-    """Unpack each batch as it comes and let it go; the parts are joined one array at a time, to keep the peak low."""
+    """Unpack each batch as it comes and let it go; the parts are joined one array at a time, to keep the peak
+    low.
+    """
     dtype, n_words = code_type(schema), len(words_of(schema.sizes))
     codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
     counts = [np.empty(0, np.int64)]
@@ -164,6 +184,10 @@ def without_values(refusal: Exception, source: Any) -> DataError:
     """What may be said of an error that came from outside: its kind. Its words may quote what a row holds."""
     kind, name = type(refusal).__name__, describe(source)
     if isinstance(refusal, duckdb.OutOfMemoryException):
-        return DataError(f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space.")
+        return DataError(
+            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space."
+        )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
-    return DataError(f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice}")
+    return DataError(
+        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice}"
+    )

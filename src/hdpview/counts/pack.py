@@ -1,4 +1,5 @@
-"""Cells packed into a few 64-bit words, so that the database groups by one to three keys instead of by each attribute.
+"""Cells packed into a few 64-bit words, so that the database groups by one to three keys instead of by each
+attribute.
 
 A word is a number in mixed radix: for attributes of sizes 3, 5 and 2 the cell (2, 4, 1) is 2 + 3·(4 + 5·1).
 """
@@ -14,9 +15,13 @@ from hdpview.counts.values import Column, exact_int
 
 
 def pack(codes: ibis.Table, sizes: Sequence[int]) -> ibis.Table:
-    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, `word_1`, …, in the order of `words_of`. Other columns come along."""
+    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, `word_1`, …, in the order of `words_of`. Other
+    columns come along.
+    """
     along = [name for name in codes.columns if not name.startswith("code_")]
-    return codes.select(*along, **{f"word_{w}": _word(codes, run, sizes) for w, run in enumerate(words_of(sizes))})
+    return codes.select(
+        *along, **{f"word_{w}": _word(codes, run, sizes) for w, run in enumerate(words_of(sizes))}
+    )
 
 
 def _word(codes: ibis.Table, run: range, sizes: Sequence[int]) -> Column:

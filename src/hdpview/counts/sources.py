@@ -28,7 +28,9 @@ _MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else r
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A table and the backend that computes on it. is_ours: whether that is a database of our own, and not one that was there before."""
+    """A table and the backend that computes on it. is_ours: whether that is a database of our own, and not
+    one that was there before.
+    """
 
     table: ibis.Table
     backend: Any
@@ -48,7 +50,8 @@ class OpenSource:
         if not self.is_duckdb:
             yield from self.backend.to_pyarrow_batches(query, chunk_size=n_rows)
             return
-        # Ibis 12 would ask DuckDB 2 for a method that is gone. A relation streams, and saves a copy of the result.
+        # Ibis 12 would ask DuckDB 2 for a method that is gone. A relation streams, and saves a copy of the
+        # result.
         with step_by_step():
             relation = self.backend._to_duckdb_relation(query)
         with relation.to_arrow_reader(n_rows) as reader:
@@ -66,17 +69,20 @@ def open_source(
 ) -> Iterator[OpenSource]:
     """Open a table for one query.
 
-    source: path, glob or folder of Parquet or CSV files; pandas or Polars frame, or another that narwhals knows; Arrow
-        table, batch, reader or dataset; DuckDB relation; Ibis table.
+    source: path, glob or folder of Parquet or CSV files; pandas or Polars frame, or another that narwhals
+        knows; Arrow table, batch, reader or dataset; DuckDB relation; Ibis table.
     wanted: the columns that will be asked for, so that a frame is not copied whole; all when None.
-    memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings there.
+    memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings
+        there.
     """
     if isinstance(source, ibis.Table):
         yield _opened(source, source.get_backend())
         return
     with _private_duckdb(memory_limit, threads) as backend:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             if isinstance(source, (str, Path)):
                 table = open_files(backend, files_of(source), parallel=parallel_csv)
             else:
@@ -94,9 +100,15 @@ def describe(source: Any) -> str:
 
 @contextmanager
 def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[Any]:
-    """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the network."""
-    if memory_limit is not None and not re.fullmatch(r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE):
-        raise DataError(f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a unit, such as '4GB'.")
+    """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the
+    network.
+    """
+    if memory_limit is not None and not re.fullmatch(
+        r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
+    ):
+        raise DataError(
+            f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a unit, such as '4GB'."
+        )
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise DataError(f"threads must be a whole number from 1, not {threads!r}.")
     with private_directory() as directory:
@@ -112,7 +124,9 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
             **({} if threads is None else {"threads": threads}),
         )
         try:
-            with contextlib.suppress(duckdb.Error):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
+            with contextlib.suppress(
+                duckdb.Error
+            ):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
                 backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             yield backend
         finally:
@@ -130,7 +144,9 @@ def default_memory_mib() -> int:
 
 @contextmanager
 def step_by_step() -> Iterator[None]:
-    """Keep the steps of a query apart: fused into one, each step would be computed again for every use of it."""
+    """Keep the steps of a query apart: fused into one, each step would be computed again for every use of
+    it.
+    """
     before = ibis.options.sql.fuse_selects
     ibis.options.sql.fuse_selects = False
     try:
@@ -140,30 +156,33 @@ def step_by_step() -> Iterator[None]:
 
 
 def _opened(table: ibis.Table, backend: Any, is_ours: bool = False) -> OpenSource:
-    """The table with DuckDB's own types put into ones that Ibis knows and that no value makes DuckDB refuse."""
+    """The table with DuckDB's own types put into ones that Ibis knows and that no value makes DuckDB
+    refuse.
+    """
     if backend.name == "duckdb":
         replaced = {name: _replacement(table[name]) for name in table.columns}
         table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
     return OpenSource(table, backend, is_ours)
 
 
-# DuckDB's own functions, for what Ibis has no word for. `moment` stays untyped: Ibis has no type for nanoseconds in a time zone.
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+# DuckDB's own functions, for what Ibis has no word for. `moment` stays untyped: Ibis has no type for
+# nanoseconds in a time zone.
+@ibis.udf.scalar.builtin
 def epoch_ns(moment) -> int:  # type: ignore[no-untyped-def,empty-body]
     """Nanoseconds since 1970."""
 
 
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+@ibis.udf.scalar.builtin
 def divide(dividend: int, divisor: int) -> int:  # type: ignore[empty-body]
     """The quotient of whole numbers, towards zero."""
 
 
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+@ibis.udf.scalar.builtin
 def make_timestamp(microseconds: int) -> dt.timestamp:
     """The moment that many microseconds after 1970."""
 
 
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+@ibis.udf.scalar.builtin
 def isfinite(real: float) -> bool:  # type: ignore[empty-body]
     """Whether it is neither infinite nor NaN."""
 
@@ -171,17 +190,25 @@ def isfinite(real: float) -> bool:  # type: ignore[empty-body]
 def _replacement(column: Column) -> Column | None:
     dtype = column.type()
     if dtype.is_floating():
-        # Parquet's statistics leave NaN out and DuckDB 2 believes them: of a column from 0 to 9 it takes isnan(x) for false without a look,
-        # and x < 10 for true. These two it does look at, so NaN goes by them, and the column is null there.
+        # Parquet's statistics leave NaN out and DuckDB 2 believes them: of a column from 0 to 9 it takes
+        # isnan(x) for false without a look, and x < 10 for true. These two it does look at, so NaN goes by
+        # them, and the column is null there.
         return ibis.ifelse(isfinite(column) | column.isinf(), column, ibis.null(dtype))
-    name = dtype.raw_type.sql("duckdb").strip('"') if dtype.is_unknown() and dtype.raw_type is not None else ""
+    name = (
+        dtype.raw_type.sql("duckdb").strip('"') if dtype.is_unknown() and dtype.raw_type is not None else ""
+    )
     if name == "NULL":
         return ibis.null("string")
     if name == "UHUGEINT":
         return column.cast("float64")
-    if name == "TIMESTAMPTZ_NS" or (dtype.is_timestamp() and dtype.scale == 9):  # a cast would round to microseconds, not floor
+    if name == "TIMESTAMPTZ_NS" or (
+        dtype.is_timestamp() and dtype.scale == 9
+    ):  # a cast would round to microseconds, not floor
         nanoseconds = epoch_ns(column)
         return make_timestamp(divide(nanoseconds, 1000) - ibis.ifelse(nanoseconds % 1000 < 0, 1, 0))
-    if dtype.is_timestamp() and dtype.scale in (0, 3):  # seconds and milliseconds reach further than microseconds: null there
+    if dtype.is_timestamp() and dtype.scale in (
+        0,
+        3,
+    ):  # seconds and milliseconds reach further than microseconds: null there
         return column.try_cast("timestamp")
     return None

@@ -16,8 +16,8 @@ Codes = NDArray[np.uint8] | NDArray[np.uint16]
 class SparseCounts:
     """Occupied cells, each once. Their order means nothing, and growing a partition changes it.
 
-    exact_codes: shape (n_occupied, n_attributes), row-major, the smallest unsigned type that holds every code: a row is
-        read and moved as a whole while blocks are cut.
+    exact_codes: shape (n_occupied, n_attributes), row-major, the smallest unsigned type that holds every
+        code: a row is read and moved as a whole while blocks are cut.
     exact_counts: shape (n_occupied,), int64, all positive.
     """
 
@@ -30,5 +30,7 @@ class SparseCounts:
 
 
 def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:
-    """The smallest unsigned type for codes of this schema. One type for all attributes keeps rows contiguous."""
+    """The smallest unsigned type for codes of this schema. One type for all attributes keeps rows
+    contiguous.
+    """
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16

@@ -1,7 +1,8 @@
-"""A directory for what does not fit in memory: only its owner may look into it, and it goes when the work is done.
+"""A directory for what does not fit in memory: only its owner may look into it, and it goes when the work is
+done.
 
-A killed process cannot tidy up. So each directory holds a lock that the system lets go of with its process, and whoever comes next
-removes the directories whose lock nobody holds.
+A killed process cannot tidy up. So each directory holds a lock that the system lets go of with its process,
+and whoever comes next removes the directories whose lock nobody holds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ def _sweep() -> None:
         return
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # somebody else's, or gone already
-            if directory.stat().st_uid == os.getuid() and not directory.is_symlink() and _is_abandoned(directory):
+            if (
+                directory.stat().st_uid == os.getuid()
+                and not directory.is_symlink()
+                and _is_abandoned(directory)
+            ):
                 shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -1,6 +1,8 @@
-"""Exact tables of counts: one per attribute, one per pair of attributes over bins. Exact, so never outside the private side.
+"""Exact tables of counts: one per attribute, one per pair of attributes over bins. Exact, so never outside
+the private side.
 
-What is to be counted is told apart from the cells, which may be here or spread over machines: tables of parts of the cells add up.
+What is to be counted is told apart from the cells, which may be here or spread over machines: tables of parts
+    of the cells add up.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ def exact_tables(tables: Tables, parts: Iterable[tuple[Codes, Ints]]) -> list[In
     for exact_codes, exact_counts in parts:
         tables.add(exact_codes, exact_counts, exact_sums)
     ends = np.cumsum(n_numbers)
-    return [exact_sums[end - n : end].reshape(shape) for end, n, shape in zip(ends, n_numbers, tables.shapes, strict=True)]
+    return [
+        exact_sums[end - n : end].reshape(shape)
+        for end, n, shape in zip(ends, n_numbers, tables.shapes, strict=True)
+    ]
 
 
 def exact_histograms(counts: SparseCounts) -> list[Ints]:
@@ -91,10 +96,14 @@ def exact_histograms(counts: SparseCounts) -> list[Ints]:
     return exact_tables(HistogramTables(counts.schema.sizes), [(counts.exact_codes, counts.exact_counts)])
 
 
-def exact_pair_tables(counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]) -> dict[tuple[int, int], Ints]:
+def exact_pair_tables(
+    counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]]
+) -> dict[tuple[int, int], Ints]:
     """Records per pair of bins, for all pairs of attributes a < b; see `PairTables`."""
     tables = PairTables(bin_of_code)
-    return dict(zip(tables.pairs, exact_tables(tables, [(counts.exact_codes, counts.exact_counts)]), strict=True))
+    return dict(
+        zip(tables.pairs, exact_tables(tables, [(counts.exact_codes, counts.exact_counts)]), strict=True)
+    )
 
 
 @nb.njit(cache=True, nogil=True)

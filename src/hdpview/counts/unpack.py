@@ -1,4 +1,6 @@
-"""Cells as they come from the database, back as codes. Apart from `pack.py`, because workers of a cluster need this and no database."""
+"""Cells as they come from the database, back as codes. Apart from `pack.py`, because workers of a cluster
+need this and no database.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def words_of(sizes: Sequence[int]) -> list[range]:
     return [*runs, range(start, len(sizes))]
 
 
-def unpack(words: Sequence[NDArray[np.int64]], sizes: Sequence[int], dtype: type[np.uint8 | np.uint16]) -> Codes:
+def unpack(
+    words: Sequence[NDArray[np.int64]], sizes: Sequence[int], dtype: type[np.uint8 | np.uint16]
+) -> Codes:
     """Codes of packed cells, shape (n_cells, n_attributes), row-major.
 
     words: one array of shape (n_cells,) per word, as `words_of(sizes)` splits the attributes.

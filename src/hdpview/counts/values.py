@@ -1,10 +1,13 @@
-"""A column of any type as values on the attribute's axis, inside the database. Null means missing, and nothing raises.
+"""A column of any type as values on the attribute's axis, inside the database. Null means missing, and
+nothing raises.
 
-Each rule looks at one value alone and has an answer for every value: a cast that could fail stands behind a test that
-keeps such values away from it. Only operations that mean the same in every database are used: PostgreSQL has no cast
-that may fail, and databases differ in how they round, so moments are put together from whole numbers.
+Each rule looks at one value alone and has an answer for every value: a cast that could fail stands behind a
+    test that
+keeps such values away from it. Only operations that mean the same in every database are used: PostgreSQL has
+no cast that may fail, and databases differ in how they round, so moments are put together from whole numbers.
 
-    column ── harmless ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text, or null
+    column ── harmless ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text, or
+    null
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ import ibis.expr.datatypes as dt
 from hdpview.domain import Attribute, Boolean, Datetime, Integer, Real
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY
 
-Column = Any  # an Ibis column expression; Ibis builds their methods from the column's type, which mypy cannot see
+Column = (
+    Any  # an Ibis column expression; Ibis builds their methods from the column's type, which mypy cannot see
+)
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _FIRST_DAY, _LAST_DAY = "0001-01-01", "9999-12-31"  # the calendar that attributes can speak of
@@ -48,25 +53,35 @@ def is_one_of(written: str, kinds: Sequence[str]) -> bool:
 
 
 def exact_int(number: int) -> Column:
-    """A 64-bit literal. Spelled as text and cast, since a bare -2**63 is read as the negative of a too large number."""
+    """A 64-bit literal. Spelled as text and cast, since a bare -2**63 is read as the negative of a too large
+    number.
+    """
     return ibis.literal(str(number)).cast("int64")
 
 
 def exact_float(number: float) -> Column:
-    """A double literal with all its bits. DuckDB reads a bare 0.1 as a decimal; every database casts text correctly rounded."""
+    """A double literal with all its bits. DuckDB reads a bare 0.1 as a decimal; every database casts text
+    correctly rounded.
+    """
     return ibis.literal(repr(float(number))).cast("float64")
 
 
 def exact_quotient(dividend: Column, divisor: int) -> Column:
     """floor(dividend / divisor) for whole dividends ≥ 0 and quotients below 2**50, free of overflow.
 
-    Databases divide as doubles here: taking off the remainder first makes the quotient whole, so rounding restores it.
+    Databases divide as doubles here: taking off the remainder first makes the quotient whole, so rounding
+        restores it.
     """
-    return dividend if divisor == 1 else ((dividend - dividend % exact_int(divisor)) / exact_int(divisor)).round().cast("int64")
+    return (
+        dividend
+        if divisor == 1
+        else ((dividend - dividend % exact_int(divisor)) / exact_int(divisor)).round().cast("int64")
+    )
 
 
 def harmless(column: Column, attribute: Attribute) -> Column:
-    """The column without what its parts cannot be taken from: text that is no moment is null, far moments are clamped.
+    """The column without what its parts cannot be taken from: text that is no moment is null, far moments are
+    clamped.
 
     A step of its own, so that the database tests each value once and not once for each part.
     """
@@ -76,7 +91,9 @@ def harmless(column: Column, attribute: Attribute) -> Column:
     if dtype.is_string():
         return ibis.ifelse(column.re_search(_MOMENT), column.strip(), ibis.null("string"))
     kind = "date" if dtype.is_date() else "timestamp"
-    moment = column if dtype.is_date() else column.cast("timestamp")  # sessions run in UTC, so aware moments become UTC
+    moment = (
+        column if dtype.is_date() else column.cast("timestamp")
+    )  # sessions run in UTC, so aware moments become UTC
     first = ibis.literal(_FIRST_DAY).cast(kind)
     last = ibis.literal(_LAST_DAY if dtype.is_date() else f"{_LAST_DAY} 23:59:59.999999").cast(kind)
     return ibis.cases((moment < first, first), (moment > last, last), else_=moment)
@@ -85,8 +102,8 @@ def harmless(column: Column, attribute: Attribute) -> Column:
 def value(column: Column, attribute: Attribute) -> Column:
     """A harmless column as values of the attribute's axis; null where missing.
 
-    int64 for integers, float64 for reals, int64 microseconds for datetimes, boolean for booleans; for categories text,
-    boolean, int64 or float64, whichever the column holds.
+    int64 for integers, float64 for reals, int64 microseconds for datetimes, boolean for booleans; for
+    categories text, boolean, int64 or float64, whichever the column holds.
     """
     if column.type().is_null():
         return ibis.null("string" if attribute.kind == "category" else "int64")
@@ -114,8 +131,12 @@ def whole_number(column: Column) -> Column:
         )
     if dtype.is_floating():
         return _floor(real_number(column))
-    if dtype.is_decimal() and dtype.scale is None:  # a database's numbers of any length, NaN and infinity among them
-        return ibis.ifelse(column.cast("string").lower() == "nan", ibis.null("int64"), _held(column, column.floor()))
+    if (
+        dtype.is_decimal() and dtype.scale is None
+    ):  # a database's numbers of any length, NaN and infinity among them
+        return ibis.ifelse(
+            column.cast("string").lower() == "nan", ibis.null("int64"), _held(column, column.floor())
+        )
     if dtype.is_decimal() and dtype.scale > 0:
         return _floor(real_number(column))
     return _held(column) if dtype.is_decimal() or dtype.is_uint64() else column.cast("int64")
@@ -129,7 +150,9 @@ def _held(number: Column, rounded: Column | None = None) -> Column:
 
 def _floor(real: Column) -> Column:
     below, above = real < exact_float(-(2.0**63)), real >= exact_float(2.0**63)
-    return ibis.cases((below, exact_int(_INT64_MIN)), (above, exact_int(_INT64_MAX)), else_=real.floor().cast("int64"))
+    return ibis.cases(
+        (below, exact_int(_INT64_MIN)), (above, exact_int(_INT64_MAX)), else_=real.floor().cast("int64")
+    )
 
 
 def real_number(column: Column) -> Column:
@@ -146,7 +169,9 @@ def real_number(column: Column) -> Column:
 
 
 def _text_real(text: Column) -> Column:
-    """Decimal or scientific notation, or infinity spelled out. Beyond 1e308 counts as infinite, below 1e-307 as 1e-307."""
+    """Decimal or scientific notation, or infinity spelled out. Beyond 1e308 counts as infinite, below 1e-307
+    as 1e-307.
+    """
     negative = text.strip().startswith("-")
     word = text.strip().lower()
     return ibis.cases(
@@ -203,7 +228,9 @@ def _moment(moment: Column) -> Column:
 
 
 def _text_moment(text: Column) -> Column:
-    """Microseconds of ISO text that `harmless` let pass: `2024-01-31`, `2024-01-31 13:05:59.123456+02:00`, or between."""
+    """Microseconds of ISO text that `harmless` let pass: `2024-01-31`, `2024-01-31 13:05:59.123456+02:00`, or
+    between.
+    """
 
     def number(start: int, length: int) -> Column:
         return text.substr(start, length).cast("int64")
@@ -213,13 +240,17 @@ def _text_moment(text: Column) -> Column:
     minutes = ibis.ifelse(text.length() >= 16, number(11, 2) * 60 + number(14, 2), exact_int(0))
     seconds = ibis.ifelse(rest.startswith(":"), rest.substr(1, 2).cast("int64"), exact_int(0))
     fraction = (ibis.coalesce(rest.re_extract(r"[.,]([0-9]+)", 1), "") + "000000").substr(0, 6).cast("int64")
-    at = ((_days(year, month, day) * 1440 + minutes - _offset_minutes(rest)) * 60 + seconds) * 1_000_000 + fraction
+    at = (
+        (_days(year, month, day) * 1440 + minutes - _offset_minutes(rest)) * 60 + seconds
+    ) * 1_000_000 + fraction
     return ibis.ifelse((year >= 1) & (day <= _days_in_month(year, month)), at, ibis.null("int64"))
 
 
 def _offset_minutes(rest: Column) -> Column:
     sign, digits = "[+-]([0-9]{2}):?([0-9]{2})?$", ibis.literal("0")
-    hours, minutes = ((digits + ibis.coalesce(rest.re_extract(sign, group), "")).cast("int64") for group in (1, 2))
+    hours, minutes = (
+        (digits + ibis.coalesce(rest.re_extract(sign, group), "")).cast("int64") for group in (1, 2)
+    )
     offset = hours * 60 + minutes
     return ibis.cases((rest.contains("+"), offset), (rest.contains("-"), -offset), else_=exact_int(0))
 
@@ -230,7 +261,9 @@ def _days_in_month(year: Column, month: Column) -> Column:
 
 
 def _days(year: Column, month: Column, day: Column) -> Column:
-    """Days from 1970-01-01, by the calendar, with years that start in March so that the leap day is the last."""
+    """Days from 1970-01-01, by the calendar, with years that start in March so that the leap day is the
+    last.
+    """
     march_year = year - ibis.ifelse(month <= 2, 1, 0)
     march_month = (month + 9) % 12
     leap_days = march_year // 4 - march_year // 100 + march_year // 400

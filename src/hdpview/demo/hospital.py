@@ -1,7 +1,9 @@
-"""Hospital admissions, all invented: EVERY RECORD IS FICTITIOUS, drawn by the rules in this file from a fixed seed.
+"""Hospital admissions, all invented: EVERY RECORD IS FICTITIOUS, drawn by the rules in this file from a fixed
+seed.
 
-No person, hospital or district behind them exists and no real data went into them; the weights are plausible guesses, not
-findings. That is why, unlike anything private in this package, the table may be reproducible and its exact counts shown.
+No person, hospital or district behind them exists and no real data went into them; the weights are plausible
+guesses, not findings. That is why, unlike anything private in this package, the table may be reproducible and
+its exact counts shown.
 
 The rules follow the order in which a hospital learns things, each drawn given the ones before:
 
@@ -33,7 +35,8 @@ _LONGEST_GAP = 300  # days between admissions: MAX_ADMISSIONS - 1 of them fit in
 _DAYS_PER_YEAR = 365.25
 _AGE_BANDS = (15, 45, 65)  # children, younger adults, middle age, older people
 
-# Blemishes: the last values of sexes (1), regions (2), insurances (1) and diagnoses (2) are not in the schema; they count as `other`.
+# Blemishes: the last values of sexes (1), regions (2), insurances (1) and diagnoses (2) are not in the
+# schema; they count as `other`.
 _SEXES = {"Female": 0.515, "Male": 0.483, "U": 0.002}
 _REGIONS = {
     "Northmoor": 0.27, "Eastvale": 0.19, "Harrowick": 0.14, "Sarnmouth": 0.11, "Westerlea": 0.08, "Kelbridge": 0.07,
@@ -87,7 +90,8 @@ def hospital_schema() -> Schema:
 
 
 def hospital_table(n_rows: int = 50_000, seed: int = 2022) -> pa.Table:
-    """Invented admissions, in order of patient and date: the columns of `hospital_schema`, `patient_id` and `insurance`.
+    """Invented admissions, in order of patient and date: the columns of `hospital_schema`, `patient_id` and
+    `insurance`.
 
     A patient has 1 to 6 rows, which agree on what does not change. The same arguments give the same table.
     """
@@ -111,7 +115,9 @@ def hospital_table(n_rows: int = 50_000, seed: int = 2022) -> pa.Table:
     stay = np.minimum(_stay(rng, diagnosis, ward, age), until_next)
     back = (nth > 0) & (day - np.roll(day + stay, 1) <= 30)
     pressure, unmeasured = _blood_pressure(rng, age, diagnosis, smoker)
-    hour = np.where(admission == _ADMISSIONS.index("planned"), rng.uniform(7, 11, n_rows), rng.uniform(0, 24, n_rows))
+    hour = np.where(
+        admission == _ADMISSIONS.index("planned"), rng.uniform(7, 11, n_rows), rng.uniform(0, 24, n_rows)
+    )
     admitted = _FIRST_DAY + (day * 1440 + (hour * 60).astype(np.int64)).astype("timedelta64[m]")
     return pa.table(
         {
@@ -134,20 +140,28 @@ def hospital_table(n_rows: int = 50_000, seed: int = 2022) -> pa.Table:
 
 
 def _first_ages(rng: Generator, n_patients: int) -> Floats:
-    """Ages on the first admission, in years: few children, some younger adults, mostly older people; a few above 95."""
+    """Ages on the first admission, in years: few children, some younger adults, mostly older people; a few
+    above 95.
+    """
     means, spreads = np.array([5.0, 32.0, 67.0]), np.array([5.0, 8.0, 13.0])
     group = rng.choice(3, n_patients, p=[0.1, 0.27, 0.63])
     return np.clip(np.abs(rng.normal(means[group], spreads[group])), 0.0, 104.0)
 
 
 def _visits(rng: Generator, first_age: Floats, n_rows: int) -> tuple[Ints, Ints, Ints]:
-    """For each row its patient, how many rows that patient had before, and the day since the period began, rising by patient."""
-    n_visits = 1 + rng.binomial(MAX_ADMISSIONS - 1, 0.05 + 0.0025 * first_age)  # the old and ill come back more often
+    """For each row its patient, how many rows that patient had before, and the day since the period began,
+    rising by patient.
+    """
+    n_visits = 1 + rng.binomial(
+        MAX_ADMISSIONS - 1, 0.05 + 0.0025 * first_age
+    )  # the old and ill come back more often
     patient = np.repeat(np.arange(n_rows), n_visits)[:n_rows]
     first_row = np.cumsum(n_visits) - n_visits
     nth = np.arange(n_rows) - first_row[patient]
     soon = rng.random(n_rows) < 0.35
-    gap = np.where(soon, rng.exponential(20.0, n_rows), rng.uniform(20.0, _LONGEST_GAP, n_rows)).astype(np.int64)
+    gap = np.where(soon, rng.exponential(20.0, n_rows), rng.uniform(20.0, _LONGEST_GAP, n_rows)).astype(
+        np.int64
+    )
     since_any = np.cumsum(np.where(nth > 0, np.clip(gap, 1, _LONGEST_GAP), 0))
     since_first = since_any - since_any[first_row[patient]]
     span = np.zeros(n_rows, dtype=np.int64)
@@ -167,8 +181,12 @@ def _insurance(rng: Generator, age: Floats, region: Ints) -> tuple[Ints, Bools]:
 
 
 def _smoking(rng: Generator, age: Floats, sex: Ints) -> tuple[Bools, Bools]:
-    """Whether a patient smokes, and whether that is missing from the record: children are hardly ever asked."""
-    share = np.array([0.0, 0.27, 0.25, 0.12])[_band(age)] * np.where(sex == list(_SEXES).index("Male"), 1.25, 0.85)
+    """Whether a patient smokes, and whether that is missing from the record: children are hardly ever
+    asked.
+    """
+    share = np.array([0.0, 0.27, 0.25, 0.12])[_band(age)] * np.where(
+        sex == list(_SEXES).index("Male"), 1.25, 0.85
+    )
     return rng.random(len(age)) < share, rng.random(len(age)) < np.where(age < 15, 0.95, 0.11)
 
 
@@ -194,19 +212,27 @@ def _admission(rng: Generator, diagnosis: Ints, age: Ints) -> Ints:
 
 
 def _ward(rng: Generator, diagnosis: Ints, admission: Ints, age: Ints) -> Ints:
-    """By diagnosis; most children lie in paediatrics, and some emergencies, the more the older, in intensive care."""
+    """By diagnosis; most children lie in paediatrics, and some emergencies, the more the older, in intensive
+    care.
+    """
     wards = list(_WARDS)
-    shares = np.array([[diagnosis.wards.get(ward, 0.0) for ward in wards] for diagnosis in _DIAGNOSES.values()])
+    shares = np.array(
+        [[diagnosis.wards.get(ward, 0.0) for ward in wards] for diagnosis in _DIAGNOSES.values()]
+    )
     usual = _pick(rng, shares[diagnosis])
     luck = rng.random(len(age))
     critical = (admission == _ADMISSIONS.index("emergency")) & (luck < 0.03 + 0.05 * (age >= 65))
     child = (age < _AGE_BANDS[0]) & (luck < 0.93)
-    return np.where(critical, wards.index("intensive care"), np.where(child, wards.index("paediatrics"), usual))
+    return np.where(
+        critical, wards.index("intensive care"), np.where(child, wards.index("paediatrics"), usual)
+    )
 
 
 def _stay(rng: Generator, diagnosis: Ints, ward: Ints, age: Ints) -> Ints:
     """Nights, from 0: log-normal around a median that grows with age."""
-    median = np.array([diagnosis.nights for diagnosis in _DIAGNOSES.values()])[diagnosis] * np.exp((age - 30) / 80)
+    median = np.array([diagnosis.nights for diagnosis in _DIAGNOSES.values()])[diagnosis] * np.exp(
+        (age - 30) / 80
+    )
     severity = np.where(ward == list(_WARDS).index("intensive care"), 1.8, 1.0)
     return (median * severity * rng.lognormal(0.0, 0.75, len(age))).astype(np.int64)
 
@@ -237,4 +263,6 @@ def _pick(rng: Generator, weights: Floats) -> Ints:
 
 
 def _texts(codes: Ints, names: Iterable[str], missing: Bools | None = None) -> pa.StringArray:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), pa.array(list(names), pa.string())).dictionary_decode()
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=missing), pa.array(list(names), pa.string())
+    ).dictionary_decode()

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Question:
-    """A question in plain English, and the SQL condition that it means: the same text for a view and for the table."""
+    """A question in plain English, and the SQL condition that it means: the same text for a view and for the
+    table.
+    """
 
     text: str
     where: str
@@ -16,7 +18,10 @@ class Question:
 QUESTIONS: tuple[Question, ...] = (  # from broad to narrow
     Question("How many admissions were emergencies?", "admission = 'emergency'"),
     Question("For how many admissions was it not recorded whether the patient smokes?", "smoker IS NULL"),
-    Question("How many women over 65 were admitted as an emergency?", "sex = 'Female' AND age > 65 AND admission = 'emergency'"),
+    Question(
+        "How many women over 65 were admitted as an emergency?",
+        "sex = 'Female' AND age > 65 AND admission = 'emergency'",
+    ),
     Question(
         "How many admissions of people aged 45 to 64 showed a systolic blood pressure from 140 up to 180?",
         "age BETWEEN 45 AND 64 AND systolic_bp >= 140 AND systolic_bp < 180",

@@ -1,8 +1,10 @@
 """Attributes: public statements of what values a column may take, and the code each value is counted under.
 
-Codes run from 0. An ordered attribute has a code per bin; a category has one per declared value and one for `other`;
-`nullable` adds the last one, for missing values. Every possible value of a column has exactly one code, by a rule that
-looks at that value alone: nothing is null after encoding, and no value can raise an error that would tell about a row.
+Codes run from 0. An ordered attribute has a code per bin; a category has one per declared value and one for
+`other`; `nullable` adds the last one, for missing values. Every possible value of a column has exactly one
+code, by a rule that
+looks at that value alone: nothing is null after encoding, and no value can raise an error that would tell
+    about a row.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way hi
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """What all attributes share. `size` counts all codes, those for `other` and for missing values included."""
+    """What all attributes share. `size` counts all codes, those for `other` and for missing values
+    included.
+    """
 
     name: str
     nullable: bool = False
@@ -89,7 +93,9 @@ class Attribute:
 
 @dataclass(frozen=True, kw_only=True)
 class Ordered(Attribute):
-    """An attribute whose codes are bins on an axis: bin `i` is the half-open range from `edges[i]` to `edges[i + 1]`."""
+    """An attribute whose codes are bins on an axis: bin `i` is the half-open range from `edges[i]` to
+    `edges[i + 1]`.
+    """
 
     whole: ClassVar[bool] = True  # whether the axis has only whole numbers on it
 
@@ -99,7 +105,9 @@ class Ordered(Attribute):
         raise NotImplementedError
 
     def position(self, value: Any) -> int | float:
-        """Where a literal written by a person stands on the axis. TypeError for what does not belong there."""
+        """Where a literal written by a person stands on the axis. TypeError for what does not belong
+        there.
+        """
         raise NotImplementedError
 
     @cached_property
@@ -108,9 +116,11 @@ class Ordered(Attribute):
         return edges
 
     def bin_of(self, position: float) -> tuple[int, float, bool]:
-        """The bin that a place falls into, the fraction of it that lies below the place, and whether the place cuts through it.
+        """The bin that a place falls into, the fraction of it that lies below the place, and whether the
+        place cuts through it.
 
-        A cut so near to an edge that the fraction rounds to 0 or 1 is still a cut. Beyond the last bin there is nothing to cut.
+        A cut so near to an edge that the fraction rounds to 0 or 1 is still a cut. Beyond the last bin there
+        is nothing to cut.
         """
         edges = self._edge_list
         i = bisect_right(edges, position) - 1

@@ -1,6 +1,7 @@
 """Dates and steps of time as whole microseconds since 1970-01-01, without time zones.
 
-A time zone is a property of the reader, not of the data: aware values are moved to UTC, naive ones are taken as they
+A time zone is a property of the reader, not of the data: aware values are moved to UTC, naive ones are taken
+    as they
 stand, and nothing here asks the machine where it is.
 """
 
@@ -41,7 +42,9 @@ def parse_step(text: str) -> Step:
     unit = found.group(2) if found else ""
     if found is None or int(found.group(1)) < 1 or unit not in _FIXED_UNITS | _MONTH_UNITS:
         units = ", ".join([*_FIXED_UNITS, *_MONTH_UNITS])
-        raise SchemaError(f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' or '1mo'.")
+        raise SchemaError(
+            f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' or '1mo'."
+        )
     count = int(found.group(1))
     if unit in _MONTH_UNITS:
         return Step(text.strip(), months=count * _MONTH_UNITS[unit])
@@ -49,12 +52,16 @@ def parse_step(text: str) -> Step:
 
 
 def microseconds(moment: date | datetime | str) -> int:
-    """Microseconds from 1970-01-01 to a date (its midnight), a datetime (aware ones moved to UTC) or ISO text."""
+    """Microseconds from 1970-01-01 to a date (its midnight), a datetime (aware ones moved to UTC) or ISO
+    text.
+    """
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError:
-            raise SchemaError(f"{moment!r} is not a date. Write it as 2024-01-31 or 2024-01-31T13:00:00.") from None
+            raise SchemaError(
+                f"{moment!r} is not a date. Write it as 2024-01-31 or 2024-01-31T13:00:00."
+            ) from None
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:

@@ -11,9 +11,11 @@ from hdpview.domain.attributes import Attribute
 
 @dataclass(frozen=True, kw_only=True)
 class Category(Attribute):
-    """One of `values`, in the order given. `other` names where undeclared values go: a code of its own, or one of `values`.
+    """One of `values`, in the order given. `other` names where undeclared values go: a code of its own, or
+    one of `values`.
 
-    Without `other`, undeclared values count as missing where the attribute is nullable, else as the first value.
+    Without `other`, undeclared values count as missing where the attribute is nullable, else as the first
+    value.
     """
 
     values: tuple[str, ...]
@@ -28,7 +30,11 @@ class Category(Attribute):
         object.__setattr__(self, "values", texts)
         object.__setattr__(self, "_code_of", {text: code for code, text in enumerate(texts)})
         if len(self._code_of) < len(texts):
-            twice = min(text for text in self._code_of if texts.count(text) > 1) if len(texts) < 5_000 else "a value"
+            twice = (
+                min(text for text in self._code_of if texts.count(text) > 1)
+                if len(texts) < 5_000
+                else "a value"
+            )
             raise self._fail(f"values lists {twice!r} twice.")
         if self.other is not None and not isinstance(self.other, str):
             raise self._fail(f"other must be a text, not {self.other!r}.")
@@ -58,7 +64,9 @@ class Category(Attribute):
         return 0 if self.other is None else self.unknown_code
 
     def strays(self) -> str:
-        return f"undeclared → {self.labels()[self.unknown_code]}; missing → {self.labels()[self.missing_code]}"
+        return (
+            f"undeclared → {self.labels()[self.unknown_code]}; missing → {self.labels()[self.missing_code]}"
+        )
 
     def code_of(self, value: str) -> int | None:
         """The code of a declared value or of the name of `other`; None for anything else."""
@@ -70,7 +78,12 @@ class Category(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         other = {} if self.other is None else {"other": self.other}
-        return {"type": self.kind, "values": list(self.values), **other, **({"nullable": True} if self.nullable else {})}
+        return {
+            "type": self.kind,
+            "values": list(self.values),
+            **other,
+            **({"nullable": True} if self.nullable else {}),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ from hdpview.errors import SchemaError
 
 @dataclass(frozen=True, kw_only=True)
 class Datetime(Ordered):
-    """Moments from `min` to `max` in bins of `every` (`15min`, `1d`, `1mo`, …). A plain date as `max` covers that day.
+    """Moments from `min` to `max` in bins of `every` (`15min`, `1d`, `1mo`, …). A plain date as `max` covers
+    that day.
 
     Bounds may be given as dates, datetimes or ISO text; they are kept as ISO text.
     """
@@ -36,9 +37,13 @@ class Datetime(Ordered):
             raise self._fail(f"every must be a step such as '1d' or '1mo', not {self.every!r}.")
         if self.first > self.last:
             raise self._fail(f"bounds must satisfy min ≤ max; got {self.min} and {self.max}.")
-        span = (self.last - self.first) // (self.step.microseconds or self.step.months * 28 * calendar.MICROSECONDS_PER_DAY)
+        span = (self.last - self.first) // (
+            self.step.microseconds or self.step.months * 28 * calendar.MICROSECONDS_PER_DAY
+        )
         if span >= MAX_CODES:
-            raise self._fail(f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; use a longer step.")
+            raise self._fail(
+                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; use a longer step."
+            )
 
     @cached_property
     def step(self) -> calendar.Step:
@@ -58,7 +63,9 @@ class Datetime(Ordered):
     @cached_property
     def edges(self) -> NDArray[np.int64]:
         if self.step.months:
-            months = range(calendar.month_index(self.first), calendar.month_index(self.last) + 1, self.step.months)
+            months = range(
+                calendar.month_index(self.first), calendar.month_index(self.last) + 1, self.step.months
+            )
             starts = [self.first, *(calendar.month_start(month) for month in months[1:])]
         else:
             starts = list(range(self.first, self.last + 1, self.step.microseconds))
@@ -78,7 +85,10 @@ class Datetime(Ordered):
             return [f"{start:%Y}" for start in starts]
         if self.step.months:
             return [f"{start:%Y-%m}" for start in starts]
-        if self.step.microseconds % calendar.MICROSECONDS_PER_DAY == 0 and self.first % calendar.MICROSECONDS_PER_DAY == 0:
+        if (
+            self.step.microseconds % calendar.MICROSECONDS_PER_DAY == 0
+            and self.first % calendar.MICROSECONDS_PER_DAY == 0
+        ):
             return [f"{start:%Y-%m-%d}" for start in starts]
         return [start.isoformat(sep=" ") for start in starts]
 

@@ -37,7 +37,9 @@ class Integer(Ordered):
         if self.every < 1:
             raise self._fail(f"every must be at least 1, not {self.every}.")
         if (self.max - self.min) // self.every >= MAX_CODES:
-            raise self._fail(f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; raise `every`.")
+            raise self._fail(
+                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; raise `every`."
+            )
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -55,7 +57,13 @@ class Integer(Ordered):
 
     def to_dict(self) -> dict[str, Any]:
         step = {} if self.every == 1 else {"every": self.every}
-        return {"type": self.kind, "min": self.min, "max": self.max, **step, **({"nullable": True} if self.nullable else {})}
+        return {
+            "type": self.kind,
+            "min": self.min,
+            "max": self.max,
+            **step,
+            **({"nullable": True} if self.nullable else {}),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +94,17 @@ class Real(Ordered):
         if not low < high:
             raise self._fail(f"bounds must satisfy min < max; got {low} and {high}.")
         if not (np.diff(self.edges) > 0).all():
-            raise self._fail(f"{self.bins:,} bins between {low} and {high} are finer than floating-point numbers; use fewer.")
+            raise self._fail(
+                f"{self.bins:,} bins between {low} and {high} are finer than floating-point numbers; use fewer."
+            )
 
     def _check_edges(self, edges: tuple[float, ...]) -> None:
         if self.min is not None or self.max is not None or self.bins is not None:
             raise self._fail("give `edges` alone, or `min`, `max` and `bins`.")
         if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
-            raise self._fail(f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use `min`, `max` and `bins`.")
+            raise self._fail(
+                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use `min`, `max` and `bins`."
+            )
         numbers = tuple(self._number(edge, "edges") for edge in edges)
         if any(low >= high for low, high in itertools.pairwise(numbers)):
             raise self._fail("edges must rise from each to the next.")
@@ -105,7 +117,9 @@ class Real(Ordered):
 
     @property
     def width(self) -> float:
-        """Width of a bin where they are equal. The database computes edges from it exactly as `edges` does."""
+        """Width of a bin where they are equal. The database computes edges from it exactly as `edges`
+        does.
+        """
         assert self.min is not None
         assert self.max is not None
         assert self.bins is not None

@@ -1,4 +1,6 @@
-"""The schema: which attributes a table has. It is public knowledge, written by a person, never read from the data."""
+"""The schema: which attributes a table has. It is public knowledge, written by a person, never read from the
+data.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,17 @@ _KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of th
 }
 _CLASSES: dict[str, type[Attribute]] = {cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime)}
 _LEARNT_FROM_DATA = "learnt_from_data"
-_LEARNT_FOR = ("learnt_epsilon", "learnt_delta")  # what learning the schema privately cost, as text: exact, and the same in TOML and JSON
+_LEARNT_FOR = (
+    "learnt_epsilon",
+    "learnt_delta",
+)  # what learning the schema privately cost, as text: exact, and the same in TOML and JSON
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Attributes in order. `learnt_from_data` marks a schema drawn from the table itself, which is not private."""
+    """Attributes in order. `learnt_from_data` marks a schema drawn from the table itself, which is not
+    private.
+    """
 
     attributes: tuple[Attribute, ...]
     learnt_from_data: bool = False
@@ -59,16 +66,24 @@ class Schema:
 
     def _check(self) -> None:
         if not self.attributes:
-            raise SchemaError("A schema needs at least one attribute. Add a table such as [attributes.age] with its type and bounds.")
+            raise SchemaError(
+                "A schema needs at least one attribute. Add a table such as [attributes.age] with its type and bounds."
+            )
         if len(self.attributes) > MAX_ATTRIBUTES:
-            raise SchemaError(f"A schema has at most {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}.")
+            raise SchemaError(
+                f"A schema has at most {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}."
+            )
         seen: dict[str, str] = {}
         for name in self.names:
             if name.casefold() in seen:
-                raise SchemaError(f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does not tell them apart.")
+                raise SchemaError(
+                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does not tell them apart."
+                )
             seen[name.casefold()] = name
         if sum(math.log10(size) for size in self.sizes) > MAX_LOG10_CELLS:
-            raise SchemaError(f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use wider bins.")
+            raise SchemaError(
+                f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use wider bins."
+            )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -121,7 +136,9 @@ class Schema:
             raise SchemaError(unknown_name("key", min(map(str, extra)), known, "A schema has"))
         attributes = description.get("attributes")
         if not isinstance(attributes, Mapping):
-            raise SchemaError("A schema is a table `attributes` with one entry per column, such as [attributes.age].")
+            raise SchemaError(
+                "A schema is a table `attributes` with one entry per column, such as [attributes.age]."
+            )
         return cls(
             (_attribute_from(name, entry) for name, entry in attributes.items()),
             learnt_from_data=bool(description.get(_LEARNT_FROM_DATA, False)),
@@ -135,9 +152,13 @@ class Schema:
             with open(path, "rb") as file:
                 content = file.read(MAX_SCHEMA_BYTES + 1)
         except OSError as problem:
-            raise SchemaError(f"Cannot read the schema {str(path)!r}: {problem.strerror or problem}.") from None
+            raise SchemaError(
+                f"Cannot read the schema {str(path)!r}: {problem.strerror or problem}."
+            ) from None
         if len(content) > MAX_SCHEMA_BYTES:
-            raise SchemaError(f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?")
+            raise SchemaError(
+                f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?"
+            )
         try:
             description = tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a mark
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
@@ -154,15 +175,23 @@ class Schema:
             if self.learnt_from_data
             else ""
         )
-        cost = "".join(f"{key} = {_toml_text(getattr(self, key))}\n" for key in _LEARNT_FOR if getattr(self, key) is not None)
-        return mark + (cost and cost + "\n") + "\n".join(_toml_table(attribute) for attribute in self.attributes)
+        cost = "".join(
+            f"{key} = {_toml_text(getattr(self, key))}\n"
+            for key in _LEARNT_FOR
+            if getattr(self, key) is not None
+        )
+        return (
+            mark + (cost and cost + "\n") + "\n".join(_toml_table(attribute) for attribute in self.attributes)
+        )
 
 
 def _cost(text: Any) -> str | None:
     """A budget as text, such as 0.1 or 1/30; None where nothing was spent."""
     if text is None:
         return None
-    if not isinstance(text, str) or not re.fullmatch(r"\d{1,100}(\.\d{1,100}|/[1-9]\d{0,99})?", text, re.ASCII):
+    if not isinstance(text, str) or not re.fullmatch(
+        r"\d{1,100}(\.\d{1,100}|/[1-9]\d{0,99})?", text, re.ASCII
+    ):
         raise SchemaError('learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".')
     return text
 
@@ -177,8 +206,15 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
     given = {key: value for key, value in entry.items() if key not in ("type", "nullable")}
     for key in given:
         if key not in fields:
-            raise SchemaError(f"Attribute {name!r}: " + unknown_name("key", str(key), [*fields, "nullable"], f"The type {kind} has"))
-    missing = [key for key in fields if key not in given and key not in ("other", *(["every"] if kind == "integer" else []))]
+            raise SchemaError(
+                f"Attribute {name!r}: "
+                + unknown_name("key", str(key), [*fields, "nullable"], f"The type {kind} has")
+            )
+    missing = [
+        key
+        for key in fields
+        if key not in given and key not in ("other", *(["every"] if kind == "integer" else []))
+    ]
     if missing and kind != "real":
         raise SchemaError(f"Attribute {name!r} of type {kind} needs {' and '.join(missing)}.")
     for key in ("edges", "values"):
@@ -186,7 +222,11 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
             if not isinstance(given[key], (list, tuple)):
                 raise SchemaError(f"Attribute {name!r}: {key} must be a list, not {given[key]!r}.")
             given[key] = tuple(given[key])
-    return _CLASSES[kind](name=name, nullable=entry.get("nullable", False), **{fields[key]: value for key, value in given.items()})
+    return _CLASSES[kind](
+        name=name,
+        nullable=entry.get("nullable", False),
+        **{fields[key]: value for key, value in given.items()},
+    )
 
 
 def _toml_table(attribute: Attribute) -> str:
@@ -203,7 +243,9 @@ def toml_key(name: str) -> str:
 
 
 def _toml_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # a JSON string is a TOML string, save for DEL
+    return json.dumps(text, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )  # a JSON string is a TOML string, save for DEL
 
 
 def _toml_value(value: Any) -> str:

@@ -1,1 +1,3 @@
-"""Private side: where exact statistics are computed. Engines differ in speed and reach, never in what they build."""
+"""Private side: where exact statistics are computed. Engines differ in speed and reach, never in what they
+build.
+"""

@@ -1,8 +1,8 @@
 """The local engine: grows a partition on the cores of this machine. It has no randomness of its own.
 
-Blocks with many rows are grown one decision at a time, so that their halves can go to different threads; a block with few
-rows is grown to its end in one task. Every block draws from its own key and owns its own rows, so the result is the same for
-any number of threads and any order of work.
+Blocks with many rows are grown one decision at a time, so that their halves can go to different threads; a
+block with few rows is grown to its end in one task. Every block draws from its own key and owns its own rows,
+so the result is the same for any number of threads and any order of work.
 """
 
 from __future__ import annotations
@@ -43,8 +43,16 @@ class LocalEngine:
         (progress or silent)(None, "adding up tables of pairs")
         return exact_pair_tables(counts, bin_of_code)
 
-    def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:
-        """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means nothing."""
+    def grow(
+        self,
+        counts: SparseCounts,
+        parameters: Growth,
+        key: NDArray[np.uint32],
+        progress: Progress | None = None,
+    ) -> ExactBlocks:
+        """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means
+        nothing.
+        """
         codes, row_counts = counts.exact_codes, counts.exact_counts
         whole = root(counts.schema.sizes, row_counts, key)
         if len(row_counts) <= _ROWS_PER_TASK:  # done before a thread has started
@@ -74,6 +82,8 @@ class LocalEngine:
                         if progress is not None:
                             progress(n_done / n_rows, "growing blocks")
             except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)  # Ctrl-C waits for the tasks under way, starts no other
+                pool.shutdown(
+                    wait=True, cancel_futures=True
+                )  # Ctrl-C waits for the tasks under way, starts no other
                 raise
         return ExactBlocks.concatenate([blocks for _, blocks in sorted(leaves, key=lambda leaf: leaf[0])])

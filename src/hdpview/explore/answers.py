@@ -32,7 +32,13 @@ _kept: WeakKeyDictionary[PView, dict[tuple[str | None, str, float], Json]] = Wea
 def describe(name: str, view: PView) -> Json:
     """A view as it stands in the list of views."""
     facts = view.info()
-    return {"name": name, **{key: facts[key] for key in ("epsilon", "delta", "private", "n_blocks", "n_attributes", "estimated_records")}}
+    return {
+        "name": name,
+        **{
+            key: facts[key]
+            for key in ("epsilon", "delta", "private", "n_blocks", "n_attributes", "estimated_records")
+        },
+    }
 
 
 def describe_schema(name: str, view: PView) -> Json:
@@ -51,7 +57,9 @@ def _attribute(attribute: Attribute) -> Json:
         "labels": attribute.labels(),
         "strays": attribute.strays(),
     }
-    if isinstance(attribute, Ordered):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
+    if isinstance(
+        attribute, Ordered
+    ):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
         described["ends"] = [literal(attribute, edge) for edge in attribute.edges.tolist()]
     elif isinstance(attribute, Boolean):
         described["literals"] = ["FALSE", "TRUE"]
@@ -62,7 +70,11 @@ def _attribute(attribute: Attribute) -> Json:
 
 def literal(attribute: Ordered, edge: float) -> str:
     """An edge of a bin, as SQL writes it."""
-    return f"TIMESTAMP '{calendar.moment(int(edge)).isoformat(sep=' ')}'" if isinstance(attribute, Datetime) else repr(edge)
+    return (
+        f"TIMESTAMP '{calendar.moment(int(edge)).isoformat(sep=' ')}'"
+        if isinstance(attribute, Datetime)
+        else repr(edge)
+    )
 
 
 def sql_answer(view: PView, sql: str, confidence: float) -> Json:
@@ -80,8 +92,12 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
     }
 
 
-def histogram_answer(view: PView, where: str | None, own: Mapping[str, str | None], confidence: float) -> Json:
-    """The count under a condition and the histograms of all attributes; for those in `own`, under the condition given there."""
+def histogram_answer(
+    view: PView, where: str | None, own: Mapping[str, str | None], confidence: float
+) -> Json:
+    """The count under a condition and the histograms of all attributes; for those in `own`, under the
+    condition given there.
+    """
     others = [name for name in view.schema.names if name not in own]
     count, charts = panel(view, where, others, confidence)
     found = {each.attribute.name: _histogram(each) for each in charts}
@@ -103,30 +119,42 @@ def _own_histogram(view: PView, where: str | None, name: str, confidence: float)
 
 
 def warm_up(views: Iterable[PView]) -> None:
-    """Answer a first gesture before anyone makes it: kernels are loaded, or compiled where they never were, and blocks laid out then."""
+    """Answer a first gesture before anyone makes it: kernels are loaded, or compiled where they never were,
+    and blocks laid out then.
+    """
     for view in views:
         name = view.schema.names[0]
         histogram_answer(view, None, {name: None}, 0.95)
 
 
 def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
-    """Counts of all combinations of two attributes' values under a condition: rows by the first, columns by the second."""
+    """Counts of all combinations of two attributes' values under a condition: rows by the first, columns by
+    the second.
+    """
     numbers = _two_numbers(view, first, second)
     shape = tuple(view.schema.sizes[a] for a in numbers)
     check_number_of_groups(math.prod(shape))
     boxes = boxes_of(where, view.schema)
     summary = summarise_groups(view.blocks, view.schema, boxes, numbers)
     if summary is None:
-        raise QueryError("This condition treats the two attributes in too many ways for one picture. Simplify it, or group by one of them.")
+        raise QueryError(
+            "This condition treats the two attributes in too many ways for one picture. Simplify it, or group by one of them."
+        )
     found = with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence)
-    return {key: getattr(found, key).reshape(shape).round(2).tolist() for key in ("estimate", "lower", "upper")}
+    return {
+        key: getattr(found, key).reshape(shape).round(2).tolist() for key in ("estimate", "lower", "upper")
+    }
 
 
 def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
-    """Bounds of the view's blocks along two attributes, as codes, upper ends excluded; the largest where there are too many."""
+    """Bounds of the view's blocks along two attributes, as codes, upper ends excluded; the largest where
+    there are too many.
+    """
     a, b = _two_numbers(view, first, second)
     blocks = view.blocks
-    bounds = np.stack([blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1).astype(np.int64)
+    bounds = np.stack(
+        [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
+    ).astype(np.int64)
     different = np.unique(bounds, axis=0)
     area = (different[:, 1] - different[:, 0]) * (different[:, 3] - different[:, 2])
     return {"blocks": different[np.argsort(-area, kind="stable")[:limit]].tolist(), "of": len(different)}
@@ -167,7 +195,12 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
 
 
 def _answer(answer: Answer) -> Json:
-    return {"estimate": answer.estimate, "lower": answer.lower, "upper": answer.upper, "guaranteed": list(answer.guaranteed)}
+    return {
+        "estimate": answer.estimate,
+        "lower": answer.lower,
+        "upper": answer.upper,
+        "guaranteed": list(answer.guaranteed),
+    }
 
 
 def _histogram(histogram: Histogram) -> Json:

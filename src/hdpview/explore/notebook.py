@@ -27,12 +27,21 @@ class Explorer:
         try:
             self._listener = socket.create_server(("127.0.0.1", port))
         except OSError as problem:
-            raise ViewFileError(f"Cannot listen on port {port}: {problem.strerror}. Name another, or 0 for a free one.") from None
+            raise ViewFileError(
+                f"Cannot listen on port {port}: {problem.strerror}. Name another, or 0 for a free one."
+            ) from None
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
         self._height = height
-        config = uvicorn.Config(create_app(views, framed_by=_NOTEBOOKS), log_level="warning", access_log=False, limit_concurrency=200)
+        config = uvicorn.Config(
+            create_app(views, framed_by=_NOTEBOOKS),
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=200,
+        )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._listener],), name="hdpview explorer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._listener],), name="hdpview explorer", daemon=True
+        )
         self._thread.start()
         deadline = time.monotonic() + _START_SECONDS
         while not self._server.started:
@@ -56,7 +65,8 @@ class Explorer:
 
 
 def explore(view: PView | Mapping[str, PView], port: int = 0, height: int = 900) -> Explorer:
-    """Serve a view, or several by name, on this machine for as long as the process lives; port 0 takes a free one.
+    """Serve a view, or several by name, on this machine for as long as the process lives; port 0 takes a free
+    one.
 
     >>> explore(view)   # doctest: +SKIP
     """

@@ -1,7 +1,8 @@
 """The server: a few JSON answers and the page's own files. Stateless, read-only, and careful with strangers.
 
-Only the views it was started with are served. Requests are limited in size, time and number at once; answers are computed from blocks
-in memory and reach no file, no shell and no database. The same question has the same answer, so recent answers are kept.
+Only the views it was started with are served. Requests are limited in size, time and number at once; answers
+are computed from blocks in memory and reach no file, no shell and no database. The same question has the same
+answer, so recent answers are kept.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
-_IN_WORDS = {"application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}}}
+_IN_WORDS = {
+    "application/json": {
+        "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+    }
+}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Refused; the reason in words.", "content": _IN_WORDS},
     401: {"description": "The token is missing.", "content": _IN_WORDS},
@@ -113,7 +118,10 @@ class CompareQuestion(_Body):
 
 
 def create_app(
-    views: Mapping[str, PView], token: str | None = None, hosts: tuple[str, ...] = LOOPBACK, framed_by: tuple[str, ...] = ("'self'",)
+    views: Mapping[str, PView],
+    token: str | None = None,
+    hosts: tuple[str, ...] = LOOPBACK,
+    framed_by: tuple[str, ...] = ("'self'",),
 ) -> FastAPI:
     """The application over these views.
 
@@ -123,7 +131,13 @@ def create_app(
         hosts: names that the server answers to; others are refused, so that no foreign page can pass for it.
         framed_by: pages that may show this one in a frame, as Content-Security-Policy writes them.
     """
-    app = FastAPI(title="hdpview explorer", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
+    app = FastAPI(
+        title="hdpview explorer",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_middleware(_Guard, token=token, framed_by=framed_by)  # the outermost
     _refuse_in_words(app)
@@ -151,8 +165,12 @@ class _Desk:
 
     async def computed(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What the work gives, done in a thread when its turn has come."""
-        with anyio.move_on_after(ANSWER_SECONDS):  # the thread runs on and keeps its turn, so slow questions cannot pile up
-            return await anyio.to_thread.run_sync(work, *arguments, limiter=self._turns, abandon_on_cancel=True)
+        with anyio.move_on_after(
+            ANSWER_SECONDS
+        ):  # the thread runs on and keeps its turn, so slow questions cannot pile up
+            return await anyio.to_thread.run_sync(
+                work, *arguments, limiter=self._turns, abandon_on_cancel=True
+            )
         raise TooSlowError(f"This took longer than {ANSWER_SECONDS:g} seconds. Ask for less at once.")
 
     async def answered(self, work: Callable[..., Any], name: str | None, *arguments: Any) -> Response:
@@ -161,7 +179,9 @@ class _Desk:
         key = (work.__name__, name, json.dumps(arguments))
         body = self._recent.get(key)
         if body is None:
-            body = await self.computed(lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode())
+            body = await self.computed(
+                lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode()
+            )
             self._recent.keep(key, body)
         return Response(body, media_type="application/json")
 
@@ -171,16 +191,25 @@ def _refuse_in_words(app: FastAPI) -> None:
 
     @app.exception_handler(HdpviewError)
     async def in_words(_: Request, problem: HdpviewError) -> JSONResponse:
-        return JSONResponse({"error": str(problem)}, status_code=503 if isinstance(problem, TooSlowError) else 400)
+        return JSONResponse(
+            {"error": str(problem)}, status_code=503 if isinstance(problem, TooSlowError) else 400
+        )
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, problem: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(problem.detail)}, status_code=problem.status_code, headers=problem.headers)
+        return JSONResponse(
+            {"error": str(problem.detail)}, status_code=problem.status_code, headers=problem.headers
+        )
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, problem: RequestValidationError) -> JSONResponse:
-        told = [f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}" for each in problem.errors()]
-        return JSONResponse({"error": "The request was not understood: " + "; ".join(told)[:500]}, status_code=422)
+        told = [
+            f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
+            for each in problem.errors()
+        ]
+        return JSONResponse(
+            {"error": "The request was not understood: " + "; ".join(told)[:500]}, status_code=422
+        )
 
 
 def _add_facts(app: FastAPI, desk: _Desk) -> None:
@@ -199,13 +228,19 @@ def _add_facts(app: FastAPI, desk: _Desk) -> None:
 def _add_charts(app: FastAPI, desk: _Desk) -> None:
     """What charts and pictures are drawn from."""
 
-    @app.post("/api/histograms", summary="The count and all histograms under a condition", responses=_REFUSALS)
+    @app.post(
+        "/api/histograms", summary="The count and all histograms under a condition", responses=_REFUSALS
+    )
     async def histograms(asked: HistogramQuestion) -> Response:
-        return await desk.answered(answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence)
+        return await desk.answered(
+            answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence
+        )
 
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)
     async def pairs(asked: PairQuestion) -> Response:
-        return await desk.answered(answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence)
+        return await desk.answered(
+            answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence
+        )
 
     @app.post("/api/blocks", summary="The view's blocks as seen along two attributes", responses=_REFUSALS)
     async def blocks(asked: BlocksQuestion) -> Response:
@@ -213,7 +248,9 @@ def _add_charts(app: FastAPI, desk: _Desk) -> None:
 
     @app.post("/api/compare", summary="Whether two counts differ", responses=_REFUSALS)
     async def compare(asked: CompareQuestion) -> Response:
-        return await desk.answered(answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence)
+        return await desk.answered(
+            answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence
+        )
 
 
 def _add_statements(app: FastAPI, desk: _Desk) -> None:
@@ -223,19 +260,35 @@ def _add_statements(app: FastAPI, desk: _Desk) -> None:
     async def sql(asked: SqlQuestion) -> Response:
         return await desk.answered(answers.sql_answer, asked.view, asked.sql, asked.confidence)
 
-    @app.post("/api/table", summary="The result of a SELECT statement as a file, with intervals", responses=_FILES, response_class=Response)
+    @app.post(
+        "/api/table",
+        summary="The result of a SELECT statement as a file, with intervals",
+        responses=_FILES,
+        response_class=Response,
+    )
     async def table(asked: TableQuestion) -> Response:
-        body = await desk.computed(answers.table_file, desk.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format)
+        body = await desk.computed(
+            answers.table_file, desk.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format
+        )
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
-        return Response(body, media_type=kind, headers={"Content-Disposition": f'attachment; filename="result.{asked.format}"'})
+        return Response(
+            body,
+            media_type=kind,
+            headers={"Content-Disposition": f'attachment; filename="result.{asked.format}"'},
+        )
 
 
 class _Guard:
-    """Stands before everything: refuses what is too long or lacks the token, and puts the headers on every answer."""
+    """Stands before everything: refuses what is too long or lacks the token, and puts the headers on every
+    answer.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None, framed_by: tuple[str, ...]) -> None:
         self._app, self._token = app, token
-        self._headers = {**_HEADERS, "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}"}
+        self._headers = {
+            **_HEADERS,
+            "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}",
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -243,7 +296,11 @@ class _Guard:
             return
         request = Request(scope)
         refusal = _refusal(request, self._token)
-        cookie = self._token if refusal is None and self._token is not None and request.query_params.get("token") else None
+        cookie = (
+            self._token
+            if refusal is None and self._token is not None and request.query_params.get("token")
+            else None
+        )
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -261,12 +318,21 @@ class _Guard:
 def _refusal(request: Request, token: str | None) -> Response | None:
     """Why a request is not answered at all."""
     size = request.headers.get("content-length", "0")
-    if not size.isdigit() or int(size) > MAX_BODY_BYTES or "chunked" in request.headers.get("transfer-encoding", ""):
-        return JSONResponse({"error": f"Requests are limited to {MAX_BODY_BYTES:,} bytes, of stated length."}, status_code=413)
+    if (
+        not size.isdigit()
+        or int(size) > MAX_BODY_BYTES
+        or "chunked" in request.headers.get("transfer-encoding", "")
+    ):
+        return JSONResponse(
+            {"error": f"Requests are limited to {MAX_BODY_BYTES:,} bytes, of stated length."}, status_code=413
+        )
     if token is None:
         return None
     header = request.headers.get("authorization", "").removeprefix("Bearer ")
     given = request.query_params.get("token") or unquote(request.cookies.get(_COOKIE, "")) or header
     if hmac.compare_digest(given.encode(), token.encode()):
         return None
-    return JSONResponse({"error": "This explorer asks for its token: open the link that was printed when it started."}, status_code=401)
+    return JSONResponse(
+        {"error": "This explorer asks for its token: open the link that was printed when it started."},
+        status_code=401,
+    )

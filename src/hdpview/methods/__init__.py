@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
-from hdpview.methods.base import Method
+from hdpview.methods.baselines.dawa import Dawa
+from hdpview.methods.baselines.hdmm import Hdmm
+from hdpview.methods.baselines.histograms import Histograms
+from hdpview.methods.baselines.identity import Identity
+from hdpview.methods.baselines.privbayes import Privbayes
+from hdpview.methods.baselines.privtree import Privtree
+from hdpview.methods.baselines.ripost import Ripost
 from hdpview.methods.calibrated import Calibrated
-from hdpview.methods.dawa import Dawa
-from hdpview.methods.hdmm import Hdmm
 from hdpview.methods.hdpview import Hdpview
-from hdpview.methods.histograms import Histograms
-from hdpview.methods.identity import Identity
-from hdpview.methods.privbayes import Privbayes
-from hdpview.methods.privtree import Privtree
-from hdpview.methods.ripost import Ripost
+from hdpview.methods.protocol import Method
 
 DEFAULT_METHOD = "calibrated"
 

@@ -1,4 +1,6 @@
-"""HDPView, the paper's method: recursive bisection with random converge and random cut, then noise on the leaves."""
+"""HDPView, the paper's method: recursive bisection with random converge and random cut, then noise on the
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from fractions import Fraction
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.methods.base import BlockRelease, Common, Engine, Progress
+from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_scale, noisy_counts
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import Blocks
@@ -23,10 +25,12 @@ class Hdpview(PartitionSettings, Common):
 
     name = "hdpview"
     makes_views = True
-    leaves_cells_to_the_engine = True
+    supports_spark = True
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Where δ ≤ 2, an empty block is more likely to be cut than to converge, and the tree ends only at single cells."""
+        """Where δ ≤ 2, an empty block is more likely to be cut than to converge, and the tree ends only at
+        single cells.
+        """
         parameters = PartitionParameters.choose(self, exact_epsilon(epsilon), schema.n_cells)
         if parameters.chance_to_stop_when_empty > 0.5 or schema.n_cells <= _CELLS_THAT_MAY_ALL_BE_LEAVES:
             return None
@@ -37,12 +41,17 @@ class Hdpview(PartitionSettings, Common):
         )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> BlockRelease:
-        parameters = PartitionParameters.choose(self, ledger.epsilon, counts.schema.n_cells)
-        ledger.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
-        ledger.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
-        epsilon_counts: Fraction = ledger.charge("noise on counts", parameters.epsilon_counts)  # [P6]
+        parameters = PartitionParameters.choose(self, budget.epsilon, counts.schema.n_cells)
+        budget.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
+        budget.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
+        epsilon_counts: Fraction = budget.charge("noise on counts", parameters.epsilon_counts)  # [P6]
         leaves = engine.grow(counts, parameters, randomness.root_key("partition"), progress)
         noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
         return BlockRelease(

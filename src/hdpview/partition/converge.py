@@ -1,4 +1,6 @@
-"""Random converge: whether a block is cut further, decided with noise whose scale does not depend on the depth."""
+"""Random converge: whether a block is cut further, decided with noise whose scale does not depend on the
+depth.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from hdpview.partition.kernels import unmanaged
 def converges(deviation, depth, noise_scale, bias_per_level, threshold, floor, uniform):  # type: ignore[no-untyped-def]
     """Whether biased deviation + Laplace noise ≤ threshold. [P4]
 
-    One uniform draw below the Laplace distribution's value at (threshold − biased deviation) is that same event.
+    One uniform draw below the Laplace distribution's value at (threshold − biased deviation) is that same
+    event.
     """
     biased = max(floor, deviation - depth * bias_per_level)
     distance = (threshold - biased) / noise_scale

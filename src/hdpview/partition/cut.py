@@ -16,7 +16,9 @@ _MAX_LOG_TRIES = 1.0  # sample by rejection where that takes at most e tries on 
 
 @unmanaged
 def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """Uniform over attributes with more than one value, then over that attribute's cut points. Looks at no data. [P5]"""
+    """Uniform over attributes with more than one value, then over that attribute's cut points. Looks at no
+    data. [P5]
+    """
     n_wide = 0
     for a in range(len(lower)):
         n_wide += upper[a] - lower[a] > 1
@@ -30,15 +32,20 @@ def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-
 
 
 @unmanaged
-def cut_privately(codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon, key, n_drawn, stream, work):  # type: ignore[no-untyped-def]
-    """The exponential mechanism with score −(AE_L + AE_R): P(cut) ∝ exp(ε·score / 2Δ), Δ = 2·Δ_AE = 4(1 − 1/|B|). [P3]
+def cut_privately(  # type: ignore[no-untyped-def]
+    codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon, key, n_drawn, stream, work
+):
+    """The exponential mechanism with score −(AE_L + AE_R): P(cut) ∝ exp(ε·score / 2Δ), Δ = 2·Δ_AE = 4(1 −
+    1/|B|). [P3]
 
-    Where the block is so sparse that all scores are nearly equal, it is sampled by rejection, which needs the statistics of
-    one cut or none; elsewhere all cuts are scored. Both draw from exactly this distribution.
+    Where the block is so sparse that all scores are nearly equal, it is sampled by rejection, which needs the
+    statistics of one cut or none; elsewhere all cuts are scored. Both draw from exactly this distribution.
     """
     rate, most_gain, is_flat = sampling(lower, upper, total, last - first, n_cells, epsilon)
     if is_flat:
-        return _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream)
+        return _by_rejection(
+            codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream
+        )
     n_cuts = cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work)
     chosen = by_inversion(work.deviations, n_cuts, rate, draw(key, n_drawn, stream))
     return cut_number(lower, upper, chosen)
@@ -46,30 +53,38 @@ def cut_privately(codes, counts, first, last, offsets, lower, upper, total, n_ce
 
 @unmanaged
 def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore[no-untyped-def]
-    """The rate of the exponential mechanism, the most that a cut can gain, and whether scores are so flat that rejection is cheap."""
+    """The rate of the exponential mechanism, the most that a cut can gain, and whether scores are so flat
+    that rejection is cheap.
+    """
     rate = epsilon / (2.0 * 4.0 * (1.0 - 1.0 / n_cells))  # [P3]
     widest = widest_side(lower, upper)
-    # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤ most_gain.
+    # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤
+    # most_gain.
     most_gain = 2.0 * total * n_occupied * (widest / n_cells)
     return rate, most_gain, float(total) * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES
 
 
 @unmanaged
-def _by_rejection(codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
+def _by_rejection(  # type: ignore[no-untyped-def]
+    codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream
+):
     """Propose a cut uniformly, accept it with probability exp(rate·(gain − most_gain))."""
     while True:
         a, v, uniform, is_accepted = propose(lower, upper, rate, most_gain, key, n_drawn, stream)
         if is_accepted:
             return a, v
         n_left, left_sum = left_of_cut(codes, counts, first, last, a, v)
-        if accepts(uniform, lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells, rate, most_gain):
+        if accepts(
+            uniform, lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells, rate, most_gain
+        ):
             return a, v
         n_drawn += 2
 
 
 @unmanaged
 def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """One try of rejection: a cut drawn uniformly, the uniform number that decides on it, and whether it is accepted whatever it gains.
+    """One try of rejection: a cut drawn uniformly, the uniform number that decides on it, and whether it is
+    accepted whatever it gains.
 
     Takes draws `n_drawn` and `n_drawn + 1` of the key.
     """
@@ -83,19 +98,24 @@ def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignor
 
 @unmanaged
 def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells, rate, most_gain):  # type: ignore[no-untyped-def]
-    """Whether a proposed cut v of an attribute with values [low, high) is accepted, with that many rows and records on its left.
+    """Whether a proposed cut v of an attribute with values [low, high) is accepted, with that many rows and
+    records on its left.
 
     Its gain is what it takes off the deviation of a sparse block.
     """
     left_cells = n_cells / (high - low) * (v - low)
     right_cells = n_cells / (high - low) * (high - v)
-    gain = 2.0 * (left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells))
+    gain = 2.0 * (
+        left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells)
+    )
     return uniform < math.exp(rate * (gain - most_gain))
 
 
 @unmanaged
 def by_inversion(deviations, n_cuts, rate, uniform):  # type: ignore[no-untyped-def]
-    """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function. Overwrites its input."""
+    """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function. Overwrites
+    its input.
+    """
     least = deviations[0]
     for i in range(1, n_cuts):
         least = min(least, deviations[i])

@@ -2,12 +2,14 @@
 
 Three steps, so that rows may be spread over threads or machines and the result is the same to the last bit:
 
-    rows ─▶ histograms ─▶ thresholds ─▶ rows again, where some side of a cut has a mean of 1 or more ─▶ deviations
+    rows ─▶ histograms ─▶ thresholds ─▶ rows again, where some side of a cut has a mean of 1 or more ─▶
+    deviations
             (integers)    (integers)    (integers)
 
-Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. So those of a block with bounds lower and
-upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] − lower[a] of them. Cuts have the place of the last value
-that they send to the left; the last value of all has none.
+Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. So those of a
+    block with bounds lower and
+upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] − lower[a] of them. Cuts have
+the place of the last value that they send to the left; the last value of all has none.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _MOST_COUNTS = 1024  # up to this span of thresholds each count has a bin of its
 
 
 class CutWork(NamedTuple):
-    """Scratch space for one block's cuts, so that no block allocates: arrays over the values of all attributes.
+    """Scratch space for one block's cuts, so that no block allocates: arrays over the values of all
+    attributes.
 
     wide: in its first places the attributes with more than one value.
     sums, occupied: records and occupied cells per value.
@@ -71,9 +74,13 @@ def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
 
 @unmanaged
 def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """AE_L + AE_R of every cut, into `work.deviations` in order of attribute and cut point; returns their number."""
+    """AE_L + AE_R of every cut, into `work.deviations` in order of attribute and cut point; returns their
+    number.
+    """
     histograms(codes, counts, first, last, offsets, lower, upper, work)
-    may_be_dense = float(total) * widest_side(lower, upper) >= n_cells  # otherwise every side of every cut has a mean below 1
+    may_be_dense = (
+        float(total) * widest_side(lower, upper) >= n_cells
+    )  # otherwise every side of every cut has a mean below 1
     n_cuts = 0
     for a in range(len(lower)):
         start, width = offsets[a] + lower[a], upper[a] - lower[a]
@@ -90,7 +97,9 @@ def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_c
 
 @unmanaged
 def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type: ignore[no-untyped-def]
-    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`; not of attributes with one value."""
+    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`; not of
+    attributes with one value.
+    """
     wide, sums, occupied, n_wide = work.wide, work.sums, work.occupied, 0
     for a in range(len(lower)):
         if upper[a] - lower[a] > 1:
@@ -109,20 +118,27 @@ def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type
 
 @unmanaged
 def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts where every side has a mean below 1, into `work.deviations` from `out` on."""
+    """Deviations of one attribute's cuts where every side has a mean below 1, into `work.deviations` from
+    `out` on.
+    """
     left_sum, n_left = 0, 0
     for v in range(width - 1):
         left_sum += work.sums[start + v]
         n_left += work.occupied[start + v]
         left_cells = n_cells / width * (v + 1)
         right_cells = n_cells / width * (width - v - 1)
-        left, right = sparse_deviation(left_sum, n_left, left_cells), sparse_deviation(total - left_sum, n_rows - n_left, right_cells)
+        left, right = (
+            sparse_deviation(left_sum, n_left, left_cells),
+            sparse_deviation(total - left_sum, n_rows - n_left, right_cells),
+        )
         work.deviations[out + v] = min(left + right, _MOST_DEVIATION)
 
 
 @unmanaged
 def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """The least whole count above the mean of either side of each cut of an attribute. Returns the largest of them."""
+    """The least whole count above the mean of either side of each cut of an attribute. Returns the largest of
+    them.
+    """
     left_sum, largest = 0, 1
     for v in range(width - 1):
         left_sum += work.sums[start + v]
@@ -135,7 +151,9 @@ def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-d
 
 @unmanaged
 def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts from what lies above the mean of each side, into `work.deviations` from `out` on."""
+    """Deviations of one attribute's cuts from what lies above the mean of each side, into `work.deviations`
+    from `out` on.
+    """
     left_sum = 0
     for v in range(width - 1):
         at = start + v
@@ -143,7 +161,9 @@ def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[n
         left, left_rest = mean_in_parts(left_sum, n_cells / width * (v + 1))
         right, right_rest = mean_in_parts(total - left_sum, n_cells / width * (width - v - 1))
         n_left, n_right = work.n_above_left[at], work.n_above_right[at]
-        above = (work.sum_above[at] - n_left * left - n_right * right) - (n_left * left_rest + n_right * right_rest)
+        above = (work.sum_above[at] - n_left * left - n_right * right) - (
+            n_left * left_rest + n_right * right_rest
+        )
         work.deviations[out + v] = min(2.0 * above, _MOST_DEVIATION)
 
 
@@ -184,15 +204,21 @@ def _order_by_code(codes, counts, first, last, attribute, low, start, width, wor
 
 @unmanaged
 def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[no-untyped-def]
-    """One side of all cuts of an attribute: rows enter it value by value, from the left (step 1) or from the right (step −1).
+    """One side of all cuts of an attribute: rows enter it value by value, from the left (step 1) or from the
+    right (step −1).
 
-    Rows are kept in bins by count: one bin for each count that some threshold parts from the one below. As a mean moves, so does the
-    threshold above which bins are counted, and only the bins that it passes are touched: the mean of a growing side moves little, so
+    Rows are kept in bins by count: one bin for each count that some threshold parts from the one below. As a
+        mean moves, so does the
+    threshold above which bins are counted, and only the bins that it passes are touched: the mean of a
+        growing side moves little, so
     this takes a few steps per row in all.
     """
     n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
     n_edges = _edges(start, width, at_least, edges)
-    least, is_short = edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1  # then bins may simply be counts
+    least, is_short = (
+        edges[0],
+        edges[n_edges - 1] - edges[0] < len(edges) - 1,
+    )  # then bins may simply be counts
     n_bins = edges[n_edges - 1] - least + 2 if is_short else n_edges + 1
     for b in range(n_bins):
         n_at[b] = 0

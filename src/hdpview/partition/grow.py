@@ -1,8 +1,10 @@
-"""Grow a partition: the loop that owns the worklist. Cut a block, or let it converge into a leaf, until none is left.
+"""Grow a partition: the loop that owns the worklist. Cut a block, or let it converge into a leaf, until none
+is left.
 
-A block is what `ExactBlocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies in it. Growing
-reorders those rows in place, so children are runs too and nothing is copied. Leaves come out in depth-first order, left
-before right; with their depths this order says which cuts were made.
+A block is what `ExactBlocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies
+    in it. Growing
+reorders those rows in place, so children are runs too and nothing is copied. Leaves come out in depth-first
+order, left before right; with their depths this order says which cuts were made.
 """
 
 from __future__ import annotations
@@ -49,14 +51,24 @@ class ExactBlocks:
 
     def as_tuple(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays in the order the loop takes and returns them."""
-        return self.lower, self.upper, self.depth, self.keys, self.exact_first, self.exact_last, self.exact_sum
+        return (
+            self.lower,
+            self.upper,
+            self.depth,
+            self.keys,
+            self.exact_first,
+            self.exact_last,
+            self.exact_sum,
+        )
 
     def __getitem__(self, which: slice | NDArray[np.bool_]) -> ExactBlocks:
         return ExactBlocks(*(array[which] for array in self.as_tuple()))  # type: ignore[arg-type]
 
     @classmethod
     def concatenate(cls, parts: list[ExactBlocks]) -> ExactBlocks:
-        return cls(*(np.concatenate(arrays) for arrays in zip(*(part.as_tuple() for part in parts), strict=True)))
+        return cls(
+            *(np.concatenate(arrays) for arrays in zip(*(part.as_tuple() for part in parts), strict=True))
+        )
 
 
 def root(sizes: tuple[int, ...], exact_counts: NDArray[np.int64], key: NDArray[np.uint32]) -> ExactBlocks:
@@ -73,9 +85,14 @@ def root(sizes: tuple[int, ...], exact_counts: NDArray[np.int64], key: NDArray[n
 
 
 def grow(
-    exact_codes: Codes, exact_counts: NDArray[np.int64], start: ExactBlocks, parameters: Growth, max_steps: int = 2**62
+    exact_codes: Codes,
+    exact_counts: NDArray[np.int64],
+    start: ExactBlocks,
+    parameters: Growth,
+    max_steps: int = 2**62,
 ) -> tuple[ExactBlocks, ExactBlocks]:
-    """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first order.
+    """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first
+    order.
 
     Rows of the block are reordered in place. With the default every block is grown to the end.
     """
@@ -85,7 +102,9 @@ def grow(
 
 
 def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each attribute's values begin in an array over the values of all attributes: shape (n_attributes,)."""
+    """Where each attribute's values begin in an array over the values of all attributes: shape
+    (n_attributes,).
+    """
     return np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
 
 
@@ -103,7 +122,9 @@ class _Packed(NamedTuple):
 
 
 def _packed(blocks: ExactBlocks) -> _Packed:
-    facts = np.stack([blocks.depth, blocks.exact_first, blocks.exact_last, blocks.exact_sum], axis=1, dtype=np.int64)
+    facts = np.stack(
+        [blocks.depth, blocks.exact_first, blocks.exact_last, blocks.exact_sum], axis=1, dtype=np.int64
+    )
     return _Packed(np.stack([blocks.lower, blocks.upper], axis=1), np.ascontiguousarray(blocks.keys), facts)
 
 
@@ -115,17 +136,41 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 @compiled
 def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ignore[no-untyped-def]
-    """The loop: take the open block that is first in depth-first order, and cut it in two or make it a leaf."""
+    """The loop: take the open block that is first in depth-first order, and cut it in two or make it a
+    leaf.
+    """
     n_attributes, n_open, n_leaves = start.bounds.shape[2], 1, 0
     open_blocks, leaves = _with_room(start, 64), _with_room(start, 64)
-    lower, upper, key = np.empty(n_attributes, np.int32), np.empty(n_attributes, np.int32), np.empty(KEY_WORDS, np.uint32)
+    lower, upper, key = (
+        np.empty(n_attributes, np.int32),
+        np.empty(n_attributes, np.int32),
+        np.empty(KEY_WORDS, np.uint32),
+    )
     work = new_work(offsets[-1] + start.bounds[0, 1, -1], start.facts[0, 2] - start.facts[0, 1])
     stream, scratch, room = new_stream(), new_scratch(), new_guide_work(guide)
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
-        depth, first, last, total = _take(open_blocks, n_open, lower, upper, key)  # copied: their place is taken by the halves
-        a, cut = _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work)
+        depth, first, last, total = _take(
+            open_blocks, n_open, lower, upper, key
+        )  # copied: their place is taken by the halves
+        a, cut = _decide(
+            codes,
+            counts,
+            first,
+            last,
+            offsets,
+            lower,
+            upper,
+            depth,
+            total,
+            numbers,
+            guide,
+            room,
+            key,
+            stream,
+            work,
+        )
         if a < 0:
             if n_leaves == len(leaves.facts):
                 leaves = _with_room(leaves, 2 * n_leaves)
@@ -137,7 +182,18 @@ def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ig
             open_blocks = _with_room(open_blocks, 2 * len(open_blocks.facts))
         child_keys(key, stream)  # whose draws are all made
         # The right half below the left one, so that the left one is grown first.
-        _put(open_blocks, n_open, lower, upper, depth + 1, stream, KEY_WORDS, first + n_left, last, total - left_sum)
+        _put(
+            open_blocks,
+            n_open,
+            lower,
+            upper,
+            depth + 1,
+            stream,
+            KEY_WORDS,
+            first + n_left,
+            last,
+            total - left_sum,
+        )
         _put(open_blocks, n_open + 1, lower, upper, depth + 1, stream, 0, first, first + n_left, left_sum)
         open_blocks.bounds[n_open, 0, a] = cut
         open_blocks.bounds[n_open + 1, 1, a] = cut
@@ -146,12 +202,16 @@ def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ig
 
 
 @unmanaged
-def _decide(codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work):  # type: ignore[no-untyped-def]
+def _decide(  # type: ignore[no-untyped-def]
+    codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work
+):
     """What becomes of a block: attribute and cut point, or −1 for a leaf."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     if len(guide.parent) > 0:
         rows = codes, counts, first, last, offsets
-        return cut_by_guide(*rows, lower, upper, depth, total, epsilon_cut, n_private_levels, guide, room, key, stream, work)
+        return cut_by_guide(
+            *rows, lower, upper, depth, total, epsilon_cut, n_private_levels, guide, room, key, stream, work
+        )
     n_cells = volume(lower, upper)
     if n_cells == 1.0:
         return -1, -1  # a public fact: there is nothing to cut
@@ -159,7 +219,22 @@ def _decide(codes, counts, first, last, offsets, lower, upper, depth, total, num
     if converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream)):
         return -1, -1
     if depth <= n_private_levels:  # [P3]
-        return cut_privately(codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon_cut, key, 1, stream, work)
+        return cut_privately(
+            codes,
+            counts,
+            first,
+            last,
+            offsets,
+            lower,
+            upper,
+            total,
+            n_cells,
+            epsilon_cut,
+            key,
+            1,
+            stream,
+            work,
+        )
     return cut_blindly(lower, upper, key, 1, stream)
 
 
@@ -179,13 +254,21 @@ def _put(blocks, at, lower, upper, depth, keys, key_at, first, last, total):  # 
         blocks.bounds[at, 0, a], blocks.bounds[at, 1, a] = lower[a], upper[a]
     for word in range(KEY_WORDS):
         blocks.keys[at, word] = keys[key_at + word]
-    blocks.facts[at, 0], blocks.facts[at, 1], blocks.facts[at, 2], blocks.facts[at, 3] = depth, first, last, total
+    blocks.facts[at, 0], blocks.facts[at, 1], blocks.facts[at, 2], blocks.facts[at, 3] = (
+        depth,
+        first,
+        last,
+        total,
+    )
 
 
 @compiled
 def _with_room(blocks, room):  # type: ignore[no-untyped-def]
     """A copy with space for `room` blocks, or of the first `room`."""
-    bounds, keys = np.empty((room, 2, blocks.bounds.shape[2]), np.int32), np.empty((room, KEY_WORDS), np.uint32)
+    bounds, keys = (
+        np.empty((room, 2, blocks.bounds.shape[2]), np.int32),
+        np.empty((room, KEY_WORDS), np.uint32),
+    )
     facts = np.empty((room, 4), np.int64)
     n = min(room, len(blocks.facts))
     bounds[:n], keys[:n], facts[:n] = blocks.bounds[:n], blocks.keys[:n], blocks.facts[:n]

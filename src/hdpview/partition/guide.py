@@ -1,10 +1,12 @@
 """Cuts guided by a base measure: where a block's records depart most from what the base says of it.
 
-The base is released before anything is cut, so all it says of a block is public: its share of all records, how it spreads over each
-attribute's values, which cuts are worth a look, and when a block is too small to be cut. Only the choice among those cuts looks at records.
+The base is released before anything is cut, so all it says of a block is public: its share of all records,
+    how it spreads over each
+attribute's values, which cuts are worth a look, and when a block is too small to be cut. Only the choice
+among those cuts looks at records.
 
-The base is a Markov forest over bins of the attributes (see docs/method.md). One pass over the attributes, children before parents, tells
-the share of a block; one pass back tells how it spreads.
+The base is a Markov forest over bins of the attributes (see docs/method.md). One pass over the attributes,
+children before parents, tells the share of a block; one pass back tells how it spreads.
 """
 
 from __future__ import annotations
@@ -25,12 +27,16 @@ Ints = NDArray[np.int64]
 
 
 class Guide(NamedTuple):
-    """A base measure as arrays. Values of all attributes stand in one array: value v of attribute a at offsets[a] + v.
+    """A base measure as arrays. Values of all attributes stand in one array: value v of attribute a at
+    offsets[a] + v.
 
-    parent: shape (n_attributes,): the attribute each depends on, or −1. order: all attributes, parents before their children.
-    n_bins: shape (n_attributes,). table: shape (n_attributes, most bins, most bins): chance of a bin (last axis) given the parent's.
+    parent: shape (n_attributes,): the attribute each depends on, or −1. order: all attributes, parents before
+        their children.
+    n_bins: shape (n_attributes,). table: shape (n_attributes, most bins, most bins): chance of a bin (last
+        axis) given the parent's.
     bin_of_code, shape: shape (n_values,): bin of a value, and its share of that bin.
-    least_share: blocks that hold less of the base are not cut. n_quantiles: cuts considered are those next to these quantiles.
+    least_share: blocks that hold less of the base are not cut. n_quantiles: cuts considered are those next to
+        these quantiles.
     steps, most: the grid on which cuts are scored; see `privacy/grid.py`.
     """
 
@@ -54,7 +60,8 @@ NO_GUIDE = Guide(_NONE, _NONE, _NONE, np.zeros((0, 0, 0)), _NONE, _NONE, np.zero
 class GuideWork(NamedTuple):
     """Scratch space for one block. held, inside, message, spread: shape (n_attributes, most bins).
 
-    held: the block's share of each bin by shape. inside: the same, times what the attributes below say. message: what an attribute says to
+    held: the block's share of each bin by shape. inside: the same, times what the attributes below say.
+        message: what an attribute says to
     its parent, per bin of the parent. spread: the share of the block's records in each bin, by the base.
     cut_attribute, cut_at: the cuts considered.
     """
@@ -76,20 +83,43 @@ def new_guide_work(guide):  # type: ignore[no-untyped-def]
 
 
 @unmanaged
-def cut_by_guide(codes, counts, first, last, offsets, lower, upper, depth, total, epsilon, n_levels, guide, room, key, stream, work):  # type: ignore[no-untyped-def]
-    """Attribute and cut point of a block, or −1 where it stays whole, which is decided without a look at its records."""
+def cut_by_guide(  # type: ignore[no-untyped-def]
+    codes,
+    counts,
+    first,
+    last,
+    offsets,
+    lower,
+    upper,
+    depth,
+    total,
+    epsilon,
+    n_levels,
+    guide,
+    room,
+    key,
+    stream,
+    work,
+):
+    """Attribute and cut point of a block, or −1 where it stays whole, which is decided without a look at its
+    records.
+    """
     n_cuts = candidate_cuts(lower, upper, depth, n_levels, guide, room)
     if n_cuts == 0:
         return -1, -1
     histograms(codes, counts, first, last, offsets, lower, upper, work)
-    return choose_cut(lower, total, work.sums, offsets, n_cuts, epsilon, guide, room, key, stream, work.deviations)
+    return choose_cut(
+        lower, total, work.sums, offsets, n_cuts, epsilon, guide, room, key, stream, work.deviations
+    )
 
 
 @unmanaged
 def candidate_cuts(lower, upper, depth, n_levels, guide, room):  # type: ignore[no-untyped-def]
-    """Write the cuts worth a look into `room`, attribute by attribute; returns their number, 0 for a block that stays whole. [P9]
+    """Write the cuts worth a look into `room`, attribute by attribute; returns their number, 0 for a block
+    that stays whole. [P9]
 
-    Public: it depends on the block, the depth and the base, which is released. A cut has the code that is the first on its right.
+    Public: it depends on the block, the depth and the base, which is released. A cut has the code that is the
+        first on its right.
     """
     if depth > n_levels or share_of_block(lower, upper, guide, room) < guide.least_share:
         return 0
@@ -100,7 +130,9 @@ def candidate_cuts(lower, upper, depth, n_levels, guide, room):  # type: ignore[
         for v in range(lower[a], upper[a] - 1):
             before = share
             share += _share_of_value(a, v, guide, room)
-            while quantile < guide.n_quantiles and (share >= quantile / guide.n_quantiles or v == upper[a] - 2):
+            while quantile < guide.n_quantiles and (
+                share >= quantile / guide.n_quantiles or v == upper[a] - 2
+            ):
                 target = quantile / guide.n_quantiles
                 cut = v if v > lower[a] and target - before < share - target else v + 1
                 if cut > taken:
@@ -113,7 +145,8 @@ def candidate_cuts(lower, upper, depth, n_levels, guide, room):  # type: ignore[
 
 @unmanaged
 def choose_cut(lower, total, sums, offsets, n_cuts, epsilon, guide, room, key, stream, scores):  # type: ignore[no-untyped-def]
-    """The exponential mechanism with score |S_L − S·share of the left side|, whose sensitivity is 1: P(cut) ∝ exp(ε·score / 2). [P9]
+    """The exponential mechanism with score |S_L − S·share of the left side|, whose sensitivity is 1: P(cut) ∝
+    exp(ε·score / 2). [P9]
 
     sums: records per value, value v of attribute a at offsets[a] + v. `scores` is scratch space.
     """
@@ -133,8 +166,8 @@ def choose_cut(lower, total, sums, offsets, n_cuts, epsilon, guide, room, key, s
 
 @unmanaged
 def departure(left, right, share, guide):  # type: ignore[no-untyped-def]
-    """|S_L − S·share|, without rounding, from the records on either side and the left one's share: a record more on a side moves it by 1
-    at most. [P9]
+    """|S_L − S·share|, without rounding, from the records on either side and the left one's share: a record
+    more on a side moves it by 1 at most. [P9]
     """
     on_grid = math.floor(min(share, 1.0) * guide.steps) / guide.steps
     held_left, held_right = min(float(left), guide.most), min(float(right), guide.most)
@@ -178,7 +211,9 @@ def share_of_block(lower, upper, guide, room):  # type: ignore[no-untyped-def]
 
 @unmanaged
 def spread_over_bins(guide, room):  # type: ignore[no-untyped-def]
-    """How the records of the block last asked for spread over each attribute's bins, by the base: into `room.spread`."""
+    """How the records of the block last asked for spread over each attribute's bins, by the base: into
+    `room.spread`.
+    """
     spread, message = room.spread, room.message
     for i in range(len(guide.order)):
         a = guide.order[i]

@@ -1,15 +1,19 @@
-"""Statistics of blocks, in Numba: arrays in, numbers out. No randomness, no tree, no knowledge of the loop around them.
+"""Statistics of blocks, in Numba: arrays in, numbers out. No randomness, no tree, no knowledge of the loop
+around them.
 
-A block's occupied cells are the rows from `first` to before `last` of `codes` (n_occupied, n_attributes) and `counts` (n_occupied,).
-Beside them stand its bounds `lower` and `upper` (n_attributes,), half-open, and its volume, the number of all its cells.
+A block's occupied cells are the rows from `first` to before `last` of `codes` (n_occupied, n_attributes) and
+`counts` (n_occupied,). Beside them stand its bounds `lower` and `upper` (n_attributes,), half-open, and its
+volume, the number of all its cells.
 
-Two facts make this fast. For whole counts with mean x̄ = S/|B|, the sum of absolute deviations is twice the part above
+Two facts make this fast. For whole counts with mean x̄ = S/|B|, the sum of absolute deviations is twice the
+part above
 the mean: AE = 2·Σ_{x > x̄}(x − x̄). And where x̄ < 1 every occupied cell is above the mean, so
-AE = 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all cuts of a block.
+AE = 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all
+cuts of a block.
 
-What is computed from rows is whole numbers (int64) that add up over any parts of the rows, in any order; what is computed from those
-numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios matter. So are products of a sum and a number of values,
-which 64 bits do not hold for sums from 2⁴⁷ on.
+What is computed from rows is whole numbers (int64) that add up over any parts of the rows, in any order; what
+is computed from those numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios
+matter. So are products of a sum and a number of values, which 64 bits do not hold for sums from 2⁴⁷ on.
 """
 
 from __future__ import annotations
@@ -17,8 +21,11 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-compiled = nb.njit(cache=True, nogil=True, error_model="numpy")  # nothing here divides by zero, so nothing need look out for it
-# For what runs once per block: without the memory manager, which would count every mention of an array, and so without allocating.
+compiled = nb.njit(
+    cache=True, nogil=True, error_model="numpy"
+)  # nothing here divides by zero, so nothing need look out for it
+# For what runs once per block: without the memory manager, which would count every mention of an array, and
+# so without allocating.
 unmanaged = nb.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 
 _RUN = 64  # rows looked at together while splitting
@@ -71,8 +78,8 @@ def deviation_above(n_above, sum_above, total, n_cells):  # type: ignore[no-unty
 
 @unmanaged
 def mean_in_parts(total, n_cells):  # type: ignore[no-untyped-def]
-    """The mean as a whole number and what is beyond it. Whole numbers do not round, so where counts are huge and close to each other
-    their deviation is as exact as where they are small. [P4]
+    """The mean as a whole number and what is beyond it. Whole numbers do not round, so where counts are huge
+    and close to each other their deviation is as exact as where they are small. [P4]
     """
     mean = total / n_cells
     if mean < 1.0:
@@ -95,13 +102,20 @@ def left_of_cut(codes, counts, first, last, attribute, cut):  # type: ignore[no-
 
 @unmanaged
 def split_rows(codes, counts, first, last, attribute, cut, scratch):  # type: ignore[no-untyped-def]
-    """Reorder rows in place so that those with code < `cut` come first. Returns how many they are and their sum.
+    """Reorder rows in place so that those with code < `cut` come first. Returns how many they are and their
+    sum.
 
-    Rows come in no order, so a branch on each would be guessed wrong half of the time. Instead the places of misplaced rows are
-    noted run by run from both ends, without a branch, and then swapped in pairs. scratch: from `new_scratch`.
+    Rows come in no order, so a branch on each would be guessed wrong half of the time. Instead the places of
+    misplaced rows are noted run by run from both ends, without a branch, and then swapped in pairs. scratch:
+    from `new_scratch`.
     """
     left, right, left_sum = first, last, 0  # what is outside [left, right) is in its place
-    n_right, n_left, from_right, from_left = 0, 0, 0, 0  # misplaced rows still to be swapped, and where their places begin
+    n_right, n_left, from_right, from_left = (
+        0,
+        0,
+        0,
+        0,
+    )  # misplaced rows still to be swapped, and where their places begin
     while right - left > 2 * _RUN:
         if n_right == 0:
             from_right = 0
@@ -116,7 +130,12 @@ def split_rows(codes, counts, first, last, attribute, cut, scratch):  # type: ig
         n_pairs = min(n_right, n_left)
         for pair in range(n_pairs):
             _swap(codes, counts, scratch[0, from_right + pair], scratch[1, from_left + pair])
-        from_right, from_left, n_right, n_left = from_right + n_pairs, from_left + n_pairs, n_right - n_pairs, n_left - n_pairs
+        from_right, from_left, n_right, n_left = (
+            from_right + n_pairs,
+            from_left + n_pairs,
+            n_right - n_pairs,
+            n_left - n_pairs,
+        )
         if n_right == 0:
             for i in range(left, left + _RUN):
                 left_sum += counts[i]

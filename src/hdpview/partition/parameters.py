@@ -1,4 +1,5 @@
-"""The paper's parameters and the names they have here. Elsewhere Greek letters stand in formulas and comments only, never in names.
+"""The paper's parameters and the names they have here. Elsewhere Greek letters stand in formulas and comments
+only, never in names.
 
 paper          code                      unit
 ε_b, ε_r, ε_p  epsilon, epsilon_partition, epsilon_counts
@@ -38,14 +39,18 @@ class PartitionSettings:
             if not isinstance(value, (int, float)) or not 0 < value < 1:
                 raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
         if not isinstance(self.cut_levels_factor, (int, float)) or not 0 < self.cut_levels_factor <= 100:
-            raise MethodError(f"cut_levels_factor must lie between 0 and 100, not {self.cut_levels_factor!r}.")
+            raise MethodError(
+                f"cut_levels_factor must lie between 0 and 100, not {self.cut_levels_factor!r}."
+            )
         if not isinstance(self.bias_ratio, (int, float)) or not 1 < self.bias_ratio <= 1e6:
             raise MethodError(f"bias_ratio must be greater than 1, not {self.bias_ratio!r}.")
 
 
 @dataclass(frozen=True)
 class PartitionParameters:
-    """Everything that growing a partition needs, from public quantities alone. Budgets are exact fractions."""
+    """Everything that growing a partition needs, from public quantities alone. Budgets are exact
+    fractions.
+    """
 
     epsilon_counts: Fraction
     epsilon_converge: Fraction
@@ -96,7 +101,9 @@ class PartitionParameters:
 
     @property
     def chance_to_stop_when_empty(self) -> float:
-        """Probability that a block at the floor converges. At one half or below, empty blocks split without end."""
+        """Probability that a block at the floor converges. At one half or below, empty blocks split without
+        end.
+        """
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
 

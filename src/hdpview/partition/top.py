@@ -1,4 +1,5 @@
-"""The top of a tree whose rows are spread over machines: which blocks there are, and which of them a row lies in.
+"""The top of a tree whose rows are spread over machines: which blocks there are, and which of them a row lies
+in.
 
 A row finds its block by walking down from the root, so rows need not be moved or marked when a block is cut.
 """
@@ -36,7 +37,9 @@ class Top:
         self.blocks = [root]
         self._attribute, self._cut, self._left = [-1], [0], [-1]
 
-    def halve(self, node: int, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int) -> tuple[int, int]:
+    def halve(
+        self, node: int, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int
+    ) -> tuple[int, int]:
         """Cut a node; returns the numbers of its halves."""
         left = len(self.blocks)
         self._attribute[node], self._cut[node], self._left[node] = attribute, cut, left
@@ -46,10 +49,17 @@ class Top:
         return left, left + 1
 
     def route(self, wanted: list[int]) -> Route:
-        """How rows find the nodes `wanted`, none of which is cut; their slots are their places in that list."""
+        """How rows find the nodes `wanted`, none of which is cut; their slots are their places in that
+        list.
+        """
         slot = np.full(len(self.blocks), -1, np.int32)
         slot[wanted] = np.arange(len(wanted), dtype=np.int32)
-        return Route(np.array(self._attribute, np.int32), np.array(self._cut, np.int32), np.array(self._left, np.int32), slot)
+        return Route(
+            np.array(self._attribute, np.int32),
+            np.array(self._cut, np.int32),
+            np.array(self._left, np.int32),
+            slot,
+        )
 
     def ends(self) -> list[int]:
         """Nodes that are not cut, depth-first, left before right."""
@@ -63,7 +73,9 @@ class Top:
         return found
 
 
-def halves(block: ExactBlocks, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int) -> list[ExactBlocks]:
+def halves(
+    block: ExactBlocks, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int
+) -> list[ExactBlocks]:
     """The left and the right half of one block, with keys derived from its own."""
     words = np.empty(2 * KEY_WORDS, np.uint32)
     child_keys(block.keys[0], words)
@@ -72,7 +84,15 @@ def halves(block: ExactBlocks, attribute: int, cut: int, exact_n_left: int, exac
     middle, right_sum = block.exact_first + exact_n_left, block.exact_sum - exact_left_sum
     left_key, right_key = words[None, :KEY_WORDS], words[None, KEY_WORDS:]
     return [
-        ExactBlocks(block.lower, upper, block.depth + 1, left_key, block.exact_first, middle, block.exact_sum - right_sum),
+        ExactBlocks(
+            block.lower,
+            upper,
+            block.depth + 1,
+            left_key,
+            block.exact_first,
+            middle,
+            block.exact_sum - right_sum,
+        ),
         ExactBlocks(lower, block.upper, block.depth + 1, right_key, middle, block.exact_last, right_sum),
     ]
 
@@ -93,9 +113,11 @@ def slots_of(codes, route):  # type: ignore[no-untyped-def]
 def add_statistics(codes, counts, slots, offsets, least_above, out):  # type: ignore[no-untyped-def]
     """Add rows to the statistics of their blocks: whole numbers that add up over any parts of the rows.
 
-    offsets: where each attribute's values begin, (n_attributes,); n_values are all attributes' values together.
+    offsets: where each attribute's values begin, (n_attributes,); n_values are all attributes' values
+        together.
     least_above: per slot, the least count above the mean of that block.
-    out: (n_slots, 2 + 2·n_values), int64: number and sum of the cells that reach it; records per value; occupied cells per value.
+    out: (n_slots, 2 + 2·n_values), int64: number and sum of the cells that reach it; records per value;
+        occupied cells per value.
     """
     n_values = (out.shape[1] - 2) // 2
     for i in range(len(counts)):
@@ -116,9 +138,10 @@ def add_statistics(codes, counts, slots, offsets, least_above, out):  # type: ig
 def add_above(codes, counts, slots, offsets, lower, upper, least_left, least_right, out):  # type: ignore[no-untyped-def]
     """Add rows to what lies above the mean of either side of every cut of their blocks.
 
-    lower, upper: bounds per slot. least_left, least_right: (n_slots, n_values): the least count above the mean of a side of cut v, at
-        offsets[a] + lower[a] + v, where the first v + 1 values go left.
-    out: (n_slots, 3·n_values), int64: at those places the number of cells of the left side that reach it, those of the right, their sum.
+    lower, upper: bounds per slot. least_left, least_right: (n_slots, n_values): the least count above the
+        mean of a side of cut v, at offsets[a] + lower[a] + v, where the first v + 1 values go left.
+    out: (n_slots, 3·n_values), int64: at those places the number of cells of the left side that reach it,
+        those of the right, their sum.
     """
     n_values = out.shape[1] // 3
     for i in range(len(counts)):

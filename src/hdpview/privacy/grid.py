@@ -1,8 +1,10 @@
-"""Scores without rounding: on a grid, doubles add and subtract exactly, so one record moves a score by what the proof says and no more.
+"""Scores without rounding: on a grid, doubles add and subtract exactly, so one record moves a score by what
+the proof says and no more.
 
-Where doubles round, a score can move by more than its sensitivity: by a little in large tables, by hundreds where counts near 2⁶⁰ stand in
-a table that was aggregated. So public numbers are rounded down to a grid, and counts held at a bound; both are chosen from released
-numbers, such that all that comes of them fits into the 53 bits of a double.
+Where doubles round, a score can move by more than its sensitivity: by a little in large tables, by hundreds
+    where counts near 2⁶⁰ stand in
+a table that was aggregated. So public numbers are rounded down to a grid, and counts held at a bound; both
+are chosen from released numbers, such that all that comes of them fits into the 53 bits of a double.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ _MOST_BITS_OF_COUNTS = 42  # at least ten bits of every score are behind the poi
 
 
 class Grid(NamedTuple):
-    """steps: to one record, a power of two; public numbers are multiples of 1/steps. most: where counts are held, a power of two."""
+    """steps: to one record, a power of two; public numbers are multiples of 1/steps. most: where counts are
+    held, a power of two.
+    """
 
     steps: float
     most: float
 
 
 def grid_for(noisy_total: float, n_terms: int = 1) -> Grid:
-    """The finest grid for sums of `n_terms` counts in a table of about so many records: most · n_terms · steps ≤ 2⁵². [P9]
+    """The finest grid for sums of `n_terms` counts in a table of about so many records: most · n_terms ·
+    steps ≤ 2⁵². [P9]
 
-    Four times the released number of records, and a few more, is far beyond what any count can be but for noise of no likelihood. Privacy
+    Four times the released number of records, and a few more, is far beyond what any count can be but for
+    noise of no likelihood. Privacy
     does not rest on it: what lies above is held at the bound, which brings no two tables further apart.
     """
     bits = min(_MOST_BITS_OF_COUNTS, math.ceil(math.log2(4 * max(1.0, noisy_total) + _SPARE_RECORDS)))

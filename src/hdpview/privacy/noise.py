@@ -1,8 +1,8 @@
 """Noise for released counts: whole numbers, so that no low bit of a fraction can tell what was added to what.
 
-The noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a little delta is spent, discrete Gaussian, P(z) ∝ exp(−z²/2σ²); both are drawn
-by OpenDP's exact samplers. Under a test key a keyed stand-in of the same distribution takes their place, so that engines and
-implementations can be compared bit for bit.
+The noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a little delta is spent, discrete Gaussian, P(z)
+∝ exp(−z²/2σ²); both are drawn by OpenDP's exact samplers. Under a test key a keyed stand-in of the same
+distribution takes their place, so that engines and implementations can be compared bit for bit.
 """
 
 from __future__ import annotations
@@ -66,8 +66,11 @@ def noisy_counts(
     return noisy
 
 
-def noisy_vector(exact: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
-    """Whole numbers with discrete Laplace noise of scale 1/ε on each, for vectors whose entries have no block keys.
+def noisy_vector(
+    exact: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str
+) -> NDArray[np.int64]:
+    """Whole numbers with discrete Laplace noise of scale 1/ε on each, for vectors whose entries have no block
+    keys.
 
     It costs ε times the sum, over all entries, of what one record can change in each.
 
@@ -78,7 +81,13 @@ def noisy_vector(exact: NDArray[np.int64], epsilon: Fraction, randomness: Random
         purpose: names the vector; two vectors of one build under a test key need different ones.
     """
     scale = laplace_scale(epsilon)
-    return _with_noise(exact, randomness, purpose, lambda part: opendp_laplace(part, scale), lambda u: _geometric_difference(u, epsilon))
+    return _with_noise(
+        exact,
+        randomness,
+        purpose,
+        lambda part: opendp_laplace(part, scale),
+        lambda u: _geometric_difference(u, epsilon),
+    )
 
 
 def gaussian_scale(rho: Fraction) -> float:
@@ -89,13 +98,22 @@ def gaussian_scale(rho: Fraction) -> float:
     return scale
 
 
-def gaussian_vector(exact: NDArray[np.int64], rho: Fraction, randomness: Randomness, purpose: str) -> NDArray[np.int64]:
-    """Whole numbers with discrete Gaussian noise of σ² = 1/2ρ on each: ρ-zCDP where a record changes one entry by one. [P14]
+def gaussian_vector(
+    exact: NDArray[np.int64], rho: Fraction, randomness: Randomness, purpose: str
+) -> NDArray[np.int64]:
+    """Whole numbers with discrete Gaussian noise of σ² = 1/2ρ on each: ρ-zCDP where a record changes one
+    entry by one. [P14]
 
     Args are those of `noisy_vector`, with ρ for ε. The variance of the noise is at most σ².
     """
     scale = gaussian_scale(rho)
-    return _with_noise(exact, randomness, purpose, lambda part: opendp_gaussian(part, scale, rho), lambda u: _keyed_gaussian(u, scale))
+    return _with_noise(
+        exact,
+        randomness,
+        purpose,
+        lambda part: opendp_gaussian(part, scale, rho),
+        lambda u: _keyed_gaussian(u, scale),
+    )
 
 
 def _with_noise(
@@ -105,7 +123,9 @@ def _with_noise(
     noisy_of: Callable[[Integers], Integers],
     keyed_noise: Callable[[NDArray[np.float64]], Integers],
 ) -> Integers:
-    """A vector of any shape with noise, part by part. keyed_noise: under a test key, from pairs of uniform draws, shape (n, 2) to (n,)."""
+    """A vector of any shape with noise, part by part. keyed_noise: under a test key, from pairs of uniform
+    draws, shape (n, 2) to (n,).
+    """
     flat = np.ascontiguousarray(exact, dtype=np.int64).reshape(-1)
     noisy = np.empty_like(flat)
     key = randomness.root_key("noise on " + purpose)
@@ -131,7 +151,9 @@ def opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.
 
 
 def opendp_gaussian(exact_counts: NDArray[np.int64], scale: float, rho: Fraction) -> NDArray[np.int64]:
-    """Counts with discrete Gaussian noise of this σ on each, from OpenDP's exact sampler, which has to certify ρ. [P14]"""
+    """Counts with discrete Gaussian noise of this σ on each, from OpenDP's exact sampler, which has to
+    certify ρ. [P14]
+    """
     import opendp.prelude as dp
 
     if not len(exact_counts):
@@ -144,17 +166,26 @@ def opendp_gaussian(exact_counts: NDArray[np.int64], scale: float, rho: Fraction
     return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
 
 
-def laplace_with_threshold(exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction) -> dict[str, int]:
-    """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. OpenDP itself certifies ε and δ. [P13]
+def laplace_with_threshold(
+    exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction
+) -> dict[str, int]:
+    """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. OpenDP itself
+    certifies ε and δ. [P13]
 
-    One row changes the count of one text by one; a text that only this row has passes the threshold with probability δ at most.
+    One row changes the count of one text by one; a text that only this row has passes the threshold with
+    probability δ at most.
     """
     import opendp.prelude as dp
 
     if delta < _LEAST_CERTIFIED_DELTA:
-        raise BudgetError(f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}; {float(delta):.2g} was asked for.")
+        raise BudgetError(
+            f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}; {float(delta):.2g} was asked for."
+        )
     dp.enable_features("contrib")
-    space = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")), dp.l01inf_distance(dp.absolute_distance(T="i64"))
+    space = (
+        dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")),
+        dp.l01inf_distance(dp.absolute_distance(T="i64")),
+    )
     scale = laplace_scale(epsilon)
     threshold = math.ceil(1 + scale * math.log(1 / float(delta)))
     while True:
@@ -164,7 +195,9 @@ def laplace_with_threshold(exact_counts: dict[str, int], epsilon: Fraction, delt
             break
         threshold += 1
     if Fraction(spent_epsilon) > epsilon * (1 + Fraction(1, 10**9)):
-        raise BudgetError(f"OpenDP certifies epsilon {spent_epsilon:g} for a mechanism of {float(epsilon):g}.")
+        raise BudgetError(
+            f"OpenDP certifies epsilon {spent_epsilon:g} for a mechanism of {float(epsilon):g}."
+        )
     return dict(mechanism(exact_counts))
 
 
@@ -177,20 +210,26 @@ def _keyed_laplace(leaf_keys: NDArray[np.uint32], epsilon: Fraction) -> NDArray[
 
 
 def _uniform_pairs(key: NDArray[np.uint32], first: int, n: int) -> NDArray[np.float64]:
-    """Pairs `first` to `first + n − 1` of a key's stream of uniform draws, shape (n, 2); `first` is a multiple of 4."""
+    """Pairs `first` to `first + n − 1` of a key's stream of uniform draws, shape (n, 2); `first` is a
+    multiple of 4.
+    """
     draws = np.empty(2 * n)
     draw_many(key, first // 4, draws)
     return draws.reshape(n, 2)
 
 
 def _geometric_difference(draws: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:
-    """Discrete Laplace as the difference of two geometric variables, each by inversion of one uniform draw. Shape (n, 2) to (n,)."""
+    """Discrete Laplace as the difference of two geometric variables, each by inversion of one uniform draw.
+    Shape (n, 2) to (n,).
+    """
     geometric = np.floor(np.log1p(-draws) / -float(epsilon)).astype(np.int64)
     return geometric[:, 0] - geometric[:, 1]
 
 
 def _keyed_gaussian(draws: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
-    """Discrete Gaussian by inversion of one uniform draw; where it is very wide, a rounded normal variable. Shape (n, 2) to (n,)."""
+    """Discrete Gaussian by inversion of one uniform draw; where it is very wide, a rounded normal variable.
+    Shape (n, 2) to (n,).
+    """
     if scale > _WIDEST_TABLE:
         normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
         wide: Integers = np.rint(scale * normal).astype(np.int64)
@@ -198,5 +237,7 @@ def _keyed_gaussian(draws: NDArray[np.float64], scale: float) -> NDArray[np.int6
     most = math.ceil(9 * scale) + 1
     values = np.arange(-most, most + 1)
     running = np.cumsum(np.exp(-(values**2) / (2 * scale**2)))
-    found: Integers = values[np.searchsorted(running, draws[:, 0] * running[-1], side="right").clip(max=2 * most)]
+    found: Integers = values[
+        np.searchsorted(running, draws[:, 0] * running[-1], side="right").clip(max=2 * most)
+    ]
     return found

@@ -1,9 +1,10 @@
 """Randomness as a keyed function of a block's place in the tree.
 
-Every block has a key of its own: the root's comes from the operating system, a child's from its parent's by ChaCha20
-(the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's draws are a stream
-under its key. So a view does not depend on the order of work, on threads or on the engine; a task that is retried draws the
-same numbers; and no two blocks share a stream, however deep the tree.
+Every block has a key of its own: the root's comes from the operating system, a child's from its parent's by
+    ChaCha20
+(the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's draws are a
+stream under its key. So a view does not depend on the order of work, on threads or on the engine; a task that
+is retried draws the same numbers; and no two blocks share a stream, however deep the tree.
 
 The key is thrown away after the build. A fixed key is for tests: who knows it can subtract the noise.
 """
@@ -70,11 +71,18 @@ def _quarter(a, b, c, d):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
-    """The ChaCha20 block function (RFC 8439): key (8,) and out (16,) uint32; counter and the three words of nonce uint32.
+    """The ChaCha20 block function (RFC 8439): key (8,) and out (16,) uint32; counter and the three words of
+    nonce uint32.
 
-    The state lives in sixteen variables, not in an array, so that it stays in registers: this runs twice per block.
+    The state lives in sixteen variables, not in an array, so that it stays in registers: this runs twice per
+        block.
     """
-    a0, a1, a2, a3 = np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574)
+    a0, a1, a2, a3 = (
+        np.uint32(0x61707865),
+        np.uint32(0x3320646E),
+        np.uint32(0x79622D32),
+        np.uint32(0x6B206574),
+    )
     b0, b1, b2, b3 = key[0], key[1], key[2], key[3]
     c0, c1, c2, c3 = key[4], key[5], key[6], key[7]
     d0, d1, d2, d3 = np.uint32(counter), np.uint32(nonce[0]), np.uint32(nonce[1]), np.uint32(nonce[2])
@@ -101,7 +109,9 @@ def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def child_keys(key, words):  # type: ignore[no-untyped-def]
-    """Write the keys of a block's two halves into `words` (16,) uint32: the left one's in the first eight, then the right one's."""
+    """Write the keys of a block's two halves into `words` (16,) uint32: the left one's in the first eight,
+    then the right one's.
+    """
     chacha20_block(key, 0, (_CHILDREN, 0, 0), words)
 
 
@@ -114,7 +124,9 @@ def _uniform(words, i):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
-    """Write draws 8·block to 8·block + 7 of a key's stream into `out`: (8,) float64, uniform on multiples of 2⁻⁵³ in [0, 1)."""
+    """Write draws 8·block to 8·block + 7 of a key's stream into `out`: (8,) float64, uniform on multiples of
+    2⁻⁵³ in [0, 1).
+    """
     chacha20_block(key, block, (_DRAWS, 0, 0), words)
     for i in range(_DRAWS_PER_BLOCK):
         out[i] = _uniform(words, i)
@@ -122,7 +134,9 @@ def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def draw(key, i, stream):  # type: ignore[no-untyped-def]
-    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the words of the last block asked for: ask in order."""
+    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the words of the last block asked for:
+    ask in order.
+    """
     if i % _DRAWS_PER_BLOCK == 0:
         chacha20_block(key, i // _DRAWS_PER_BLOCK, (_DRAWS, 0, 0), stream)
     return _uniform(stream, i % _DRAWS_PER_BLOCK)
@@ -145,7 +159,9 @@ def draw_many(key, first_block, out):  # type: ignore[no-untyped-def]
 
 
 class Draws:
-    """Uniform draws under one key, in order: for methods that take one decision after another, always in the same order."""
+    """Uniform draws under one key, in order: for methods that take one decision after another, always in the
+    same order.
+    """
 
     def __init__(self, key: NDArray[np.uint32]) -> None:
         self._key, self._n_blocks_used = key, 0

@@ -34,8 +34,10 @@ class Answer:
     """A count, and what is known of the truth around it at a level of confidence.
 
     estimate: the count; never negative in the consistent reading.
-    typical: noise, and how unevenly records seem to lie inside blocks. A model: its coverage is measured, not proven.
-    guaranteed: holds whatever the data: noise, and the worst case inside blocks that the question cuts through.
+    typical: noise, and how unevenly records seem to lie inside blocks. A model: its coverage is measured, not
+        proven.
+    guaranteed: holds whatever the data: noise, and the worst case inside blocks that the question cuts
+        through.
     noise: how far noise alone reaches; all there is for a question that follows block borders.
     lower, upper: the ends of the interval that was asked for, typical by default.
     """
@@ -91,12 +93,18 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
-        typical, guaranteed, noise = (Interval(*map(float, rows[i])) for rows in (self.typical, self.guaranteed, self.noise))
+        typical, guaranteed, noise = (
+            Interval(*map(float, rows[i])) for rows in (self.typical, self.guaranteed, self.noise)
+        )
         return Answer(float(self.estimate[i]), self.confidence, typical, guaranteed, noise, self.interval)
 
 
 def count_many(
-    view: ViewData, wheres: Sequence[Where], confidence: float = 0.95, counts: Reading = "consistent", interval: Kind = "typical"
+    view: ViewData,
+    wheres: Sequence[Where],
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
 ) -> Answers:
     """Answer many counting questions at once."""
     if isinstance(wheres, (str, Mapping)):
@@ -116,7 +124,9 @@ def answer(
     return with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence, counts, interval)
 
 
-def with_intervals(of: Summary, law: NoiseLaw, confidence: float, counts: Reading = "consistent", interval: Kind = "typical") -> Answers:
+def with_intervals(
+    of: Summary, law: NoiseLaw, confidence: float, counts: Reading = "consistent", interval: Kind = "typical"
+) -> Answers:
     """Answers from sums over blocks. In the consistent reading nothing lies below 0."""
     check_reading(counts, interval)
     estimate = of.raw if counts == "raw" else of.consistent
@@ -124,7 +134,9 @@ def with_intervals(of: Summary, law: NoiseLaw, confidence: float, counts: Readin
     typical = intervals.typical_interval(of, law, confidence, counts, guaranteed)
     noise = intervals.noise_interval(of, law, confidence)
     floor = 0.0 if counts == "consistent" else -np.inf
-    typical, guaranteed, noise = (around(np.maximum(found, floor), estimate) for found in (typical, guaranteed, noise))
+    typical, guaranteed, noise = (
+        around(np.maximum(found, floor), estimate) for found in (typical, guaranteed, noise)
+    )
     return Answers(estimate, confidence, typical, guaranteed, noise, interval)
 
 
@@ -137,5 +149,7 @@ def check_reading(counts: Reading, interval: Kind) -> None:
 
 
 def around(interval: Floats, estimate: Floats) -> Floats:
-    """The interval, stretched where the estimate would fall outside: widening cannot make it hold less often."""
+    """The interval, stretched where the estimate would fall outside: widening cannot make it hold less
+    often.
+    """
     return np.stack([np.minimum(interval[:, 0], estimate), np.maximum(interval[:, 1], estimate)], axis=1)

@@ -1,4 +1,5 @@
-"""All histograms under one filter, and its count, at once: how much of each block the filter asks for is found once for all. In Numba.
+"""All histograms under one filter, and its count, at once: how much of each block the filter asks for is
+found once for all. In Numba.
 
 One column of sums per code of each attribute, one attribute after the other, and a last one for the count.
 """
@@ -26,12 +27,16 @@ _kept = threading.local()
 
 
 def can_be_at_once(view: ViewData, boxes: Sequence[Box], a: int) -> bool:
-    """Whether the filter leaves an attribute to its blocks: it does not speak of it, or there is a base, and one box."""
+    """Whether the filter leaves an attribute to its blocks: it does not speak of it, or there is a base, and
+    one box.
+    """
     return not any(a in box for box in boxes) or (len(boxes) == 1 and bool(view.blocks.bases))
 
 
 def summarise_at_once(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> Summary:
-    """What the blocks say to every code of these attributes under a filter, attribute by attribute, and last to the filter itself."""
+    """What the blocks say to every code of these attributes under a filter, attribute by attribute, and last
+    to the filter itself.
+    """
     finest, *coarser = view.blocks.levels
     n = sum(view.schema.sizes[a] for a in numbers) + 1
     columns, of_coarser = np.zeros((N_COLUMNS, n)), np.zeros((len(coarser), 2, n))
@@ -54,16 +59,23 @@ class _Evenly:
     numbers: Sequence[int]
 
     def add(self, level: Level, noisy: Floats, out: Floats) -> None:
-        """Add what the blocks of a level say. noisy: their counts, of no length for coarser ones. out: (10, n), of coarser ones (2, n)."""
+        """Add what the blocks of a level say. noisy: their counts, of no length for coarser ones. out: (10,
+        n), of coarser ones (2, n).
+        """
         from hdpview.query import kernels
 
         shares = Shares(level, self.view.schema)
         of_boxes = [shares.of_box(box) for box in self.boxes]
         weight: Floats = np.sum([np.zeros(len(level.counts)), *of_boxes], axis=0)
-        full: NDArray[np.bool_] = np.any([np.zeros(len(weight), dtype=bool), *(of_box > FULL for of_box in of_boxes)], axis=0)
+        full: NDArray[np.bool_] = np.any(
+            [np.zeros(len(weight), dtype=bool), *(of_box > FULL for of_box in of_boxes)], axis=0
+        )
         first, count = 0, np.zeros(len(out))
         for a in self.numbers:
-            of_attribute, found = (level.lower[a], level.upper[a], level.inverse_width[a], weight), np.zeros((len(out), self._size(a) + 1))
+            of_attribute, found = (
+                (level.lower[a], level.upper[a], level.inverse_width[a], weight),
+                np.zeros((len(out), self._size(a) + 1)),
+            )
             if len(noisy):
                 kernels.histogram(*of_attribute, full, level.counts, noisy, FULL, found)
             else:
@@ -81,14 +93,18 @@ class _Evenly:
 
 
 class _OverBases:
-    """Where bases say how records spread, each block has a weight in each bin; part by part, since each may have a base of its own."""
+    """Where bases say how records spread, each block has a weight in each bin; part by part, since each may
+    have a base of its own.
+    """
 
     def __init__(self, view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> None:
         sizes = view.schema.sizes
         self._questions = [over_base(pack([boxes], view.schema), base) for base in view.blocks.bases]
         self._wanted = np.full(len(sizes), -1)
         self._wanted[list(numbers)] = np.cumsum([0, *(sizes[a] for a in numbers)])[:-1]
-        asked = boxes[0] if len(boxes) == 1 else {}  # of several boxes, none speaks of an attribute that is wanted
+        asked = (
+            boxes[0] if len(boxes) == 1 else {}
+        )  # of several boxes, none speaks of an attribute that is wanted
         self._share = np.concatenate([code_shares(view.schema, a, asked.get(a)) for a in range(len(sizes))])
 
     def add(self, level: Level, noisy: Floats, out: Floats) -> None:
@@ -99,11 +115,15 @@ class _OverBases:
             here = slice(within.first, within.last)
             counts = level.counts[here], noisy[here] if len(noisy) else noisy
             store = _store(base_histograms.store_size(within.flat))
-            base_histograms.all_histograms(questions, self._wanted, self._share, within.flat, within.by_range, *counts, FULL, store, out)
+            base_histograms.all_histograms(
+                questions, self._wanted, self._share, within.flat, within.by_range, *counts, FULL, store, out
+            )
 
 
 def _store(n: int) -> Floats:
-    """Memory for n numbers and more, not cleared, that each thread keeps for its next question unless it is a lot."""
+    """Memory for n numbers and more, not cleared, that each thread keeps for its next question unless it is a
+    lot.
+    """
     if n > _MOST_KEPT:
         return np.empty(n)
     if len(getattr(_kept, "store", ())) < n:

@@ -1,8 +1,9 @@
 """All histograms under one filter where a base says how records spread inside blocks, in Numba.
 
-Messages go up the forest class by class, see `base_kernels`; then down it, some blocks at a time, which tells how what the filter asks for
-of each block spreads over the bins of every attribute. Blocks of one range are then added up together, bin by bin. Everything runs bin by
-bin over many blocks, in contiguous memory; bins that a range does not reach are never looked at.
+Messages go up the forest class by class, see `base_kernels`; then down it, some blocks at a time, which tells
+how what the filter asks for of each block spreads over the bins of every attribute. Blocks of one range are
+then added up together, bin by bin. Everything runs bin by bin over many blocks, in contiguous memory; bins
+that a range does not reach are never looked at.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ def store_size(flat):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def all_histograms(questions, wanted, share, flat, blocks, consistent, noisy, full_weight, store, out):  # type: ignore[no-untyped-def]
-    """Add to out what the blocks say to one filter: column by column for every code of the wanted attributes, and last for its count.
+    """Add to out what the blocks say to one filter: column by column for every code of the wanted attributes,
+    and last for its count.
 
-    questions: the five arrays of `Questions`, of one question, with running sums in shares of the base. wanted: shape (n_attributes,), how
-    many columns of `out` come before the attribute's, −1 where it is not wanted. share: of each code of each attribute that the filter asks
-    for. flat, blocks: a `Flat` and its `ByRange`. out: shape (10, n), in the order of the fields of `Summary`; of coarser blocks, where
-    `noisy` has no length, shape (2, n). store: `store_size` numbers to work in: taking memory anew costs as much as the work itself.
+    questions: the five arrays of `Questions`, of one question, with running sums in shares of the base.
+        wanted: shape (n_attributes,), how
+    many columns of `out` come before the attribute's, −1 where it is not wanted. share: of each code of each
+    attribute that the filter asks for. flat, blocks: a `Flat` and its `ByRange`. out: shape (10, n), in the
+    order of the fields of `Summary`; of coarser blocks, where `noisy` has no length, shape (2, n). store:
+    `store_size` numbers to work in: taking memory anew costs as much as the work itself.
     """
     n_attributes, n_blocks = flat.class_of_block.shape
     n_bins = flat.bin_at[-1] - n_attributes
@@ -55,7 +59,18 @@ def all_histograms(questions, wanted, share, flat, blocks, consistent, noisy, fu
             n_codes = blocks.code_at[a + 1] - blocks.code_at[a]
             into = out[:, wanted[a] : wanted[a] + n_codes]
             sort_blocks(blocks.order[a], weight, full, consistent, noisy, sorted_)
-            add_histogram(a, share[blocks.code_at[a] :][:n_codes], flat, blocks, joint, sorted_, len(noisy) > 0, full_weight, room, into)
+            add_histogram(
+                a,
+                share[blocks.code_at[a] :][:n_codes],
+                flat,
+                blocks,
+                joint,
+                sorted_,
+                len(noisy) > 0,
+                full_weight,
+                room,
+                into,
+            )
     of_count = np.zeros(len(out))
     if len(noisy):
         add_up(weight, full, consistent, noisy, full_weight, of_count)
@@ -67,13 +82,18 @@ def all_histograms(questions, wanted, share, flat, blocks, consistent, noisy, fu
 
 @nb.njit(cache=True, nogil=True)
 def add_joint(box, questions, reached, flat, store, joint, of_box, weight, full):  # type: ignore[no-untyped-def]
-    """Add to joint[bins of all attributes, b] what one box asks for of block b in each bin, and to `weight` what it asks for in all.
+    """Add to joint[bins of all attributes, b] what one box asks for of block b in each bin, and to `weight`
+    what it asks for in all.
 
-    Of an attribute that the box speaks of, bins get what they would without that condition. full: set where the box covers a block. of_box,
+    Of an attribute that the box speaks of, bins get what they would without that condition. full: set where
+    the box covers a block. of_box,
     store: to work in, shapes (n_blocks,) and as many as `here` and `make_room` take.
     """
     n_attributes, n_blocks = flat.class_of_block.shape
-    here, room = store[: len(joint) * CHUNK].reshape(len(joint), CHUNK), make_room(flat, store[len(joint) * CHUNK :], True)
+    here, room = (
+        store[: len(joint) * CHUNK].reshape(len(joint), CHUNK),
+        make_room(flat, store[len(joint) * CHUNK :], True),
+    )
     box_weights(box, questions, flat, room, of_box)
     for b in range(n_blocks):
         weight[b] += of_box[b]
@@ -95,12 +115,20 @@ def add_joint(box, questions, reached, flat, store, joint, of_box, weight, full)
 
 @nb.njit(cache=True, nogil=True)
 def pass_down(a, begin, n, weight, inside, scale, flat, here, given, joint):  # type: ignore[no-untyped-def]
-    """Shares of blocks begin … begin + n − 1 in one box and each bin of attribute `a`, into here, from those in its parent's bins.
+    """Shares of blocks begin … begin + n − 1 in one box and each bin of attribute `a`, into here, from those
+    in its parent's bins.
 
-    here: shape (bins of all attributes, n); its rows of `a` are also added to joint. inside: of classes, bin by bin, as `flat.inside`.
-    scale: of classes, per bin of the parent: 1 / what `inside` makes of it. weight: of all blocks, which roots share out.
+    here: shape (bins of all attributes, n); its rows of `a` are also added to joint. inside: of classes, bin
+        by bin, as `flat.inside`.
+    scale: of classes, per bin of the parent: 1 / what `inside` makes of it. weight: of all blocks, which
+        roots share out.
     """
-    n_classes, n_rows, parent, classes = flat.class_at[a + 1] - flat.class_at[a], 1, flat.parent[a], flat.class_of_block[a, begin:]
+    n_classes, n_rows, parent, classes = (
+        flat.class_at[a + 1] - flat.class_at[a],
+        1,
+        flat.parent[a],
+        flat.class_of_block[a, begin:],
+    )
     first, n_bins = flat.bin_at[a] - a, flat.bin_at[a + 1] - flat.bin_at[a] - 1
     if parent >= 0:
         n_rows = flat.bin_at[parent + 1] - flat.bin_at[parent] - 1
@@ -111,7 +139,11 @@ def pass_down(a, begin, n, weight, inside, scale, flat, here, given, joint):  # 
         for i in range(n):
             to[i] = of_parent[i] * of_class[classes[i]]
     for c in range(n_bins):
-        value, of_class, to = here[first + c], inside[flat.wide_at[a] + c * n_classes :], joint[first + c, begin:]
+        value, of_class, to = (
+            here[first + c],
+            inside[flat.wide_at[a] + c * n_classes :],
+            joint[first + c, begin:],
+        )
         mix(given[:n_rows], flat.table[flat.table_at[a] + c * n_rows :], 1, n, value)
         for i in range(n):
             value[i] *= of_class[classes[i]]
@@ -131,7 +163,9 @@ def restrict(a, begin, n, flat, asked, here):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def sort_blocks(order, weight, full, consistent, noisy, rows):  # type: ignore[no-untyped-def]
-    """What is known of the blocks, in an order, into rows: consistent and noisy counts, and 1 or 0 for touched, full."""
+    """What is known of the blocks, in an order, into rows: consistent and noisy counts, and 1 or 0 for
+    touched, full.
+    """
     for i in range(len(order)):
         b = order[i]
         rows[0, i] = consistent[b]
@@ -145,8 +179,10 @@ def sort_blocks(order, weight, full, consistent, noisy, rows):  # type: ignore[n
 def add_histogram(a, share, flat, blocks, joint, rows, is_finest, full_weight, room, out):  # type: ignore[no-untyped-def]
     """Add sums over blocks for every code of one attribute to out, (10, size) or of coarser blocks (2, size).
 
-    share: of each code that the filter asks for. rows: from `sort_blocks`. The weight of a block in a code is the density of the bin there
-    times the code's shape; where weights are small, sums of (w·(1 − w))^¾ are taken as a series of three powers of the density.
+    share: of each code that the filter asks for. rows: from `sort_blocks`. The weight of a block in a code is
+        the density of the bin there
+    times the code's shape; where weights are small, sums of (w·(1 − w))^¾ are taken as a series of three
+    powers of the density.
     """
     shape = np.empty(len(share))
     for code in range(len(share)):
@@ -165,7 +201,9 @@ def add_histogram(a, share, flat, blocks, joint, rows, is_finest, full_weight, r
                 held += blocks.shape[blocks.code_at[a] + code]
                 most = max(most, shape[code])
             density = room[0][: end - begin]
-            largest = take_densities(joint[flat.bin_at[a] - a + c], blocks.order[a, begin:end], 1.0 / held, density)
+            largest = take_densities(
+                joint[flat.bin_at[a] - a + c], blocks.order[a, begin:end], 1.0 / held, density
+            )
             if most == 0.0 or largest == 0.0:
                 continue
             fitted, zeroth, first, second = series(density, counts, HEAVY / most)
@@ -173,7 +211,9 @@ def add_histogram(a, share, flat, blocks, joint, rows, is_finest, full_weight, r
             for code in range(low, high):
                 w = shape[code]
                 estimate[code] += fitted * w
-                spread[code] += max(0.0, three_quarters[code] * (zeroth - 0.75 * first * w - 0.09375 * second * w * w))
+                spread[code] += max(
+                    0.0, three_quarters[code] * (zeroth - 0.75 * first * w - 0.09375 * second * w * w)
+                )
             if is_finest:
                 raw, squares, fourths = noise_sums(density, rows[1, begin:end])
                 for code in range(low, high):
@@ -190,7 +230,9 @@ def add_histogram(a, share, flat, blocks, joint, rows, is_finest, full_weight, r
 
 @nb.njit(cache=True, nogil=True)
 def add_bounds(lower, upper, share, rows, out):  # type: ignore[no-untyped-def]
-    """Noisy counts and numbers of blocks that the filter touches, and covers, to the codes of their range that it asks for."""
+    """Noisy counts and numbers of blocks that the filter touches, and covers, to the codes of their range
+    that it asks for.
+    """
     touched_sum, n_touched, full_sum, n_full = 0.0, 0.0, 0.0, 0.0
     for i in range(rows.shape[1]):
         touched_sum += rows[1, i] * rows[2, i]
@@ -218,7 +260,9 @@ def take_densities(joint, order, unit, density):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True, fastmath=_SUMS)
 def series(density, counts, heavy_from):  # type: ignore[no-untyped-def]
-    """Σ count · density; and of densities that are not heavy, Σ count · density^¾ · density^i for i = 0, 1, 2."""
+    """Σ count · density; and of densities that are not heavy, Σ count · density^¾ · density^i for i = 0, 1,
+    2.
+    """
     fitted, zeroth, first, second = 0.0, 0.0, 0.0, 0.0
     for i in range(len(density)):
         d, n = density[i], counts[i]

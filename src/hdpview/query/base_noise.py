@@ -1,11 +1,15 @@
 """What the histograms behind a base tell of the error of answers, from the marginals of the base alone.
 
-A question is a product of functions of single attributes: the share of each code that it asks for, or the share times a value. Noise in
-the histogram of attribute a moves the answer by what the function makes of it, times the share of records that all other functions let
-through; how the two are put together is `base_noise`. Boxes of a question, and parts of a merged view, add up.
+A question is a product of functions of single attributes: the share of each code that it asks for, or the
+    share times a value. Noise in
+the histogram of attribute a moves the answer by what the function makes of it, times the share of records
+that all other functions let through; how the two are put together is `base_noise`. Boxes of a question, and
+parts of a merged view, add up.
 
-Of how such a product varies from record to record, one part is a sum over single attributes, which histograms know about, and the rest is
-joint to several of them, which they know nothing about: `joint_share`. Its mean over all records is a matter of the total alone, which
+Of how such a product varies from record to record, one part is a sum over single attributes, which histograms
+know about, and the rest is
+joint to several of them, which they know nothing about: `joint_share`. Its mean over all records is a matter
+    of the total alone, which
 histograms know best of all.
 """
 
@@ -28,12 +32,18 @@ Functions = Mapping[int, Floats]  # attribute → a number per code, shape (size
 
 
 _LEFT = 0.3  # of the variance of noise in a histogram: smoothing, and counts of blocks, take most of it away
-_TOGETHER = 1 / 4  # the power of a share that others let through: rare values go together more often than if they were independent
+_TOGETHER = (
+    1 / 4
+    # the power of a share that others let through: rare values go together more often than if they were
+    # independent
+)
 _MOST_VARIED = 1e12  # relative variance of a function that hardly any record passes
 
 
 class OfBase(NamedTuple):
-    """What bases tell of each question, shape (n,) each; named as the fields of `Summary`, where they are explained."""
+    """What bases tell of each question, shape (n,) each; named as the fields of `Summary`, where they are
+    explained.
+    """
 
     base_variance: Floats
     joint_share: Floats
@@ -42,7 +52,12 @@ class OfBase(NamedTuple):
 
     def scaled(self, values: Floats | float) -> OfBase:
         """Of sums, where every record counts for its value."""
-        return OfBase(self.base_variance * values**2, self.joint_share, self.total_variance * values**2, self.total_squares * values**2)
+        return OfBase(
+            self.base_variance * values**2,
+            self.joint_share,
+            self.total_variance * values**2,
+            self.total_squares * values**2,
+        )
 
 
 class NoisyBase(NamedTuple):
@@ -54,7 +69,8 @@ class NoisyBase(NamedTuple):
     def of_total(self, share: NDArray[Any] | float) -> tuple[Floats, Floats]:
         """`total_variance` and `total_squares` of questions whose mean over all records is `share`.
 
-        Each histogram adds up to the total; of all together, weighted by how sure they are, the variance is 1 / Σ 1/(variance · size).
+        Each histogram adds up to the total; of all together, weighted by how sure they are, the variance is 1
+        / Σ 1/(variance · size).
         """
         variances = np.asarray(self.base.variance) * np.array(self.base.sizes)
         variance = 1.0 / np.sum(1.0 / variances[variances > 0])
@@ -62,18 +78,31 @@ class NoisyBase(NamedTuple):
         return variance * square, self.n_blocks * square
 
 
-def base_noise(variance: Floats | float, n_codes: Floats | float, size: Floats | float, rest: Floats | float, scale: float = 1.0) -> Floats:
-    """Squared error of a question from the noise in the histogram of one of its attributes. A model, chosen by measured coverage.
+def base_noise(
+    variance: Floats | float,
+    n_codes: Floats | float,
+    size: Floats | float,
+    rest: Floats | float,
+    scale: float = 1.0,
+) -> Floats:
+    """Squared error of a question from the noise in the histogram of one of its attributes. A model, chosen
+    by measured coverage.
 
-    variance: of one code's count there. n_codes: how many of the attribute's `size` codes are asked for; as the total is known better than
-    its parts, asking for nearly all of them is as good as asking for the few that are left. rest: share of records that satisfies the
-    question in all other attributes, taken as if they were independent. scale: of the values that are summed up, where they are of others.
+    variance: of one code's count there. n_codes: how many of the attribute's `size` codes are asked for; as
+        the total is known better than
+    its parts, asking for nearly all of them is as good as asking for the few that are left. rest: share of
+    records that satisfies the question in all other attributes, taken as if they were independent. scale: of
+    the values that are summed up, where they are of others.
     """
-    return np.asarray(_LEFT * variance * np.minimum(n_codes, size - n_codes) * together(rest) ** 2 * scale**2, dtype=np.float64)
+    return np.asarray(
+        _LEFT * variance * np.minimum(n_codes, size - n_codes) * together(rest) ** 2 * scale**2,
+        dtype=np.float64,
+    )
 
 
 def together(share: Floats | float) -> Floats:
-    """The share of records that conditions may let through together, from the product of what each lets through.
+    """The share of records that conditions may let through together, from the product of what each lets
+    through.
 
     Of a function with two signs, as a quantile's is, it is the size that counts.
     """
@@ -81,10 +110,11 @@ def together(share: Floats | float) -> Floats:
 
 
 def joint_share(varied: Floats | float, logs: Floats | float) -> Floats:
-    """The share of a product's variance that is not a sum over its factors: 0 for a single one, near 1 for cells of large tables.
+    """The share of a product's variance that is not a sum over its factors: 0 for a single one, near 1 for
+    cells of large tables.
 
-    Factors of relative variances r are taken as independent. The product's relative variance is then Π(1 + r) − 1, and that of the sum that
-    comes nearest to it is Σ r (Hoeffding). varied: Σ r; logs: Σ log(1 + r).
+    Factors of relative variances r are taken as independent. The product's relative variance is then Π(1 + r)
+    − 1, and that of the sum that comes nearest to it is Σ r (Hoeffding). varied: Σ r; logs: Σ log(1 + r).
     """
     varied, logs = np.asarray(varied, dtype=np.float64), np.asarray(logs, dtype=np.float64)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -100,20 +130,40 @@ def _varied(mean: Floats, square: Floats) -> Floats:
 def noisy_bases(blocks: Blocks) -> list[NoisyBase]:
     """Bases whose noise is known."""
     n_blocks = np.bincount(blocks.parts, minlength=len(blocks.bases))
-    return [NoisyBase(base, int(n)) for base, n in zip(blocks.bases, n_blocks, strict=False) if np.any(base.variance)]
+    return [
+        NoisyBase(base, int(n))
+        for base, n in zip(blocks.bases, n_blocks, strict=False)
+        if np.any(base.variance)
+    ]
 
 
-def added_up(parts: Sequence[OfBase], n: int) -> OfBase:
-    """Boxes, or parts of a merged view: variances add up, and the largest joint share counts for all."""
-    if not parts:
-        return OfBase(*np.zeros((4, n)))
-    variance, joint, total, squares = (np.stack(of_parts) for of_parts in zip(*parts, strict=True))
+class _OfBox(NamedTuple):
+    """Variance, joint share and mean over all records of one box, as many numbers each as are asked for."""
+
+    variance: Floats | float
+    joint: Floats | float
+    mean: Floats | float
+
+
+def _of_boxes(over: NoisyBase, boxes: Sequence[_OfBox], shape: tuple[int, ...]) -> OfBase:
+    """Boxes are disjoint: variances and means add up, and the largest joint share counts for all."""
+    variance, joint, mean = (
+        (np.stack(of_boxes) for of_boxes in zip(*boxes, strict=True)) if boxes else np.zeros((3, 1, *shape))
+    )
+    return OfBase(variance.sum(axis=0), joint.max(axis=0), *over.of_total(mean.sum(axis=0)))
+
+
+def _of_parts(parts: Sequence[OfBase], shape: tuple[int, ...]) -> OfBase:
+    """So it is with the parts of a merged view; nothing where no base tells of its noise."""
+    variance, joint, total, squares = (
+        (np.stack(of) for of in zip(*parts, strict=True)) if parts else np.zeros((4, 1, *shape))
+    )
     return OfBase(variance.sum(axis=0), joint.max(axis=0), total.sum(axis=0), squares.sum(axis=0))
 
 
 def of_questions(blocks: Blocks, questions: Questions) -> OfBase:
     """What histograms tell of every question."""
-    return added_up([_of_questions(over, questions) for over in noisy_bases(blocks)], len(questions))
+    return _of_parts([_of_questions(over, questions) for over in noisy_bases(blocks)], (len(questions),))
 
 
 def _of_questions(over: NoisyBase, questions: Questions) -> OfBase:
@@ -123,17 +173,26 @@ def _of_questions(over: NoisyBase, questions: Questions) -> OfBase:
         nothing = np.zeros(len(questions))
         return OfBase(nothing, nothing, *over.of_total(np.bincount(question, minlength=len(questions))))
     at, example, term = np.unique(questions.term_at, return_index=True, return_inverse=True)
-    attribute = questions.term_attribute[example]  # of each different condition; conditions stand one after the other, without gaps
+    attribute = questions.term_attribute[
+        example
+    ]  # of each different condition; conditions stand one after the other, without gaps
     sizes = np.array(base.sizes)[attribute]
     marginals = [np.append(base.marginal(a), 0.0) for a in range(len(base.parent))]
     ends = np.stack([at, at + sizes], axis=1).reshape(-1)
     share, marginal = np.diff(questions.prefix, append=0.0), np.concatenate([marginals[a] for a in attribute])
-    n_codes, passed, squared = (np.add.reduceat(of_codes, ends)[::2] for of_codes in (share**2, share * marginal, share**2 * marginal))
+    n_codes, passed, squared = (
+        np.add.reduceat(of_codes, ends)[::2] for of_codes in (share**2, share * marginal, share**2 * marginal)
+    )
     box = np.repeat(np.arange(n_boxes), np.diff(questions.term_start))
     varied = _varied(passed, squared)[term]
-    log_all, r, log_r = (np.bincount(box, terms, n_boxes).astype(float) for terms in (_log(passed[term]), varied, np.log1p(varied)))
+    log_all, r, log_r = (
+        np.bincount(box, terms, n_boxes).astype(float)
+        for terms in (_log(passed[term]), varied, np.log1p(varied))
+    )
     rest = np.exp(log_all[box] - _log(passed[term]))
-    variance = base_noise(np.asarray(base.variance)[questions.term_attribute], n_codes[term], sizes[term], rest)
+    variance = base_noise(
+        np.asarray(base.variance)[questions.term_attribute], n_codes[term], sizes[term], rest
+    )
     joint = np.zeros(len(questions))
     np.maximum.at(joint, question, joint_share(r, log_r))
     of_total = over.of_total(np.bincount(question, np.exp(log_all), len(questions)))
@@ -145,18 +204,21 @@ def _log(shares: Floats) -> Floats:
     return np.log(np.maximum(shares, 1e-300))
 
 
-def of_functions(bases: Sequence[NoisyBase], boxes: Sequence[Functions], with_values: Sequence[int | None]) -> OfBase:
+def of_functions(
+    bases: Sequence[NoisyBase], boxes: Sequence[Functions], with_values: Sequence[int | None]
+) -> OfBase:
     """What histograms tell of one question, a sum over boxes of functions; of no dimension.
 
     with_values: the attribute of each box that has values, if any.
     """
-    found = []
-    for over in bases:
-        variance = sum(_variance(over.base, functions, valued) for functions, valued in zip(boxes, with_values, strict=True))
-        joint = max((float(joint_share(*_variation(over.base, functions))) for functions in boxes), default=0.0)
-        of_total = over.of_total(sum(_mean(over.base, functions) for functions in boxes))
-        found.append(OfBase(np.array(variance), np.array(joint), *of_total))
-    return added_up(found, 1) if found else OfBase(*np.zeros(4))
+    asked = list(zip(boxes, with_values, strict=True))
+    return _of_parts([_of_boxes(over, [_of_box(over.base, *box) for box in asked], ()) for over in bases], ())
+
+
+def _of_box(base: Base, functions: Functions, valued: int | None) -> _OfBox:
+    return _OfBox(
+        _variance(base, functions, valued), joint_share(*_variation(base, functions)), _mean(base, functions)
+    )
 
 
 def _mean(base: Base, functions: Functions) -> float:
@@ -176,8 +238,12 @@ def _variance(base: Base, functions: Functions, valued: int | None) -> float:
 def _variation(base: Base, functions: Functions) -> tuple[float, float]:
     """Σ r and Σ log(1 + r) over the relative variances of functions."""
     marginals = [base.marginal(a) for a in functions]
-    means = np.array([function @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)])
-    squares = np.array([function**2 @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)])
+    means = np.array(
+        [function @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)]
+    )
+    squares = np.array(
+        [function**2 @ marginal for function, marginal in zip(functions.values(), marginals, strict=True)]
+    )
     varied = _varied(means, squares)
     return float(varied.sum()), float(np.log1p(varied).sum())
 
@@ -193,7 +259,9 @@ def _passed(base: Base, functions: Functions, valued: int | None) -> tuple[float
 
 
 def _codes(function: Floats, is_valued: bool) -> tuple[float, float]:
-    """How many codes a function asks for, and of how many. Of values, what differs from their mean: the total is known better."""
+    """How many codes a function asks for, and of how many. Of values, what differs from their mean: the total
+    is known better.
+    """
     if is_valued:
         return float(((function - function.mean()) ** 2).sum()), math.inf
     return float((function**2).sum()), float(len(function))
@@ -206,23 +274,29 @@ def of_groups(
     attributes: Sequence[int],
     sizes: Sequence[int],
 ) -> OfBase:
-    """What histograms tell of every group of codes of `attributes`, the last running fastest, shape (n_groups,)."""
-    n_groups = math.prod(sizes[a] for a in attributes)
-    found = []
-    for over in bases:
-        of_boxes = [_of_groups(over.base, *box, attributes, sizes) for box in zip(boxes, with_values, strict=True)]
-        variance, joint, share = (np.stack(parts) for parts in zip(*of_boxes, strict=True)) if boxes else np.zeros((3, 1, n_groups))
-        found.append(OfBase(variance.sum(axis=0), joint.max(axis=0), *over.of_total(share.sum(axis=0))))
-    return added_up(found, n_groups)
+    """What histograms tell of every group of codes of `attributes`, the last running fastest, shape
+    (n_groups,).
+    """
+    asked, shape = list(zip(boxes, with_values, strict=True)), (math.prod(sizes[a] for a in attributes),)
+    return _of_parts(
+        [
+            _of_boxes(over, [_of_groups(over.base, *box, attributes, sizes) for box in asked], shape)
+            for over in bases
+        ],
+        shape,
+    )
 
 
 def _of_groups(
     base: Base, functions: Functions, valued: int | None, attributes: Sequence[int], sizes: Sequence[int]
-) -> tuple[Floats, Floats, Floats]:
-    """Variance, joint share and mean over all records of one box in every group."""
+) -> _OfBox:
+    """One box in every group."""
     marginals = [base.marginal(a) for a in attributes]
     of_axes = [functions.get(a, np.ones(sizes[a])) for a in attributes]
-    squares = [_squared(marginal, function, a == valued) for a, marginal, function in zip(attributes, marginals, of_axes, strict=True)]
+    squares = [
+        _squared(marginal, function, a == valued)
+        for a, marginal, function in zip(attributes, marginals, of_axes, strict=True)
+    ]
     others = {a: function for a, function in functions.items() if a not in attributes}
     rest, scale = _passed(base, others, valued)
     variance = _variance(base, others, valued) * _outer(squares)
@@ -230,38 +304,57 @@ def _of_groups(
         own = base_noise(np.asarray(base.variance)[a], function**2, len(function), rest, scale)
         variance += _outer([*squares[:i], own, *squares[i + 1 :]])
     of_codes = [_of_codes(marginal) for marginal in marginals]
-    sums = (total + _outer([axis[i] for axis in of_codes], np.add) for i, total in enumerate(_variation(base, others)))
+    sums = (
+        total + _outer([axis[i] for axis in of_codes], np.add)
+        for i, total in enumerate(_variation(base, others))
+    )
     asked = _outer([function != 0 for function in of_axes])
-    share = _mean(base, others) * _outer([function * marginal for function, marginal in zip(of_axes, marginals, strict=True)])
-    return variance, np.where(asked, joint_share(*sums), 0.0), share
+    mean = _mean(base, others) * _outer(
+        [function * marginal for function, marginal in zip(of_axes, marginals, strict=True)]
+    )
+    return _OfBox(variance, np.where(asked, joint_share(*sums), 0.0), mean)
 
 
-def of_histograms(bases: Sequence[NoisyBase], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]) -> OfBase:
-    """What histograms tell of every code of each of these attributes by itself, one after the other, shape (number of all codes,)."""
-    n_codes = sum(sizes[a] for a in attributes)
-    found = []
-    for over in bases:
-        of_boxes = [_of_histograms(over.base, functions, attributes, sizes) for functions in boxes]
-        variance, joint, share = (np.stack(parts) for parts in zip(*of_boxes, strict=True)) if boxes else np.zeros((3, 1, n_codes))
-        found.append(OfBase(variance.sum(axis=0), joint.max(axis=0), *over.of_total(share.sum(axis=0))))
-    return added_up(found, n_codes)
+def of_histograms(
+    bases: Sequence[NoisyBase], boxes: Sequence[Functions], attributes: Sequence[int], sizes: Sequence[int]
+) -> OfBase:
+    """What histograms tell of every code of each of these attributes by itself, one after the other, shape
+    (number of all codes,).
+    """
+    shape = (sum(sizes[a] for a in attributes),)
+    return _of_parts(
+        [
+            _of_boxes(over, [_of_histograms(over.base, box, attributes, sizes) for box in boxes], shape)
+            for over in bases
+        ],
+        shape,
+    )
 
 
-def _of_histograms(base: Base, functions: Functions, attributes: Sequence[int], sizes: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-    """As `_of_groups`, of each attribute by itself. To all that the box does not speak of, it does the same, so they are taken at once."""
+def _of_histograms(
+    base: Base, functions: Functions, attributes: Sequence[int], sizes: Sequence[int]
+) -> _OfBox:
+    """As `_of_groups`, of each attribute by itself. To all that the box does not speak of, it does the same,
+    so they are taken at once.
+    """
     marginal = np.concatenate([np.zeros(0), *(base.marginal(a) for a in attributes)])
     widths = np.array([sizes[a] for a in attributes], np.int64)
     own = base_noise(
-        np.asarray(base.variance)[np.array(attributes, np.int64)], 1.0, widths.astype(float), _passed(base, functions, None)[0]
+        np.asarray(base.variance)[np.array(attributes, np.int64)],
+        1.0,
+        widths.astype(float),
+        _passed(base, functions, None)[0],
     )
     variance = _variance(base, functions, None) * together(marginal) ** 2 + np.repeat(own, widths)
     (varied, logs), (own_varied, own_logs) = _variation(base, functions), _of_codes(marginal)
-    joint, share = joint_share(varied + own_varied, logs + own_logs), _mean(base, functions) * marginal
+    joint, mean = joint_share(varied + own_varied, logs + own_logs), _mean(base, functions) * marginal
     ends = np.cumsum(widths)
     for a, first, end in zip(attributes, ends - widths, ends, strict=True):
         if a in functions:
-            variance[first:end], joint[first:end], share[first:end] = _of_groups(base, functions, None, [a], sizes)
-    return variance, joint, share
+            variance[first:end], joint[first:end], mean[first:end] = _of_groups(
+                base, functions, None, [a], sizes
+            )
+    return _OfBox(variance, joint, mean)
 
 
 def _of_codes(marginal: Floats) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """Questions as disjoint boxes, and boxes as numbers for the kernel.
 
-A box holds a condition on some attributes; the others are free. Any combination of conditions with AND, OR and NOT is a union
-of boxes that do not overlap, so counts of them add up.
+A box holds a condition on some attributes; the others are free. Any combination of conditions with AND, OR
+and NOT is a union of boxes that do not overlap, so counts of them add up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
 
 
 def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
-    """Boxes of parts joined by OR, disjoint: of each part, what lies outside all parts before. Boxes of each part are disjoint already."""
+    """Boxes of parts joined by OR, disjoint: of each part, what lies outside all parts before. Boxes of each
+    part are disjoint already.
+    """
     _check_number(sum(len(part) for part in parts))
     found: list[Box] = []
     taken: list[Box] = []
@@ -56,7 +58,10 @@ def _joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
     if len(pieces) > _FEW:
         return [*boxes, *pieces]
     for piece in pieces:
-        place, both = next(((i, both) for i, box in enumerate(boxes) if (both := _as_one(box, piece)) is not None), (len(boxes), piece))
+        place, both = next(
+            ((i, both) for i, box in enumerate(boxes) if (both := _as_one(box, piece)) is not None),
+            (len(boxes), piece),
+        )
         boxes[place : place + 1] = [both]
     return boxes
 
@@ -70,7 +75,9 @@ def _as_one(box: Box, other: Box) -> Box | None:
 
 
 def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
-    """What of `boxes` lies in no box of `taken`; missing values count like any other. Disjoint where `boxes` are."""
+    """What of `boxes` lies in no box of `taken`; missing values count like any other. Disjoint where `boxes`
+    are.
+    """
     outside, n_steps = list(boxes), 0
     for box in taken:
         n_steps += len(outside)
@@ -94,7 +101,9 @@ def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
 
 def _check_number(n_boxes: int) -> None:
     if n_boxes > MAX_BOXES:
-        raise QueryError(f"The condition falls apart into more than {MAX_BOXES:,} boxes. Ask for its parts one by one.")
+        raise QueryError(
+            f"The condition falls apart into more than {MAX_BOXES:,} boxes. Ask for its parts one by one."
+        )
 
 
 def _check_steps(n_steps: int) -> None:
@@ -104,7 +113,8 @@ def _check_steps(n_steps: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Many questions, flat. Question q has boxes box_start[q] … box_start[q + 1]; box b has terms term_start[b] … .
+    """Many questions, flat. Question q has boxes box_start[q] … box_start[q + 1]; box b has terms
+    term_start[b] … .
 
     A term restricts one attribute by a prefix sum of weights over its codes: the weight of codes [lo, hi) is
     prefix[at + hi] − prefix[at + lo].
@@ -136,7 +146,9 @@ def pack(questions: Sequence[Sequence[Box]], schema: Schema) -> Questions:
                     vectors.append(vector)
                     n_prefix += len(vector)
                     if n_prefix > MAX_PREFIX_VALUES:
-                        raise QueryError("Too many questions about attributes with many values at once; ask in smaller batches.")
+                        raise QueryError(
+                            "Too many questions about attributes with many values at once; ask in smaller batches."
+                        )
                 attributes.append(a)
                 at.append(place)
             term_start.append(len(at))

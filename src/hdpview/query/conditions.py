@@ -1,8 +1,8 @@
 """Conditions on one attribute: which of its values a question is about, in the data's own units.
 
-An ordered attribute's values are half-open ranges on its axis, so that conditions can be cut, joined and turned round exactly
-before any bin is looked at; any other attribute's values are a set of codes. Missing values are outside both, as in SQL:
-they satisfy `IS NULL` and nothing else.
+An ordered attribute's values are half-open ranges on its axis, so that conditions can be cut, joined and
+turned round exactly before any bin is looked at; any other attribute's values are a set of codes. Missing
+values are outside both, as in SQL: they satisfy `IS NULL` and nothing else.
 """
 
 from __future__ import annotations
@@ -21,30 +21,45 @@ from hdpview.errors import QueryError, quoted, unknown_name
 
 Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
 
-_GRAIN = 2.0**36  # fractions of bins are multiples of 1/_GRAIN: sums over all 2^16 codes of an attribute are exact
-_MOST_BITS = 10_000  # of a whole number that is looked up as text; Python refuses to write out much longer ones
+_GRAIN = (
+    2.0**36
+)  # fractions of bins are multiples of 1/_GRAIN: sums over all 2^16 codes of an attribute are exact
+_MOST_BITS = (
+    10_000  # of a whole number that is looked up as text; Python refuses to write out much longer ones
+)
 _LEAST = 2.0**-20  # fraction of a bin that is cut through, on either side: all records may lie there
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A set of values of one attribute. `ranges` for ordered attributes, `codes` for the others; `null` adds missing values."""
+    """A set of values of one attribute. `ranges` for ordered attributes, `codes` for the others; `null` adds
+    missing values.
+    """
 
     ranges: tuple[Range, ...] = ()
     codes: frozenset[int] = frozenset()
     null: bool = False
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition(_common(self.ranges, other.ranges), self.codes & other.codes, self.null and other.null)
+        return Condition(
+            _common(self.ranges, other.ranges), self.codes & other.codes, self.null and other.null
+        )
 
     def __or__(self, other: Condition) -> Condition:
-        return Condition(_tidy((*self.ranges, *other.ranges)), self.codes | other.codes, self.null or other.null)
+        return Condition(
+            _tidy((*self.ranges, *other.ranges)), self.codes | other.codes, self.null or other.null
+        )
 
     def meets(self, other: Condition) -> bool:
         """Whether any value satisfies both."""
         if (self.null and other.null) or not self.codes.isdisjoint(other.codes):
             return True
-        if not self.ranges or not other.ranges or self.ranges[-1][1] <= other.ranges[0][0] or other.ranges[-1][1] <= self.ranges[0][0]:
+        if (
+            not self.ranges
+            or not other.ranges
+            or self.ranges[-1][1] <= other.ranges[0][0]
+            or other.ranges[-1][1] <= self.ranges[0][0]
+        ):
             return False
         return bool(_common(self.ranges, other.ranges))
 
@@ -83,12 +98,16 @@ def everything(attribute: Attribute) -> Condition:
 
 
 def missing(attribute: Attribute) -> Condition:
-    """Missing values. Where an attribute has no code for them this is nothing: the schema's rule put them elsewhere."""
+    """Missing values. Where an attribute has no code for them this is nothing: the schema's rule put them
+    elsewhere.
+    """
     return Condition(null=attribute.nullable)
 
 
 def complement(attribute: Attribute, condition: Condition) -> Condition:
-    """All other values that are not missing. (A negated `IS NULL` is `everything`; a negated comparison never finds nulls.)"""
+    """All other values that are not missing. (A negated `IS NULL` is `everything`; a negated comparison never
+    finds nulls.)
+    """
     if isinstance(attribute, Ordered):
         ends = [-math.inf, *(end for pair in condition.ranges for end in pair), math.inf]
         return Condition(ranges=_tidy(zip(ends[0::2], ends[1::2], strict=True)), null=False)
@@ -100,7 +119,9 @@ def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
     if isinstance(attribute, Ordered):
         return _compare_ordered(attribute, operator, value)
     if operator not in ("=", "!="):
-        raise QueryError(f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values.")
+        raise QueryError(
+            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values."
+        )
     code = _code(attribute, value)
     condition = Condition(codes=frozenset() if code is None else frozenset({code}))
     return condition if operator == "=" else complement(attribute, condition)
@@ -148,7 +169,8 @@ def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition
 def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
     """Where on the axis values ≥ and values > a literal begin.
 
-    On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring doubles. A real axis's upper end
+    On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring
+    doubles. A real axis's upper end
     belongs to the last bin: a value there lies just inside.
     """
     try:
@@ -171,13 +193,19 @@ def _code(attribute: Attribute, value: Any) -> int | None:
             raise QueryError(f"{attribute.name!r} is true or false, not {quoted(value)}.")
         return truth[key]
     assert isinstance(attribute, Category)
-    if not isinstance(value, (str, int, float, date)) or (isinstance(value, int) and value.bit_length() > _MOST_BITS):
+    if not isinstance(value, (str, int, float, date)) or (
+        isinstance(value, int) and value.bit_length() > _MOST_BITS
+    ):
         raise QueryError(f"{attribute.name!r} is compared with a text, not with {quoted(value)}.")
     text = str(value).lower() if isinstance(value, bool) else str(value)
     code = attribute.code_of(text)
     if code is None:
-        note = " Values that were not declared are counted together" + (f" as {attribute.other!r}." if attribute.other else ".")
-        raise QueryError(unknown_name("value", text, attribute.value_labels(), f"{attribute.name!r} has") + note)
+        note = " Values that were not declared are counted together" + (
+            f" as {attribute.other!r}." if attribute.other else "."
+        )
+        raise QueryError(
+            unknown_name("value", text, attribute.value_labels(), f"{attribute.name!r} has") + note
+        )
     return code
 
 
@@ -185,13 +213,16 @@ def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
     """The declared values of a category whose text matches."""
     if not isinstance(attribute, Category):
         raise QueryError(f"LIKE needs a category; {attribute.name!r} is of type {attribute.kind}.")
-    return Condition(codes=frozenset(code for code, text in enumerate(attribute.value_labels()) if matches(text)))
+    return Condition(
+        codes=frozenset(code for code, text in enumerate(attribute.value_labels()) if matches(text))
+    )
 
 
 def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
     """Running sums, shape (size + 1,), of the share of each code that satisfies a condition.
 
-    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi) satisfy it, exactly.
+    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi)
+        satisfy it, exactly.
     """
     if isinstance(attribute, Ordered):
         if len(condition.ranges) == 1 and not condition.null:
@@ -208,7 +239,9 @@ def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.flo
 
 
 def _prefix_of_range(attribute: Ordered, start: float, end: float) -> NDArray[np.float64]:
-    """The running sums of `_bin_shares` for the common case of one range, without computing shares: many questions ask for one."""
+    """The running sums of `_bin_shares` for the common case of one range, without computing shares: many
+    questions ask for one.
+    """
     (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
     if i == j:  # inside one bin, or beyond the axis
         low, high = float(i), i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
@@ -222,20 +255,27 @@ def _prefix_of_range(attribute: Ordered, start: float, end: float) -> NDArray[np
 
 
 def _kept_apart(share: float) -> float:
-    """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact sums."""
+    """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact
+    sums.
+    """
     return round(min(max(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
 
 
 def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
-    """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside or outside as a whole.
+    """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside
+    or outside as a whole.
 
-    No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps `_LEAST` away from both, and
+    No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps
+        `_LEAST` away from both, and
     shares are coarse enough for sums of them to be exact.
     """
     share = np.zeros(attribute.size + 1)  # one more, for ranges that end with the axis
     cut = set()
     for start, end in ranges:
-        (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
+        (i, below_start, cuts_start), (j, below_end, cuts_end) = (
+            attribute.bin_of(start),
+            attribute.bin_of(end),
+        )
         share[i:j] += 1.0
         share[i] -= below_start
         share[j] += below_end

@@ -1,4 +1,6 @@
-"""Answers to boxes from tables of a release: each table is summed up once, and a box then costs its corners."""
+"""Answers to boxes from tables of a release: each table is summed up once, and a box then costs its
+corners.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DenseRelease:
-    """Estimated records of every cell of the domain. table: shape (size of each attribute); n_blocks: counts with noise of their own."""
+    """Estimated records of every cell of the domain. table: shape (size of each attribute); n_blocks: counts
+    with noise of their own.
+    """
 
     table: Floats | NDArray[np.int64]
     n_blocks: int
@@ -27,18 +31,23 @@ class DenseRelease:
     def marginal(self, attributes: Sequence[int]) -> Floats:
         rest = tuple(a for a in range(self.table.ndim) if a not in attributes)
         kept = sorted(attributes)
-        return np.ascontiguousarray(self.table.sum(axis=rest).transpose([kept.index(a) for a in attributes]), dtype=np.float64)
+        return np.ascontiguousarray(
+            self.table.sum(axis=rest).transpose([kept.index(a) for a in attributes]), dtype=np.float64
+        )
 
 
 def answer_from_marginals(boxes: CodeBoxes, marginal: Callable[[tuple[int, ...]], Floats]) -> Floats:
-    """Estimated records in each box, shape (n,), from the marginal of each set of attributes that boxes ask about.
+    """Estimated records in each box, shape (n,), from the marginal of each set of attributes that boxes ask
+    about.
 
     Args:
         boxes: any order of attributes within a box.
         marginal: records per combination of codes of these attributes, which are in rising order.
     """
     order = np.argsort(boxes.attribute, axis=1)
-    attribute, lower, upper = (np.take_along_axis(part, order, axis=1) for part in (boxes.attribute, boxes.lower, boxes.upper))
+    attribute, lower, upper = (
+        np.take_along_axis(part, order, axis=1) for part in (boxes.attribute, boxes.lower, boxes.upper)
+    )
     sets, of_box = np.unique(attribute, axis=0, return_inverse=True)
     found = np.empty(len(boxes))
     for number, chosen in enumerate(sets):

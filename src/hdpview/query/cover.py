@@ -1,7 +1,9 @@
 """The groups that blocks cover, as rectangles on the grid of groups, and sums over all that cover a group.
 
-Where records spread evenly, a block gives the same weight to each group it covers: one rectangle. Where a base says how they spread,
-the weights in a block and one combination of bins of the grouping attributes are proportional to the shape of their codes: a rectangle
+Where records spread evenly, a block gives the same weight to each group it covers: one rectangle. Where a
+    base says how they spread,
+the weights in a block and one combination of bins of the grouping attributes are proportional to the shape of
+    their codes: a rectangle
 for each such combination, in which every weight is a number, the *density*, times the shape of the group.
 """
 
@@ -27,13 +29,20 @@ Column = tuple[Floats, float]  # a value per rectangle, and the power of the sha
 
 _MOST_RECTANGLES = 1_000_000  # painted at once
 _MOST_APART = 20_000_000  # values of blocks × combinations of bins at once, 160 MB
-_TIER_BITS = 8  # units in one painting differ by 2^8 at most, so that rounding where the shape is small does not drown what is large
-HEAVY, _MOST_CELLS = 0.05, 4_000_000  # weights from which spreads are computed cell by cell, and how many cells at most
+# units in one painting differ by 2^8 at most, so that rounding where the shape is small does not drown what
+# is large
+_TIER_BITS = 8
+HEAVY, _MOST_CELLS = (
+    0.05,
+    4_000_000,
+)  # weights from which spreads are computed cell by cell, and how many cells at most
 
 
 @dataclass(frozen=True, eq=False)
 class Tier:
-    """Rectangles that are painted together: their numbers, the different ones among them, and which of these each one is."""
+    """Rectangles that are painted together: their numbers, the different ones among them, and which of these
+    each one is.
+    """
 
     rows: Ints
     different: Rectangles
@@ -42,7 +51,9 @@ class Tier:
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
         """Groups that any of them covers, shape (n_groups,)."""
-        found: NDArray[np.bool_] = np.rint(self.different.sums(np.ones((1, self.different.lower.shape[1])))[0]) > 0
+        found: NDArray[np.bool_] = (
+            np.rint(self.different.sums(np.ones((1, self.different.lower.shape[1])))[0]) > 0
+        )
         return found
 
 
@@ -51,7 +62,8 @@ class Cover:
     """Rectangles of groups.
 
     attributes: numbers of the grouping attributes. within: the base inside the blocks; None where it is even.
-    block: which block of the level each rectangle lies in, shape (n,), rising; bins: the combination of bins, flat, shape (n,).
+    block: which block of the level each rectangle lies in, shape (n,), rising; bins: the combination of bins,
+        flat, shape (n,).
     single: whether the block has only one group, shape (n,).
     grid: the rectangles. unit: 1 / what a rectangle holds of the shape: density per weight, shape (n,).
     shape: of each group, shape (n_groups,); None where all are 1.
@@ -71,7 +83,9 @@ class Cover:
         return math.prod(self.grid.shape)
 
     def expected(self, prefixes: Mapping[int, Floats]) -> Floats:
-        """Mean of a product of functions of other attributes, as `Within.expected` has it, of what lies in each rectangle, shape (n,)."""
+        """Mean of a product of functions of other attributes, as `Within.expected` has it, of what lies in
+        each rectangle, shape (n,).
+        """
         assert self.within is not None
         base, first = self.within.base, self.attributes[0]
         n_bins = [base.n_bins[a] for a in self.attributes]
@@ -102,12 +116,17 @@ class Cover:
         return found
 
     def sums(self, columns: Sequence[Column]) -> Floats:
-        """In each group, the sum of column · shape^power over the rectangles that cover it, shape (n_columns, n_groups)."""
+        """In each group, the sum of column · shape^power over the rectangles that cover it, shape (n_columns,
+        n_groups).
+        """
         if self.shape is None:
             return self.grid.sums(np.stack([values for values, _ in columns]))
         found = np.zeros((len(columns), self.n_groups))
         for tier in self._tiers:
-            of_different = [np.bincount(tier.which, values[tier.rows], tier.different.lower.shape[1]) for values, _ in columns]
+            of_different = [
+                np.bincount(tier.which, values[tier.rows], tier.different.lower.shape[1])
+                for values, _ in columns
+            ]
             sums = tier.different.sums(np.stack(of_different))
             for out, values in zip(found, sums, strict=True):
                 out[tier.covered] += values[tier.covered]
@@ -117,7 +136,9 @@ class Cover:
         return found
 
     def maxima(self, values: Floats, power: float = 1.0) -> Floats:
-        """In each group, the largest value · shape^power of the rectangles that cover it, shape (n_groups,). values: ≥ 0; power: 0 or 1."""
+        """In each group, the largest value · shape^power of the rectangles that cover it, shape (n_groups,).
+        values: ≥ 0; power: 0 or 1.
+        """
         if self.shape is None:
             return self.grid.maxima(values)
         found = np.zeros(self.n_groups)
@@ -128,12 +149,16 @@ class Cover:
         return found * self.shape if power else found
 
     def spreads(self, squares: Floats, ratios: Floats, counts: Floats) -> Floats:
-        """In each group, Σ count · variance^¾ over the rectangles that cover it, shape (n_groups,), where a base says how records spread.
+        """In each group, Σ count · variance^¾ over the rectangles that cover it, shape (n_groups,), where a
+        base says how records spread.
 
-        The variance of what a record of a block adds to a group of shape s is squares·s·(1 − ratios·s), shape (n,) each; for counts, both
-        are the density. Where weights are small, (1 − x)^¾ is taken as 1 − ¾x − (3/32)x²; heavy rectangles are computed cell by cell.
+        The variance of what a record of a block adds to a group of shape s is squares·s·(1 − ratios·s), shape
+        (n,) each; for counts, both are the density. Where weights are small, (1 − x)^¾ is taken as 1 − ¾x −
+        (3/32)x²; heavy rectangles are computed cell by cell.
         """
-        heavy = self._few_cells(np.flatnonzero((ratios * self._most_shape > HEAVY) & (counts > 0) & (squares > 0)))
+        heavy = self._few_cells(
+            np.flatnonzero((ratios * self._most_shape > HEAVY) & (counts > 0) & (squares > 0))
+        )
         light = counts * squares**0.75
         light[heavy] = 0.0
         columns = [(light, 0.75), (-0.75 * light * ratios, 1.75), (-0.09375 * light * ratios**2, 2.75)]
@@ -164,9 +189,15 @@ class Cover:
         assert self.shape is not None
         areas = self._areas[rows]
         rectangle = np.repeat(rows, areas)
-        place, cell = np.arange(len(rectangle)) - np.repeat(np.cumsum(areas) - areas, areas), np.zeros(len(rectangle), np.int64)
+        place, cell = (
+            np.arange(len(rectangle)) - np.repeat(np.cumsum(areas) - areas, areas),
+            np.zeros(len(rectangle), np.int64),
+        )
         for axis in reversed(range(len(self.grid.shape))):
-            low, width = self.grid.lower[axis][rectangle], (self.grid.upper[axis] - self.grid.lower[axis])[rectangle]
+            low, width = (
+                self.grid.lower[axis][rectangle],
+                (self.grid.upper[axis] - self.grid.lower[axis])[rectangle],
+            )
             cell += (low + place % width) * math.prod(self.grid.shape[axis + 1 :])
             place //= width
         shape = self.shape[cell]
@@ -176,26 +207,49 @@ class Cover:
 
 
 def covers(level: Level, sizes: Sequence[int], attributes: Sequence[int]) -> Iterator[Cover]:
-    """The groups of codes of these attributes that blocks cover. Where there are bases: part by part, and not too many blocks at once."""
+    """The groups of codes of these attributes that blocks cover. Where there are bases: part by part, and not
+    too many blocks at once.
+    """
     chosen, shape = list(attributes), tuple(int(sizes[a]) for a in attributes)
     lower, upper = level.lower[chosen].astype(np.int64), level.upper[chosen].astype(np.int64)
     if not level.within:
         block = np.arange(len(level.counts))
         unit: Floats = np.prod([level.inverse_width[a] for a in chosen], axis=0)
-        yield Cover(chosen, None, block, np.zeros_like(block), _single(lower, upper), Rectangles(lower, upper, shape), unit, None)
+        yield Cover(
+            chosen,
+            None,
+            block,
+            np.zeros_like(block),
+            _single(lower, upper),
+            Rectangles(lower, upper, shape),
+            unit,
+            None,
+        )
     for within in level.within:
         bins_of, here = [within.base.bin_of_code[a] for a in chosen], slice(within.first, within.last)
-        first = np.stack([bins[low] for bins, low in zip(bins_of, lower[:, here], strict=True)]).astype(np.int64)
-        n_bins = np.stack([bins[high - 1] for bins, high in zip(bins_of, upper[:, here], strict=True)]) - first + 1
+        first = np.stack([bins[low] for bins, low in zip(bins_of, lower[:, here], strict=True)]).astype(
+            np.int64
+        )
+        n_bins = (
+            np.stack([bins[high - 1] for bins, high in zip(bins_of, upper[:, here], strict=True)]) - first + 1
+        )
         borders = np.flatnonzero(np.diff(np.cumsum(n_bins.prod(axis=0)) // _MOST_RECTANGLES)) + 1
         for i, j in itertools.pairwise([0, *borders.tolist(), within.last - within.first]):
             at = slice(within.first + i, within.first + j)
-            some = within if not len(borders) else Within.of(within.base, level.lower.T[at], level.upper.T[at], at.start, at.stop)
+            some = (
+                within
+                if not len(borders)
+                else Within.of(within.base, level.lower.T[at], level.upper.T[at], at.start, at.stop)
+            )
             yield _cover(some, chosen, lower[:, at], upper[:, at], first[:, i:j], n_bins[:, i:j], shape)
 
 
-def group_estimates(blocks: Blocks, sizes: Sequence[int], attributes: Sequence[int], counts: Floats) -> Floats:
-    """Records per combination of codes of these attributes, shape (size of each). counts: of the blocks, shape (n_blocks,)."""
+def group_estimates(
+    blocks: Blocks, sizes: Sequence[int], attributes: Sequence[int], counts: Floats
+) -> Floats:
+    """Records per combination of codes of these attributes, shape (size of each). counts: of the blocks,
+    shape (n_blocks,).
+    """
     found = np.zeros(math.prod(sizes[a] for a in attributes))
     for cover in covers(blocks.levels[0], sizes, attributes):
         density = cover.unit if cover.within is None else cover.expected({}) * cover.unit
@@ -207,20 +261,46 @@ def _single(lower: Ints, upper: Ints) -> NDArray[np.bool_]:
     return np.asarray((upper - lower == 1).all(axis=0))
 
 
-def _cover(within: Within, attributes: list[int], lower: Ints, upper: Ints, first: Ints, numbers: Ints, shape: tuple[int, ...]) -> Cover:
-    """lower, upper: of the blocks; first, numbers: the first of their bins, and how many. Shape (n_attributes, n_blocks) each."""
+def _cover(
+    within: Within,
+    attributes: list[int],
+    lower: Ints,
+    upper: Ints,
+    first: Ints,
+    numbers: Ints,
+    shape: tuple[int, ...],
+) -> Cover:
+    """lower, upper: of the blocks; first, numbers: the first of their bins, and how many. Shape
+    (n_attributes, n_blocks) each.
+    """
     base, per_block = within.base, numbers.prod(axis=0)
     block = np.repeat(np.arange(lower.shape[1]), per_block)
-    place = np.arange(len(block)) - np.repeat(np.cumsum(per_block) - per_block, per_block)  # among the block's own combinations
+    place = np.arange(len(block)) - np.repeat(
+        np.cumsum(per_block) - per_block, per_block
+    )  # among the block's own combinations
     ends, bins, unit = [], np.zeros(len(block), np.int64), np.ones(len(block))
-    steps = numbers[::-1].cumprod(axis=0)[::-1] // numbers  # how many combinations of the later attributes there are
+    steps = (
+        numbers[::-1].cumprod(axis=0)[::-1] // numbers
+    )  # how many combinations of the later attributes there are
     for i, a in enumerate(attributes):
         bin_ = first[i][block] + place // steps[i][block] % numbers[i][block]
-        low, high = np.maximum(lower[i][block], base.bin_starts[a][bin_]), np.minimum(upper[i][block], base.bin_starts[a][bin_ + 1])
+        low, high = (
+            np.maximum(lower[i][block], base.bin_starts[a][bin_]),
+            np.minimum(upper[i][block], base.bin_starts[a][bin_ + 1]),
+        )
         ends.append((low, high))
         bins = bins * base.n_bins[a] + bin_
         unit = unit / (base.running[a][high] - base.running[a][low])
     lows, highs = (np.stack(side) for side in zip(*ends, strict=True))
     of_groups = reduce(np.multiply.outer, [base.shape[a] for a in attributes]).reshape(-1)
     single = _single(lower, upper)[block]
-    return Cover(attributes, within, block + within.first, bins, single, Rectangles(lows, highs, shape), unit, of_groups)
+    return Cover(
+        attributes,
+        within,
+        block + within.first,
+        bins,
+        single,
+        Rectangles(lows, highs, shape),
+        unit,
+        of_groups,
+    )

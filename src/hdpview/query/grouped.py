@@ -1,7 +1,9 @@
 """Counts of all groups at once: one cell per combination of codes of the grouping attributes.
 
-Groups that a block covers get weights in one go: see `cover`. Groups of a filter that speaks of a grouping attribute too fall into
-classes: codes that every box of the filter treats alike. Within a class weights are as they would be without that condition.
+Groups that a block covers get weights in one go: see `cover`. Groups of a filter that speaks of a grouping
+    attribute too fall into
+classes: codes that every box of the filter treats alike. Within a class weights are as they would be without
+    that condition.
 """
 
 from __future__ import annotations
@@ -33,14 +35,20 @@ _MAX_CLASSES = 24  # combinations of classes; beyond, groups are asked one by on
 
 
 def share(level: Level, a: int, prefix: Floats) -> Floats:
-    """Weighted share of each block's codes of one attribute, shape (n_blocks,). `prefix`: running sums of weights over codes."""
+    """Weighted share of each block's codes of one attribute, shape (n_blocks,). `prefix`: running sums of
+    weights over codes.
+    """
     found: Floats = (prefix[level.upper[a]] - prefix[level.lower[a]]) * level.inverse_width[a]
     return found
 
 
 def code_shares(schema: Schema, a: int, condition: Condition | None) -> Floats:
     """Share of each code that satisfies a condition, shape (size,)."""
-    return np.ones(schema.sizes[a]) if condition is None else np.diff(prefix_weights(schema.attributes[a], condition))
+    return (
+        np.ones(schema.sizes[a])
+        if condition is None
+        else np.diff(prefix_weights(schema.attributes[a], condition))
+    )
 
 
 def running(weights: Floats) -> Floats:
@@ -49,7 +57,9 @@ def running(weights: Floats) -> Floats:
 
 
 class Shares:
-    """Shares of the blocks of one level, remembered by condition: groups of a statement have most of their conditions in common."""
+    """Shares of the blocks of one level, remembered by condition: groups of a statement have most of their
+    conditions in common.
+    """
 
     def __init__(self, level: Level, schema: Schema) -> None:
         self.level, self.schema = level, schema
@@ -65,7 +75,9 @@ class Shares:
         return self._known[key]
 
     def of_box(self, box: Box, without: Sequence[int] = ()) -> Floats:
-        """Share of each block that lies in a box, as far as attributes other than `without` tell, where records spread evenly."""
+        """Share of each block that lies in a box, as far as attributes other than `without` tell, where
+        records spread evenly.
+        """
         weight = np.ones(len(self.level.counts))
         for a, condition in box.items():
             if a not in without:
@@ -73,19 +85,28 @@ class Shares:
         return weight
 
     def prefixes(self, base: Base, box: Box, without: Sequence[int] = ()) -> dict[int, Floats]:
-        """Attribute → running sums over its codes of what a box asks for, in shares of the base; attributes `without` left out."""
-        return {a: base.prefix(a, code_shares(self.schema, a, condition)) for a, condition in box.items() if a not in without}
+        """Attribute → running sums over its codes of what a box asks for, in shares of the base; attributes
+        `without` left out.
+        """
+        return {
+            a: base.prefix(a, code_shares(self.schema, a, condition))
+            for a, condition in box.items()
+            if a not in without
+        }
 
     def in_blocks(self, box: Box) -> tuple[Floats, Flags]:
         """Share of each block that lies in a box, and whether the box covers it, shape (n_blocks,) each."""
         if self.level.within:
             found = [within.shares(self.prefixes(within.base, box)) for within in self.level.within]
-            return np.concatenate([share for share, _ in found]), np.concatenate([covered for _, covered in found])
+            return np.concatenate([share for share, _ in found]), np.concatenate(
+                [covered for _, covered in found]
+            )
         of_box = self.of_box(box)
         return of_box, of_box > FULL
 
     def expected(self, box: Box, a: int, functions: Sequence[Floats], cover: Cover | None) -> list[Floats]:
-        """Means over each block of functions of one attribute's codes, 0 for records outside the box as far as other attributes tell.
+        """Means over each block of functions of one attribute's codes, 0 for records outside the box as far
+        as other attributes tell.
 
         functions: shape (size,) each. With a cover: of what lies in each of its rectangles, as densities.
         """
@@ -98,13 +119,20 @@ class Shares:
             parts = []
             for within in self.level.within if cover is None else (cover.within,):
                 assert within is not None
-                prefixes = {**self.prefixes(within.base, box, without), a: running(function * within.base.shape[a])}
-                parts.append(within.expected(prefixes) if cover is None else cover.expected(prefixes) * cover.unit)
+                prefixes = {
+                    **self.prefixes(within.base, box, without),
+                    a: running(function * within.base.shape[a]),
+                }
+                parts.append(
+                    within.expected(prefixes) if cover is None else cover.expected(prefixes) * cover.unit
+                )
             found.append(np.concatenate(parts))
         return found
 
     def in_cover(self, cover: Cover, box: Box) -> tuple[Floats, Flags]:
-        """Density of a box in each rectangle, and whether it covers the block, as far as attributes other than the cover's tell."""
+        """Density of a box in each rectangle, and whether it covers the block, as far as attributes other
+        than the cover's tell.
+        """
         if cover.within is None:
             of_box = self.of_box(box, without=cover.attributes)
             return of_box * cover.unit, of_box > FULL
@@ -115,14 +143,18 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class CodeClass:
-    """Groups that every box treats alike. cells: mask over the grid, None for all; coefficients: share per box, shape (n_boxes,)."""
+    """Groups that every box treats alike. cells: mask over the grid, None for all; coefficients: share per
+    box, shape (n_boxes,).
+    """
 
     cells: NDArray[np.bool_] | None
     coefficients: Floats
 
 
 def code_classes(schema: Schema, boxes: Sequence[Box], attributes: Sequence[int]) -> list[CodeClass] | None:
-    """Classes of the grid of codes of `attributes`, those without weight left out; None where there are too many."""
+    """Classes of the grid of codes of `attributes`, those without weight left out; None where there are too
+    many.
+    """
     if not boxes:
         return []
     per_axis = [_classes_of_axis(schema, boxes, a) for a in attributes]
@@ -141,7 +173,9 @@ def code_classes(schema: Schema, boxes: Sequence[Box], attributes: Sequence[int]
 
 
 def _classes_of_axis(schema: Schema, boxes: Sequence[Box], a: int) -> tuple[NDArray[np.int64], Floats]:
-    """Class of each code, shape (size,), and the share of a class's codes in each box, shape (n_classes, n_boxes)."""
+    """Class of each code, shape (size,), and the share of a class's codes in each box, shape (n_classes,
+    n_boxes).
+    """
     distinct: dict[Condition | None, int] = {}
     row_of_box = [distinct.setdefault(box.get(a), len(distinct)) for box in boxes]
     rows = [code_shares(schema, a, condition) for condition in distinct]
@@ -151,7 +185,9 @@ def _classes_of_axis(schema: Schema, boxes: Sequence[Box], a: int) -> tuple[NDAr
 
 def check_number_of_groups(n: int) -> None:
     if n > MAX_GROUPS:
-        raise QueryError(f"That makes {n:,} groups; the limit is {MAX_GROUPS:,}. Group by fewer attributes or by wider bins.")
+        raise QueryError(
+            f"That makes {n:,} groups; the limit is {MAX_GROUPS:,}. Group by fewer attributes or by wider bins."
+        )
 
 
 def shares_of_levels(blocks: Blocks, schema: Schema) -> list[Shares]:
@@ -160,9 +196,14 @@ def shares_of_levels(blocks: Blocks, schema: Schema) -> list[Shares]:
 
 
 def summarise_groups(
-    blocks: Blocks, schema: Schema, boxes: Sequence[Box], attributes: Sequence[int], shares: Sequence[Shares] | None = None
+    blocks: Blocks,
+    schema: Schema,
+    boxes: Sequence[Box],
+    attributes: Sequence[int],
+    shares: Sequence[Shares] | None = None,
 ) -> Summary | None:
-    """Summary of the count in every group, in code order, the last attribute running fastest; None where classes are too many.
+    """Summary of the count in every group, in code order, the last attribute running fastest; None where
+    classes are too many.
 
     boxes: the filter, disjoint. attributes: distinct numbers of the grouping attributes.
     """
@@ -170,7 +211,9 @@ def summarise_groups(
     classes = code_classes(schema, boxes, attributes)
     if classes is None:
         return None
-    return _Painter(blocks, schema, boxes, attributes, classes).summary(shares or shares_of_levels(blocks, schema))
+    return _Painter(blocks, schema, boxes, attributes, classes).summary(
+        shares or shares_of_levels(blocks, schema)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +234,19 @@ class _Painter:
 
     def _of_base(self) -> base_noise.OfBase:
         bases = base_noise.noisy_bases(self.blocks)
-        functions = [{a: code_shares(self.schema, a, condition) for a, condition in box.items()} for box in self.boxes if bases]
-        return base_noise.of_groups(bases, functions, [None] * len(functions), self.attributes, self.schema.sizes)
+        functions = [
+            {a: code_shares(self.schema, a, condition) for a, condition in box.items()}
+            for box in self.boxes
+            if bases
+        ]
+        return base_noise.of_groups(
+            bases, functions, [None] * len(functions), self.attributes, self.schema.sizes
+        )
 
     def _weighted(self, shares: Shares) -> Iterator[tuple[Cover, Flags | slice, Floats, Flags]]:
-        """Rectangles, cells of each class, the density of each rectangle in those that it covers, and whether one box covers it there."""
+        """Rectangles, cells of each class, the density of each rectangle in those that it covers, and whether
+        one box covers it there.
+        """
         for cover in covers(shares.level, self.schema.sizes, self.attributes):
             shape = (len(self.classes), len(cover.block))
             densities, full = np.zeros(shape), np.zeros(shape, dtype=bool)
@@ -209,14 +260,29 @@ class _Painter:
                 yield cover, slice(None) if one.cells is None else one.cells, densities[k], full[k]
 
     def _finest(self, shares: Shares) -> dict[str, Floats]:
-        n_groups, all_noisy = math.prod(self.schema.sizes[a] for a in self.attributes), self.blocks.noisy_counts.astype(np.float64)
-        names = ("raw", "consistent", "squares", "fourths", "full_sum", "n_full", "touched_sum", "n_touched", "spread")
+        n_groups, all_noisy = (
+            math.prod(self.schema.sizes[a] for a in self.attributes),
+            self.blocks.noisy_counts.astype(np.float64),
+        )
+        names = (
+            "raw",
+            "consistent",
+            "squares",
+            "fourths",
+            "full_sum",
+            "n_full",
+            "touched_sum",
+            "n_touched",
+            "spread",
+        )
         sums, largest = np.zeros((len(names), n_groups)), np.zeros(n_groups)
         for cover, cells, density, full in self._weighted(shares):
             noisy, counts = all_noisy[cover.block], shares.level.counts[cover.block]
             squares, touched = density**2, density > 0
             columns = [(density * noisy, 1.0), (density * counts, 1.0), (squares, 2.0), (squares**2, 4.0)]
-            columns += [(column.astype(np.float64), 0.0) for column in (noisy * full, full, noisy * touched, touched)]
+            columns += [
+                (column.astype(np.float64), 0.0) for column in (noisy * full, full, noisy * touched, touched)
+            ]
             sums[:, cells] += _with_spread(cover, density, counts, columns)[:, cells]
             largest[cells] = np.maximum(largest[cells], cover.maxima(density)[cells])
         return tidied({**dict(zip(names, sums, strict=True)), "largest": largest})
@@ -238,7 +304,9 @@ def _with_spread(cover: Cover, density: Floats, counts: Floats, columns: list[Co
 
 
 def tidied(found: dict[str, Floats]) -> dict[str, Floats]:
-    """Running sums leave rounding behind, where nothing is and in powers that are small beside their neighbours: taken away."""
+    """Running sums leave rounding behind, where nothing is and in powers that are small beside their
+    neighbours: taken away.
+    """
     largest, n_touched = found["largest"], np.rint(found["n_touched"])
     for name in ("raw", "consistent", "spread"):
         found[name][n_touched == 0] = 0.0

@@ -1,9 +1,11 @@
-"""Answers from blocks that were halved along many attributes at once, whose children are too many to be held as boxes.
+"""Answers from blocks that were halved along many attributes at once, whose children are too many to be held
+as boxes.
 
-A child of a block is a choice of halves h ∈ {0,1}^c of the c attributes that were cut; its count x(h) stands in an array. A question on k
-attributes needs only sums of x weighted by Π_a f_a(h_a) over the asked attributes. With f_a(h) = p_a + (−1)^h·m_a such a sum
-is Σ_S X(S)·Π_{a ∈ S} m_a·Π_{a ∉ S} p_a over subsets S of the asked attributes, where X is the Walsh–Hadamard transform of x:
-2^k numbers of X instead of 2^c of x. X is what is held; it is whole numbers, so nothing is rounded.
+A child of a block is a choice of halves h ∈ {0,1}^c of the c attributes that were cut; its count x(h) stands
+in an array. A question on k attributes needs only sums of x weighted by Π_a f_a(h_a) over the asked
+attributes. With f_a(h) = p_a + (−1)^h·m_a such a sum is Σ_S X(S)·Π_{a ∈ S} m_a·Π_{a ∉ S} p_a over subsets S
+of the asked attributes, where X is the Walsh–Hadamard transform of x: 2^k numbers of X instead of 2^c of x. X
+is what is held; it is whole numbers, so nothing is rounded.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ def middle_of(lower: Ints, upper: Ints) -> Ints:
 class HalvedBlocks:
     """Leaves of all splits, as Walsh–Hadamard transforms of their noisy counts.
 
-    lower, upper: shape (n_splits, n_attributes), the blocks that were split; bit: same shape, the bit of an attribute in a child's index,
-        −1 where it was not cut.
+    lower, upper: shape (n_splits, n_attributes), the blocks that were split; bit: same shape, the bit of an
+        attribute in a child's index, −1 where it was not cut.
     transformed: all transforms one after another; those of split i begin at `first[i]`.
     """
 
@@ -47,7 +49,9 @@ class HalvedBlocks:
     def answer(self, boxes: CodeBoxes) -> Floats:
         middle = middle_of(self.lower, self.upper)
         arrays = (np.ascontiguousarray(a) for a in (boxes.attribute, boxes.lower, boxes.upper))
-        answers: Floats = _answers(*arrays, self.lower, middle, self.upper, self.bit, self.first, self.transformed)
+        answers: Floats = _answers(
+            *arrays, self.lower, middle, self.upper, self.bit, self.first, self.transformed
+        )
         return answers
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
@@ -58,10 +62,14 @@ class HalvedBlocks:
         lowers, uppers, densities = [], [], []
         for halves in itertools.product((0, 1), repeat=len(chosen)):
             half = np.array(halves)
-            there = (was_cut | (half == 0)).all(axis=1)  # an attribute that was not cut has one range, counted once
+            there = (was_cut | (half == 0)).all(
+                axis=1
+            )  # an attribute that was not cut has one range, counted once
             lower = np.where(half == 0, ends[0], ends[1])[there]
             upper = np.where((half == 0) & was_cut, ends[1], ends[2])[there]
-            sums = _sums_of_halves(np.flatnonzero(there), np.array(chosen), half, self.bit, self.first, self.transformed)
+            sums = _sums_of_halves(
+                np.flatnonzero(there), np.array(chosen), half, self.bit, self.first, self.transformed
+            )
             lowers.append(lower)
             uppers.append(upper)
             densities.append(sums / (upper - lower).prod(axis=1))
@@ -89,7 +97,9 @@ def _share(low, high, start, end):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _weighted_sum(transform, first, bits, even, odd, n):  # type: ignore[no-untyped-def]
-    """Σ_h x(h) Π_{j<n} (even_j + (−1)^{h at bits_j}·odd_j), from the transform of x that begins at `first`."""
+    """Σ_h x(h) Π_{j<n} (even_j + (−1)^{h at bits_j}·odd_j), from the transform of x that begins at
+    `first`.
+    """
     total = 0.0
     for subset in range(1 << n):
         weight, place = 1.0, first
@@ -118,7 +128,11 @@ def _answers(attribute, low, high, lower, middle, upper, bit, first, transform):
                 else:
                     below = _share(low[q, j], high[q, j], start, middle[split, a])
                     above = _share(low[q, j], high[q, j], middle[split, a], end)
-                    bits[n_cut], even[n_cut], odd[n_cut] = bit[split, a], (below + above) / 2, (below - above) / 2
+                    bits[n_cut], even[n_cut], odd[n_cut] = (
+                        bit[split, a],
+                        (below + above) / 2,
+                        (below - above) / 2,
+                    )
                     n_cut += 1
                     if below == 0.0 and above == 0.0:
                         outside = 0.0
@@ -131,7 +145,9 @@ def _answers(attribute, low, high, lower, middle, upper, bit, first, transform):
 
 @nb.njit(cache=True, nogil=True)
 def _sums_of_halves(splits, attributes, half, bit, first, transform):  # type: ignore[no-untyped-def]
-    """Sum of the leaves of each split in these halves of these attributes; attributes that were not cut do not matter."""
+    """Sum of the leaves of each split in these halves of these attributes; attributes that were not cut do
+    not matter.
+    """
     k = len(attributes)
     sums, bits, even, odd = np.empty(len(splits)), np.empty(k, np.int64), np.full(k, 0.5), np.empty(k)
     for i in range(len(splits)):

@@ -1,4 +1,6 @@
-"""Histograms of all attributes under one filter: what an explorer shows, and asks for again at every move of the mouse."""
+"""Histograms of all attributes under one filter: what an explorer shows, and asks for again at every move of
+the mouse.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ FEW_ATTRIBUTES = 3  # up to here NumPy is done before Numba is loaded
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of the values of one attribute, in code order, with intervals; the last one is of missing values where there are such.
+    """Counts of the values of one attribute, in code order, with intervals; the last one is of missing values
+    where there are such.
 
     keys: what each value is called in a result; `attribute.labels()` has texts for people.
     """
@@ -65,7 +68,9 @@ def panel(
     counts: Reading = "consistent",
     interval: Kind = "typical",
 ) -> tuple[Answer, list[Histogram]]:
-    """The count of the records that satisfy a condition, and histograms of the named attributes: all at once, in Numba."""
+    """The count of the records that satisfy a condition, and histograms of the named attributes: all at once,
+    in Numba.
+    """
     boxes, numbers = boxes_of(where, view.schema), [attribute_number(name, view.schema) for name in names]
     at_once = [a for a in dict.fromkeys(numbers) if can_be_at_once(view, boxes, a)]
     others = [a for a in dict.fromkeys(numbers) if a not in at_once]
@@ -85,14 +90,19 @@ def _painted(view: ViewData, boxes: Sequence[Box], numbers: Sequence[int]) -> li
     for a in numbers:
         painted = summarise_groups(view.blocks, view.schema, boxes, [a], shares)
         if painted is None:
-            questions = [intersect(boxes, [{a: condition}]) for condition in code_conditions(view.schema.attributes[a])]
+            questions = [
+                intersect(boxes, [{a: condition}]) for condition in code_conditions(view.schema.attributes[a])
+            ]
             painted = summarise(view.blocks, pack(questions, view.schema))
         found.append(painted)
     return found
 
 
 def _joined(summaries: Sequence[Summary]) -> Summary:
-    columns = {field.name: np.concatenate([getattr(each, field.name) for each in summaries], axis=-1) for field in fields(Summary)}
+    columns = {
+        field.name: np.concatenate([getattr(each, field.name) for each in summaries], axis=-1)
+        for field in fields(Summary)
+    }
     return Summary(**columns)
 
 

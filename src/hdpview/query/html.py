@@ -1,4 +1,6 @@
-"""A view as a notebook shows it: its facts, and a small histogram of every attribute. Plain HTML and SVG, nothing loaded."""
+"""A view as a notebook shows it: its facts, and a small histogram of every attribute. Plain HTML and SVG,
+nothing loaded.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ def page(view: ViewData, summary: str) -> str:
     """HTML of a view. All of its texts are escaped: names and labels come from strangers' files."""
     names = view.schema.names[:_MOST_ATTRIBUTES]
     cells = "".join(map(_cell, histograms(view, names=names)))
-    more = f"<p>… and {len(view.schema) - len(names)} more attributes</p>" if len(names) < len(view.schema) else ""
+    more = (
+        f"<p>… and {len(view.schema) - len(names)} more attributes</p>"
+        if len(names) < len(view.schema)
+        else ""
+    )
     return (
         f'<div style="font-family:sans-serif"><pre style="margin:0">{escape(summary)}</pre>'
         f'<div style="display:flex;flex-wrap:wrap;gap:12px;margin-top:8px">{cells}</div>{more}</div>'
@@ -38,5 +44,7 @@ def _bars(of: Histogram) -> str:
     width, top = _WIDTH / len(counts), float(counts.max()) or 1.0
     bar, heights = max(width - 0.5, 0.5), (counts * (_HEIGHT / top)).tolist()
     places = [(i * width, _HEIGHT - height, height) for i, height in enumerate(heights)]
-    bars = "".join(f'<rect x="{x:.2f}" y="{y:.2f}" width="{bar:.2f}" height="{height:.2f}"/>' for x, y, height in places)
+    bars = "".join(
+        f'<rect x="{x:.2f}" y="{y:.2f}" width="{bar:.2f}" height="{height:.2f}"/>' for x, y, height in places
+    )
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="#4c78a8" role="img">{bars}</svg>'

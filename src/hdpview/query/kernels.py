@@ -1,8 +1,9 @@
 """Answering, in Numba: every question looks once at every block, attribute by attribute.
 
-The weight of a block in a question is the share of its cells that the question asks for: the product of one share per restricted
-attribute, summed over the question's disjoint boxes. Blocks stand attribute-major here, so that each step runs over
-contiguous memory.
+The weight of a block in a question is the share of its cells that the question asks for: the product of one
+    share per restricted
+attribute, summed over the question's disjoint boxes. Blocks stand attribute-major here, so that each step
+runs over contiguous memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 @nb.njit(cache=True, nogil=True)
 def block_weights(q, questions, lower, upper, inverse_width, full_weight, weight, full, box_weight):  # type: ignore[no-untyped-def]
-    """Weights of all blocks in question `q`, into `weight`, and whether one of its boxes covers them, into `full`: (n_blocks,) each.
+    """Weights of all blocks in question `q`, into `weight`, and whether one of its boxes covers them, into
+    `full`: (n_blocks,) each.
 
     questions: the five arrays of `Questions`. lower, upper, inverse_width: shape (n_attributes, n_blocks).
     """
@@ -43,7 +45,9 @@ def spread_weight(w):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def add_up(weight, full, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
-    """Sums over blocks for one question, from their weights, into out (10,), in the order of the fields of `Summary`."""
+    """Sums over blocks for one question, from their weights, into out (10,), in the order of the fields of
+    `Summary`.
+    """
     raw, fitted, spread, squares, fourths, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     full_sum, touched_sum, n_full, n_touched = 0.0, 0.0, 0, 0
     for b in range(len(weight)):
@@ -80,7 +84,9 @@ def add_up_coarser(weight, counts, full_weight, out):  # type: ignore[no-untyped
 
 @nb.njit(cache=True, nogil=True)
 def summarise(first, last, questions, lower, upper, inverse_width, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
-    """Sums over blocks for questions first … last − 1, into out (n_questions, 10), in the order of the fields of `Summary`."""
+    """Sums over blocks for questions first … last − 1, into out (n_questions, 10), in the order of the fields
+    of `Summary`.
+    """
     n_blocks = len(noisy)
     weight, full, box_weight = np.empty(n_blocks), np.empty(n_blocks, np.bool_), np.empty(n_blocks)
     for q in range(first, last):
@@ -100,10 +106,13 @@ def estimate_and_spread(first, last, questions, lower, upper, inverse_width, cou
 
 @nb.njit(cache=True, nogil=True)
 def histogram(lower, upper, inverse_width, weight, full, consistent, noisy, full_weight, out):  # type: ignore[no-untyped-def]
-    """Sums over blocks for every code of one attribute, into out (10, size + 1), in the order of the fields of `Summary`.
+    """Sums over blocks for every code of one attribute, into out (10, size + 1), in the order of the fields
+    of `Summary`.
 
-    lower, upper, inverse_width: of that attribute, shape (n_blocks,). weight, full: of each block in a filter on other attributes. A block
-    adds the same to each of its codes, so it is written down where it begins and taken off where it ends; running sums do the rest.
+    lower, upper, inverse_width: of that attribute, shape (n_blocks,). weight, full: of each block in a filter
+        on other attributes. A block
+    adds the same to each of its codes, so it is written down where it begins and taken off where it ends;
+    running sums do the rest.
     """
     for b in range(len(weight)):
         w = weight[b] * inverse_width[b]
@@ -131,7 +140,9 @@ def histogram(lower, upper, inverse_width, weight, full, consistent, noisy, full
 
 @nb.njit(cache=True, nogil=True)
 def coarser_histogram(lower, upper, inverse_width, weight, counts, full_weight, out):  # type: ignore[no-untyped-def]
-    """Σ weight · count and Σ spread_weight · count over coarser blocks, for every code of one attribute, into out (2, size + 1)."""
+    """Σ weight · count and Σ spread_weight · count over coarser blocks, for every code of one attribute, into
+    out (2, size + 1).
+    """
     for b in range(len(weight)):
         w = weight[b] * inverse_width[b]
         if w > 0.0 and counts[b] > 0.0:

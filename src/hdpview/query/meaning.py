@@ -19,7 +19,8 @@ class Meaning(NamedTuple):
     """Half widths of intervals, in records: counts below them cannot be told from 0.
 
     one_block: of the noise on a single block's count.
-    two_way_range: of the typical interval, for the median of random ranges of two attributes (of one, where there is only one).
+    two_way_range: of the typical interval, for the median of random ranges of two attributes (of one, where
+        there is only one).
     """
 
     one_block: float
@@ -37,5 +38,10 @@ def smallest_meaningful_counts(view: ViewData, confidence: float = 0.95) -> Mean
     law, one, sizes = NoiseLaw(view.manifest.noise_scale), np.ones(1), view.schema.sizes
     ranges = draw("random-2d" if len(sizes) > 1 else "range-1d", sizes, _N_RANGES, np.random.default_rng(0))
     assert ranges is not None
-    answers = with_intervals(summarise(view.blocks, as_questions(ranges, sizes)), law, confidence, counts="raw")
-    return Meaning(float(law.half_width(one, one, one, confidence)[0]), float(np.median(answers.upper - answers.lower)) / 2)
+    answers = with_intervals(
+        summarise(view.blocks, as_questions(ranges, sizes)), law, confidence, counts="raw"
+    )
+    return Meaning(
+        float(law.half_width(one, one, one, confidence)[0]),
+        float(np.median(answers.upper - answers.lower)) / 2,
+    )

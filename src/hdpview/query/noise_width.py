@@ -1,9 +1,11 @@
 """How far the noise of an answer can reach: quantiles of a weighted sum of discrete Laplace noise.
 
-The sum Σ wᵢ·zᵢ has a known variance and a known excess kurtosis, and with these its quantile is known to within 1.5 %. For a given
-kurtosis the quantile lies between those of two extreme families: one large weight over a normal rest, and equal weights. Both
-are computed exactly, by inverting their characteristic functions, and the larger is used. One table per level of confidence
-serves any number of answers.
+The sum Σ wᵢ·zᵢ has a known variance and a known excess kurtosis, and with these its quantile is known to
+within 1.5 %. For a given
+kurtosis the quantile lies between those of two extreme families: one large weight over a normal rest, and
+    equal weights. Both
+are computed exactly, by inverting their characteristic functions, and the larger is used. One table per level
+of confidence serves any number of answers.
 """
 
 from __future__ import annotations
@@ -42,43 +44,62 @@ class NoiseLaw:
     def excess_kurtosis(self) -> float:
         return (1.0 + 4.0 * self.decay + self.decay**2) / (2.0 * self.decay) if self.decay else math.inf
 
-    def half_width(self, sum_of_squares: Floats, sum_of_fourths: Floats, largest: Floats, confidence: float) -> Floats:
+    def half_width(
+        self, sum_of_squares: Floats, sum_of_fourths: Floats, largest: Floats, confidence: float
+    ) -> Floats:
         """Half the width of the central interval that holds Σ wᵢ·zᵢ with this confidence.
 
-        The three sums are of the weights' squares, of their fourth powers, and their maximum, shape (n,) each. Half of the
-        largest weight is added because noise comes in whole numbers: with it the interval reaches the next possible sum. It never falls
-        short of what the block of largest weight needs by itself: where nearly all noise is 0, a standard deviation tells little of tails.
+        The three sums are of the weights' squares, of their fourth powers, and their maximum, shape (n,)
+        each. Half of the
+        largest weight is added because noise comes in whole numbers: with it the interval reaches the next
+            possible sum. It never falls
+        short of what the block of largest weight needs by itself: where nearly all noise is 0, a standard
+            deviation tells little of tails.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            kurtosis = np.where(sum_of_squares > 0, self.excess_kurtosis * sum_of_fourths / sum_of_squares**2, 0.0)
+            kurtosis = np.where(
+                sum_of_squares > 0, self.excess_kurtosis * sum_of_fourths / sum_of_squares**2, 0.0
+            )
         standard = quantile(np.minimum(kurtosis, _LARGEST_KURTOSIS), confidence)
         width = standard * np.sqrt(self.variance * sum_of_squares) + 0.5 * largest
-        return np.where(sum_of_squares > 0, np.maximum(width, self.quantile_of_one(confidence) * largest), 0.0)
+        return np.where(
+            sum_of_squares > 0, np.maximum(width, self.quantile_of_one(confidence) * largest), 0.0
+        )
 
     def quantile_of_one(self, confidence: float) -> int:
-        """The smallest whole number m with P(|z| ≤ m) ≥ confidence for the noise z of one block: 2·p^(m + 1)/(1 + p) ≤ 1 − confidence."""
+        """The smallest whole number m with P(|z| ≤ m) ≥ confidence for the noise z of one block: 2·p^(m +
+        1)/(1 + p) ≤ 1 − confidence.
+        """
         check_confidence(confidence)
         needed = -self.scale * math.log((1.0 - confidence) * (1.0 + self.decay) / 2.0)
         return max(math.ceil(needed) - 1, 0)
 
 
 def quantile(kurtosis: Floats, confidence: float) -> Floats:
-    """X with P(|Z| ≤ x) = confidence, for standardised sums of Laplace noise of these excess kurtoses (0 to 3)."""
+    """X with P(|Z| ≤ x) = confidence, for standardised sums of Laplace noise of these excess kurtoses (0 to
+    3).
+    """
     check_confidence(confidence)
     return np.interp(np.sqrt(kurtosis), *_table(float(confidence)))
 
 
 def check_confidence(confidence: float) -> None:
     if not isinstance(confidence, (int, float)) or not 0.5 <= confidence <= MAX_CONFIDENCE:
-        raise QueryError(f"confidence must lie between 0.5 and {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}.")
+        raise QueryError(
+            f"confidence must lie between 0.5 and {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}."
+        )
 
 
 def confidence_of_each(n: int, confidence: float) -> float:
-    """How sure each of `n` intervals must be for all to hold at once with this confidence; refused where none can be that sure."""
+    """How sure each of `n` intervals must be for all to hold at once with this confidence; refused where none
+    can be that sure.
+    """
     each = 1.0 - (1.0 - confidence) / n
     if each > MAX_CONFIDENCE + 1e-12:
         most = 1.0 - n * (1.0 - MAX_CONFIDENCE)
-        raise QueryError(f"{n} intervals have to hold at once here: the confidence can be {most:.6g} at most, not {confidence:g}.")
+        raise QueryError(
+            f"{n} intervals have to hold at once here: the confidence can be {most:.6g} at most, not {confidence:g}."
+        )
     return min(each, MAX_CONFIDENCE)
 
 
@@ -93,17 +114,23 @@ def _table(confidence: float) -> tuple[Floats, Floats]:
     one_large = np.exp(-(1 - share) * frequency**2 / 2) / (1 + share * frequency**2 / 2)
     n_equal = _LARGEST_KURTOSIS / inner**2
     equal = np.exp(-n_equal * np.log1p(frequency**2 / (2 * n_equal)))
-    middle = np.maximum(_invert(one_large, frequency, step, confidence), _invert(equal, frequency, step, confidence))
+    middle = np.maximum(
+        _invert(one_large, frequency, step, confidence), _invert(equal, frequency, step, confidence)
+    )
     normal = _invert(np.exp(-(frequency**2) / 2)[None], frequency, step, confidence)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
     return root_kurtosis, np.concatenate([normal, middle, [laplace]])
 
 
 def _invert(characteristic: Floats, frequency: Floats, step: float, confidence: float) -> Floats:
-    """Solve (2/π)·∫ φ(u)·sin(u·x)/u du = confidence for x, row by row, by Newton's method. φ: shape (n, n_frequencies)."""
+    """Solve (2/π)·∫ φ(u)·sin(u·x)/u du = confidence for x, row by row, by Newton's method. φ: shape (n,
+    n_frequencies).
+    """
     x = np.full((len(characteristic), 1), 1.5)
     for _ in range(_NEWTON_STEPS):
         covered = (characteristic * np.sin(frequency * x) / frequency).sum(axis=1, keepdims=True)
         density = (characteristic * np.cos(frequency * x)).sum(axis=1, keepdims=True)
-        x = np.clip(x - (covered - confidence * math.pi / (2 * step)) / np.maximum(density, 1e-9), 0.5 * x, 1.5 * x)
+        x = np.clip(
+            x - (covered - confidence * math.pi / (2 * step)) / np.maximum(density, 1e-9), 0.5 * x, 1.5 * x
+        )
     return x[:, 0]

@@ -1,8 +1,9 @@
 """Sums and maxima over all rectangles that cover each cell of a grid, for any number of rectangles, in NumPy.
 
-A rectangle that adds the same number to each of its cells only has to be written down at its corners: running sums along each
-axis do the rest. For maxima, a rectangle is covered by overlapping boxes with sides of powers of two, and boxes are halved until
-they are cells. Both cost about rectangles + cells, however large the rectangles are.
+A rectangle that adds the same number to each of its cells only has to be written down at its corners: running
+    sums along each
+axis do the rest. For maxima, a rectangle is covered by overlapping boxes with sides of powers of two, and
+boxes are halved until they are cells. Both cost about rectangles + cells, however large the rectangles are.
 """
 
 from __future__ import annotations
@@ -38,35 +39,52 @@ class Rectangles:
         ends = np.stack([self.lower, self.upper])
         places, signs = [], []
         for corner in itertools.product((0, 1), repeat=len(self.shape)):
-            places.append(sum((ends[end, axis] * strides[axis] for axis, end in enumerate(corner)), np.zeros(ends.shape[2], np.int64)))
+            places.append(
+                sum(
+                    (ends[end, axis] * strides[axis] for axis, end in enumerate(corner)),
+                    np.zeros(ends.shape[2], np.int64),
+                )
+            )
             signs.append((-1.0) ** sum(corner))
         return np.array(places), np.array(signs)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum, in each cell, of the values of the rectangles that cover it. values: (n_columns, n); result: (n_columns, n_cells)."""
+        """Sum, in each cell, of the values of the rectangles that cover it. values: (n_columns, n); result:
+        (n_columns, n_cells).
+        """
         places, signs = self._corners
         with_margin = [size + 1 for size in self.shape]
         n_cells, found = math.prod(with_margin), np.empty((len(values), *self.shape))
         for column, out in zip(values, found, strict=True):
-            grid = np.bincount(places.ravel(), (signs[:, None] * column).ravel(), n_cells).reshape(with_margin)
+            grid = np.bincount(places.ravel(), (signs[:, None] * column).ravel(), n_cells).reshape(
+                with_margin
+            )
             for axis in range(grid.ndim):
                 grid = grid.cumsum(axis)
             out[...] = grid[tuple(slice(size) for size in self.shape)]
         return found.reshape(len(values), -1)
 
     def maxima(self, values: Floats) -> Floats:
-        """Largest value, in each cell, of the rectangles that cover it, and 0. values: (n,), not negative; result: (n_cells,)."""
+        """Largest value, in each cell, of the rectangles that cover it, and 0. values: (n,), not negative;
+        result: (n_cells,).
+        """
         useful = np.flatnonzero(values > 0)
         lower, upper, values = self.lower[:, useful], self.upper[:, useful], values[useful]
         levels = [size.bit_length() for size in self.shape]
         if math.prod(levels) * math.prod(self.shape) > _MOST_TABLE_VALUES:
             return _maxima_one_by_one(lower, upper, values, self.shape)
-        powers = np.array([[0], *([i.bit_length() - 1] for i in range(1, max(self.shape) + 1))], dtype=np.int64)[:, 0][upper - lower]
+        powers = np.array(
+            [[0], *([i.bit_length() - 1] for i in range(1, max(self.shape) + 1))], dtype=np.int64
+        )[:, 0][upper - lower]
         table = np.zeros((*levels, *self.shape))
         strides = _strides([*levels, *self.shape])
-        at_level = sum((powers[axis] * strides[axis] for axis in range(len(levels))), np.zeros(len(values), np.int64))
+        at_level = sum(
+            (powers[axis] * strides[axis] for axis in range(len(levels))), np.zeros(len(values), np.int64)
+        )
         for corner in itertools.product((0, 1), repeat=len(levels)):
-            starts = [upper[axis] - (1 << powers[axis]) if end else lower[axis] for axis, end in enumerate(corner)]
+            starts = [
+                upper[axis] - (1 << powers[axis]) if end else lower[axis] for axis, end in enumerate(corner)
+            ]
             place = sum((start * strides[len(levels) + axis] for axis, start in enumerate(starts)), at_level)
             np.maximum.at(table.reshape(-1), place, values)
         for _ in levels:
@@ -75,7 +93,8 @@ class Rectangles:
 
 
 def _halve(table: Floats, cells_axis: int) -> Floats:
-    """Hand maxima of boxes of side 2^k, table[k], down to the two boxes of half the side; returns the level of single cells.
+    """Hand maxima of boxes of side 2^k, table[k], down to the two boxes of half the side; returns the level
+    of single cells.
 
     cells_axis: the axis along which these boxes lie, counted in table[k].
     """
@@ -94,7 +113,9 @@ def _halve(table: Floats, cells_axis: int) -> Floats:
     return cells
 
 
-def _maxima_one_by_one(lower: NDArray[np.int64], upper: NDArray[np.int64], values: Floats, shape: tuple[int, ...]) -> Floats:
+def _maxima_one_by_one(
+    lower: NDArray[np.int64], upper: NDArray[np.int64], values: Floats, shape: tuple[int, ...]
+) -> Floats:
     grid = np.zeros(shape)
     for i, value in enumerate(values):
         part = grid[tuple(slice(low, high) for low, high in zip(lower[:, i], upper[:, i], strict=True))]

@@ -1,4 +1,6 @@
-"""The paper's error bound: its theorem on Θ_min and Θ_max, evaluated as stated. See docs/intervals.md for what it assumes."""
+"""The paper's error bound: its theorem on Θ_min and Θ_max, evaluated as stated. See docs/intervals.md for
+what it assumes.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,23 @@ _STEPS = 200
 
 
 def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0) -> Interval:
-    """Θ_min and Θ_max: the error of a raw count is above the one, and below the other, with probability at least 1 − μ each.
+    """Θ_min and Θ_max: the error of a raw count is above the one, and below the other, with probability at
+    least 1 − μ each.
 
     Args:
         view: a view built by the paper's method.
         where: the condition.
         mu: the probability with which each side may fail.
-        xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data that no one may look up.
+        xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data that no
+            one may look up.
     """
     if not 0 < mu < 1 or not 0 < xi < math.inf:
         raise QueryError(f"mu must lie between 0 and 1 and xi above 0; got {mu!r} and {xi!r}.")
     parameters = view.manifest.parameters
     if any(name not in parameters for name in _NEEDED):
-        raise QueryError(f"The paper's bound is for its own method; this view was built by {view.manifest.method!r}.")
+        raise QueryError(
+            f"The paper's bound is for its own method; this view was built by {view.manifest.method!r}."
+        )
     weights = block_weights(view.blocks.levels[0], pack([boxes_of(where, view.schema)], view.schema), 0)
     touched = weights > 0
     w, depth = weights[touched], view.blocks.depth[touched]
@@ -56,7 +62,9 @@ def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0)
 
 
 def _minimum(function: Callable[[float], float], end: float) -> float:
-    """The minimum over 0 < t < end of a function that falls, then rises, and is infinite at both ends (golden section)."""
+    """The minimum over 0 < t < end of a function that falls, then rises, and is infinite at both ends (golden
+    section).
+    """
     golden = (5**0.5 - 1) / 2
     low, high = 0.0, end
     left, right = high - golden * (high - low), low + golden * (high - low)

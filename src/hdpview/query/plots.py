@@ -31,8 +31,12 @@ class Plots:
 
     view: ViewData
 
-    def histogram(self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical") -> alt.LayerChart:
-        """Bars with whiskers: counts per value of an attribute, and how far the interval reaches: typical, guaranteed or noise."""
+    def histogram(
+        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    ) -> alt.LayerChart:
+        """Bars with whiskers: counts per value of an attribute, and how far the interval reaches: typical,
+        guaranteed or noise.
+        """
         return histogram(self.view, attribute, where, confidence, interval)
 
     def heatmap(self, x: str, y: str, where: Where = None) -> alt.Chart:
@@ -44,14 +48,21 @@ class Plots:
         return partition(self.view, x, y)
 
 
-def histogram(view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "typical") -> alt.LayerChart:
+def histogram(
+    view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "typical"
+) -> alt.LayerChart:
     """Bars with whiskers: counts per value of an attribute, and how far the interval reaches."""
     import altair as alt
 
     (found,) = histograms(view, where, [name], confidence, interval=interval)
     columns = (found.attribute.labels(), found.estimate.tolist(), found.lower.tolist(), found.upper.tolist())
-    rows = [{"label": label, "count": n, "lower": low, "upper": high} for label, n, low, high in zip(*columns, strict=True)]
-    base = alt.Chart(alt.Data(values=rows)).encode(x=alt.X("label:N", sort=columns[0], title=found.attribute.name, axis=_axis(columns[0])))
+    rows = [
+        {"label": label, "count": n, "lower": low, "upper": high}
+        for label, n, low, high in zip(*columns, strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("label:N", sort=columns[0], title=found.attribute.name, axis=_axis(columns[0]))
+    )
     bars = base.mark_bar(color=_BAR).encode(y=alt.Y("count:Q", title="records"))
     whiskers = base.mark_rule(color=_WHISKER).encode(y="lower:Q", y2="upper:Q")
     return alt.layer(bars, whiskers).properties(width=720, height=280)
@@ -63,10 +74,16 @@ def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
 
     across, up = (view.schema.attributes[a] for a in _two(view, x, y))
     if across.size * up.size > _MOST_CELLS:
-        raise QueryError(f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes with fewer values.")
+        raise QueryError(
+            f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes with fewer values."
+        )
     labels = across.labels(), up.labels()
     grid = _grid(view, across, up, where)
-    rows = [{"x": labels[0][i], "y": labels[1][j], "count": float(grid[i, j])} for i in range(across.size) for j in range(up.size)]
+    rows = [
+        {"x": labels[0][i], "y": labels[1][j], "count": float(grid[i, j])}
+        for i in range(across.size)
+        for j in range(up.size)
+    ]
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_rect()
@@ -80,29 +97,45 @@ def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
 
 
 def partition(view: ViewData, x: str, y: str) -> alt.LayerChart:
-    """The view's blocks as seen along two attributes: shades for records per cell, lines for the borders of blocks."""
+    """The view's blocks as seen along two attributes: shades for records per cell, lines for the borders of
+    blocks.
+    """
     import altair as alt
 
     a, b = _two(view, x, y)
     across, up = view.schema.attributes[a], view.schema.attributes[b]
     blocks = view.blocks
-    bounds = np.stack([blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1)
+    bounds = np.stack(
+        [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
+    )
     boxes = np.unique(bounds, axis=0)
     if len(boxes) > _MOST_BLOCKS:  # the largest show the shape; the rest would be one black
         area = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
         boxes = boxes[np.argsort(-area)[:_MOST_BLOCKS]]
     scale_x, scale_y = (alt.Scale(domain=[0, attribute.size], nice=False) for attribute in (across, up))
-    axes = [alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute)) for attribute in (across, up)]
+    axes = [
+        alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute)) for attribute in (across, up)
+    ]
     encoding = {
         "x": alt.X("x1:Q", scale=scale_x, axis=axes[0], title=across.name),
         "x2": "x2:Q",
         "y": alt.Y("y1:Q", scale=scale_y, axis=axes[1], title=up.name),
         "y2": "y2:Q",
     }
-    shades = alt.Color("density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog"))
-    filled = alt.Chart(alt.Data(values=_shades(view, a, b))).mark_rect(strokeWidth=0).encode(**encoding, color=shades)
+    shades = alt.Color(
+        "density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog")
+    )
+    filled = (
+        alt.Chart(alt.Data(values=_shades(view, a, b)))
+        .mark_rect(strokeWidth=0)
+        .encode(**encoding, color=shades)
+    )
     lines = [dict(zip(("x1", "x2", "y1", "y2"), box, strict=True)) for box in boxes.tolist()]
-    borders = alt.Chart(alt.Data(values=lines)).mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4).encode(**encoding)
+    borders = (
+        alt.Chart(alt.Data(values=lines))
+        .mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
+        .encode(**encoding)
+    )
     return alt.layer(filled, borders).properties(width=560, height=420)
 
 
@@ -110,7 +143,9 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
     """Write a picture; the name's ending says what kind."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise QueryError(f"Pictures are written as {', '.join(_SUFFIXES)}; {target.name!r} has another ending.")
+        raise QueryError(
+            f"Pictures are written as {', '.join(_SUFFIXES)}; {target.name!r} has another ending."
+        )
     if not target.parent.is_dir():
         raise QueryError(f"Cannot write {str(path)!r}: the folder does not exist.")
     chart.save(str(target), **({"scale_factor": 2} if target.suffix.lower() == ".png" else {}))
@@ -136,11 +171,19 @@ def _grid(view: ViewData, across: Attribute, up: Attribute, where: Where = None)
 
 
 def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
-    """Rectangles of equal density: the blocks themselves where they are even and of only two attributes, else the cells of a grid."""
+    """Rectangles of equal density: the blocks themselves where they are even and of only two attributes, else
+    the cells of a grid.
+    """
     blocks, schema = view.blocks, view.schema
     if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS and not view.manifest.is_merged and not blocks.bases:
         volume = (blocks.upper - blocks.lower).astype(np.float64).prod(axis=1)
-        columns = (blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b], blocks.consistent_counts / volume)
+        columns = (
+            blocks.lower[:, a],
+            blocks.upper[:, a],
+            blocks.lower[:, b],
+            blocks.upper[:, b],
+            blocks.consistent_counts / volume,
+        )
     else:
         across, up = schema.attributes[a], schema.attributes[b]
         steps = [max(1, -(-attribute.size // 100)) for attribute in (across, up)]
@@ -151,7 +194,10 @@ def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
         right, high = np.minimum(left + steps[0], across.size), np.minimum(low + steps[1], up.size)
         columns = (left, right, low, high, pooled.reshape(-1) / ((right - left) * (high - low)))
     names = ("x1", "x2", "y1", "y2", "density")
-    return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def _axis(labels: list[str], angle: bool = True) -> alt.Axis:

@@ -1,7 +1,8 @@
-"""From what people write to boxes: SQL conditions (parsed by sqlglot, DuckDB's dialect) and Python dictionaries.
+"""From what people write to boxes: SQL conditions (parsed by sqlglot, DuckDB's dialect) and Python
+dictionaries.
 
-NOT is pushed down to single comparisons first, so that SQL's third truth value never has to be stored: a comparison with a
-missing value is neither true nor false, and neither it nor its negation finds the row.
+NOT is pushed down to single comparisons first, so that SQL's third truth value never has to be stored: a
+comparison with a missing value is neither true nor false, and neither it nor its negation finds the row.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from hdpview.query.conditions import Condition
 MAX_TEXT = 200_000  # characters of one condition
 DIALECT = "duckdb"
 
-_COMPARISONS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add,
@@ -36,13 +44,16 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
 }
 ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
 _WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
-_WHAT_WORKS = "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
+_WHAT_WORKS = (
+    "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
+)
 
 
 def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]:
     """Disjoint boxes of a condition: SQL text, a dictionary, or None for everything.
 
-    In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means missing, and
+    In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means
+    missing, and
     anything else is a value: `{"age": (30, 39), "sex": "Female", "region": ["North", "South"]}`.
     """
     if where is None:
@@ -58,7 +69,9 @@ def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]
 
 @lru_cache(maxsize=1024)
 def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
-    """Parse one SQL expression or statement; anything else is a QueryError with the place where it went wrong."""
+    """Parse one SQL expression or statement; anything else is a QueryError with the place where it went
+    wrong.
+    """
     if len(text) > MAX_TEXT:
         raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -66,7 +79,9 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
     try:
         parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
     except sqlglot.errors.SqlglotError as problem:
-        first_line = re.sub(r"\x1b\[[0-9]*m", "", str(problem)).splitlines()[0] if str(problem) else "unreadable"
+        first_line = (
+            re.sub(r"\x1b\[[0-9]*m", "", str(problem)).splitlines()[0] if str(problem) else "unreadable"
+        )
         raise QueryError(f"Not valid SQL: {first_line}") from None
     except RecursionError:
         raise QueryError("The SQL is nested too deeply.") from None
@@ -76,7 +91,9 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
 
 
 def name_in_sql(name: str) -> str:
-    """An attribute's name as SQL writes it: in double quotes where it is not a plain word, or is a word of the language."""
+    """An attribute's name as SQL writes it: in double quotes where it is not a plain word, or is a word of
+    the language.
+    """
     if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _WORDS_OF_SQL:
         return name
     return '"' + name.replace('"', '""') + '"'
@@ -89,13 +106,19 @@ def attribute_number(name: str, schema: Schema) -> int:
     try:
         return schema.index(name)
     except SchemaError:
-        odd = next((known for known in schema.names if known.startswith(name) and not known.isidentifier()), None)
+        odd = next(
+            (known for known in schema.names if known.startswith(name) and not known.isidentifier()), None
+        )
         hint = "" if odd is None else f' Write a name like that in double quotes: "{odd}".'
         raise QueryError(unknown_name("attribute", name, schema.names, "This view has") + hint) from None
 
 
-def boxes_of_tree(tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None) -> list[Box]:
-    """Disjoint boxes of a parsed condition, or of its negation. `computed` takes comparisons of anything but an attribute with values."""
+def boxes_of_tree(
+    tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None
+) -> list[Box]:
+    """Disjoint boxes of a parsed condition, or of its negation. `computed` takes comparisons of anything but
+    an attribute with values.
+    """
     try:
         return _Reader(schema, computed).boxes(tree, negated)
     except RecursionError:
@@ -112,7 +135,9 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
                 raise QueryError(f"A range of {quoted(name)} is a pair (low, high); alternatives are a list.")
             condition = conditions.between(attribute, *map(_plain, value))
         else:
-            alternatives = [_plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])]
+            alternatives = [
+                _plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])
+            ]
             condition = conditions.one_of(attribute, [one for one in alternatives if one is not None])
             if any(one is None for one in alternatives):
                 condition |= conditions.missing(attribute)
@@ -181,7 +206,9 @@ class _Reader:
             found = conditions.compare(attribute, "=", bool(what.this))
             rest = conditions.complement(attribute, found)
             return Condition(codes=rest.codes, null=attribute.nullable) if negated else found
-        raise QueryError(f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}.")
+        raise QueryError(
+            f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}."
+        )
 
     def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
         """The condition of IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
@@ -194,7 +221,9 @@ class _Reader:
                 return None
             found = conditions.one_of(attribute, map(self._literal, known))
         elif isinstance(node, (exp.Like, exp.ILike)):
-            found = conditions.like(attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike)))
+            found = conditions.like(
+                attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike))
+            )
             negated = negated != bool(node.args.get("negate"))
         else:
             raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
@@ -226,7 +255,9 @@ class _Reader:
             raise QueryError(f"{_shown(node)} has no value.")
         if isinstance(node, exp.Column):
             name = shortened(node.name)
-            raise QueryError(f"Attributes are compared with values, not with each other. If {name!r} is a text, write '{name}'.")
+            raise QueryError(
+                f"Attributes are compared with values, not with each other. If {name!r} is a text, write '{name}'."
+            )
         raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
 
     def _numeric(self, node: exp.Expr) -> float:
@@ -237,14 +268,23 @@ class _Reader:
 
 
 def _as_comparisons(node: exp.Between) -> exp.Expr:
-    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say. SYMMETRIC: in either order."""
+    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say.
+    SYMMETRIC: in either order.
+    """
 
     def in_order(low: exp.Expr, high: exp.Expr) -> exp.Expr:
-        left, right = exp.GTE(this=node.this.copy(), expression=low.copy()), exp.LTE(this=node.this.copy(), expression=high.copy())
+        left, right = (
+            exp.GTE(this=node.this.copy(), expression=low.copy()),
+            exp.LTE(this=node.this.copy(), expression=high.copy()),
+        )
         return exp.And(this=left, expression=right)
 
     low, high = node.args["low"], node.args["high"]
-    return exp.Or(this=in_order(low, high), expression=in_order(high, low)) if node.args.get("symmetric") else in_order(low, high)
+    return (
+        exp.Or(this=in_order(low, high), expression=in_order(high, low))
+        if node.args.get("symmetric")
+        else in_order(low, high)
+    )
 
 
 def _is_about_one_attribute(node: exp.Expr) -> bool:
@@ -268,13 +308,16 @@ def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
     if not isinstance(text, str):
         raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(text)}.")
     pieces = [
-        re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0)) for piece in text.split("%")
+        re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+        for piece in text.split("%")
     ]
     return lambda value: _matches(pieces, value)
 
 
 def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
-    """Whether a text is the pieces in order with anything between them. Each piece is taken where it first fits: no going back."""
+    """Whether a text is the pieces in order with anything between them. Each piece is taken where it first
+    fits: no going back.
+    """
     first, *others = pieces
     if not others:
         return first.fullmatch(value) is not None

@@ -1,4 +1,6 @@
-"""What a view does when it is asked in Python: tables of counts, and single statistics with their intervals."""
+"""What a view does when it is asked in Python: tables of counts, and single statistics with their
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _TOTAL = "total"
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mean, sum or quantile with its interval. Of datetimes, all three are datetimes; None where there are no records."""
+    """A mean, sum or quantile with its interval. Of datetimes, all three are datetimes; None where there are
+    no records.
+    """
 
     estimate: float | datetime | None
     lower: float | datetime | None
@@ -39,17 +43,24 @@ class Statistic:
     confidence: float
 
     def __str__(self) -> str:
-        shown = [f"{value:,.4g}" if isinstance(value, float) else str(value) for value in (self.estimate, self.lower, self.upper)]
+        shown = [
+            f"{value:,.4g}" if isinstance(value, float) else str(value)
+            for value in (self.estimate, self.lower, self.upper)
+        ]
         return f"{shown[0]} ({self.confidence:.0%} between {shown[1]} and {shown[2]})"
 
 
-def histogram(view: ViewData, name: str, where: Where, confidence: float, counts: Reading, interval: Kind) -> pa.Table:
+def histogram(
+    view: ViewData, name: str, where: Where, confidence: float, counts: Reading, interval: Kind
+) -> pa.Table:
     """A row per value of an attribute: the value or bin, its count, and the ends of its interval."""
     (found,) = histograms(view, where, [name], confidence, counts, interval)
     return _counted([(found.attribute.name, list(found.keys))], found.estimate, found.lower, found.upper)
 
 
-def marginal(view: ViewData, names: Sequence[str], where: Where, confidence: float, counts: Reading, interval: Kind) -> pa.Table:
+def marginal(
+    view: ViewData, names: Sequence[str], where: Where, confidence: float, counts: Reading, interval: Kind
+) -> pa.Table:
     """A row per combination of values of several attributes that the condition leaves possible."""
     if isinstance(names, str) or not names:
         raise QueryError('marginal takes a list of attributes, such as ["age", "sex"].')
@@ -57,7 +68,9 @@ def marginal(view: ViewData, names: Sequence[str], where: Where, confidence: flo
     numbers = [attribute_number(name, view.schema) for name in names]
     if len(set(numbers)) < len(numbers):
         raise QueryError("marginal takes each attribute once.")
-    groups = Groups(view, boxes_of(where, view.schema), [reader.axis(_column(name)) for name in names], keep_empty=False)
+    groups = Groups(
+        view, boxes_of(where, view.schema), [reader.axis(_column(name)) for name in names], keep_empty=False
+    )
     span = Measures(groups, [Aggregate("count", EVERYTHING)], counts, interval).span(0, _checked(confidence))
     return _counted([(view.schema.attributes[a].name, groups.keys(i)) for i, a in enumerate(numbers)], *span)
 
@@ -76,12 +89,22 @@ def crosstab(view: ViewData, row: str, column: str, where: Where, counts: Readin
     data: dict[str, list[Any]] = {rows.name: [rows.labels()[i] for i in used[0]] + [_TOTAL]}
     for label, i in itertools.chain(zip(labels, used[1], strict=True), [(_TOTAL, -1)]):
         cells = grid[used[0], i] if i >= 0 else grid[used[0]].sum(axis=1)
-        data[label if label not in data else f"{columns.name} {label}"] = [*cells.tolist(), float(cells.sum())]
+        data[label if label not in data else f"{columns.name} {label}"] = [
+            *cells.tolist(),
+            float(cells.sum()),
+        ]
     return pa.table(data)
 
 
 def statistic(
-    view: ViewData, kind: str, name: str, where: Where, confidence: float, counts: Reading, interval: Kind, quantile: float = 0.5
+    view: ViewData,
+    kind: str,
+    name: str,
+    where: Where,
+    confidence: float,
+    counts: Reading,
+    interval: Kind,
+    quantile: float = 0.5,
 ) -> Statistic:
     """The sum, mean or quantile of an attribute over the records that satisfy a condition."""
     column = _column(name)
@@ -97,7 +120,9 @@ def statistic(
     span = Measures(groups, [aggregate], counts, interval).span(0, _checked(confidence))
     if np.isnan(span.estimate[0]):
         return Statistic(None, None, None, confidence)
-    estimate, lower, upper = (calendar.moment(round(end[0])) if aggregate.of_moments else float(end[0]) for end in span)
+    estimate, lower, upper = (
+        calendar.moment(round(end[0])) if aggregate.of_moments else float(end[0]) for end in span
+    )
     return Statistic(estimate, lower, upper, confidence)
 
 
@@ -113,7 +138,10 @@ def _checked(confidence: float) -> float:
 def _counted(keys: Sequence[tuple[str, list[Any]]], estimate: Any, lower: Any, upper: Any) -> pa.Table:
     count = "count" if all(name.lower() != "count" for name, _ in keys) else "n"
     columns = [Column(name, values) for name, values in keys]
-    columns += [Column(f"{count}{end}", values) for end, values in (("", estimate), ("_lower", lower), ("_upper", upper))]
+    columns += [
+        Column(f"{count}{end}", values)
+        for end, values in (("", estimate), ("_lower", lower), ("_upper", upper))
+    ]
     return pa.table([arrow_column(column) for column in columns], names=[column.name for column in columns])
 
 

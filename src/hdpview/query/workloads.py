@@ -1,6 +1,7 @@
 """The paper's workloads: questions drawn at random, to measure with and to tell what a view is good for.
 
-A workload is a set of boxes of codes: all ranges of one attribute, all cells of all k-way marginals, all prefixes of k attributes, or
+A workload is a set of boxes of codes: all ranges of one attribute, all cells of all k-way marginals, all
+    prefixes of k attributes, or
 random ranges of k attributes. Questions are drawn uniformly from that set.
 """
 
@@ -16,7 +17,16 @@ from numpy.typing import NDArray
 from hdpview.errors import QueryError, unknown_name
 from hdpview.query.boxes import Questions
 
-WORKLOADS = ("range-1d", "marginal-2", "prefix-2d", "marginal-3", "prefix-3d", "random-2d", "random-3d", "random-4d")
+WORKLOADS = (
+    "range-1d",
+    "marginal-2",
+    "prefix-2d",
+    "marginal-3",
+    "prefix-3d",
+    "random-2d",
+    "random-3d",
+    "random-4d",
+)
 Ints = NDArray[np.int64]
 
 

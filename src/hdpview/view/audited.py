@@ -1,4 +1,6 @@
-"""What audits of each method found, for privacy cards. Figures that the named commands print; they differ from run to run."""
+"""What audits of each method found, for privacy cards. Figures that the named commands print; they differ
+from run to run.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +20,7 @@ class Audited:
 
 AUDITED: dict[str, Audited] = {
     "hdpview": Audited(1.0, 0.04, 10_000, 0.999, "hdpview audit --method hdpview --epsilon 1 --runs 10000"),
-    "calibrated": Audited(1.0, 0.33, 3_000, 0.999, "hdpview audit --method calibrated --epsilon 1 --runs 3000"),
+    "calibrated": Audited(
+        1.0, 0.33, 3_000, 0.999, "hdpview audit --method calibrated --epsilon 1 --runs 3000"
+    ),
 }

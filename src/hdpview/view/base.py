@@ -1,12 +1,14 @@
-"""The base measure: how records spread inside a block. Even for the paper's method; released by methods that learn it.
+"""The base measure: how records spread inside a block. Even for the paper's method; released by methods that
+learn it.
 
 A Markov forest over bins of the attributes, and a fixed shape inside each bin:
 
     P(cell) = Π_a table[a][bin of parent(a), bin of a] · shape[a][code of a]
 
-An attribute without a parent is independent of all but those that depend on it. A block of S records holds S·P(cell)/P(block) of them in a
-cell. Everything is computed by messages: one pass over the attributes, children before their parents, tells the mass of a box; one pass
-back tells how it spreads over each attribute's bins.
+An attribute without a parent is independent of all but those that depend on it. A block of S records holds
+S·P(cell)/P(block) of them in a cell. Everything is computed by messages: one pass over the attributes,
+children before their parents, tells the mass of a box; one pass back tells how it spreads over each
+attribute's bins.
 """
 
 from __future__ import annotations
@@ -26,21 +28,33 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 MAX_BINS = 256  # of one attribute
-GRAIN = 2.0**44  # shares of codes are multiples of 1/GRAIN: running sums over an attribute's bins, 2^52 grains at most, are exact
+GRAIN = (
+    2.0**44
+    # shares of codes are multiples of 1/GRAIN: running sums over an attribute's bins, 2^52 grains at most,
+    # are exact
+)
 _LEAST_SHAPE = 2.0**-40  # of a code in its bin; less is lifted to this
 _LEAST_CHANCE = 1e-12  # of a bin given its parent's
-_ROUNDING, _TOLERANCE = 1e-7, 1e-6  # sums off 1 by less are 1 but for rounding; by more than the second, something is wrong
+_ROUNDING, _TOLERANCE = (
+    1e-7,
+    1e-6,
+)  # sums off 1 by less are 1 but for rounding; by more than the second, something is wrong
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A distribution over the cells of a domain, positive everywhere. Attributes are numbered as in the schema.
+    """A distribution over the cells of a domain, positive everywhere. Attributes are numbered as in the
+    schema.
 
-    bin_of_code: per attribute, shape (size,): number of the bin of each code, rising from 0 in steps of 1: bins are runs of codes.
-    shape: per attribute, shape (size,), positive: share of a bin's records at each of its codes; sums to 1 over each bin.
+    bin_of_code: per attribute, shape (size,): number of the bin of each code, rising from 0 in steps of 1:
+        bins are runs of codes.
+    shape: per attribute, shape (size,), positive: share of a bin's records at each of its codes; sums to 1
+        over each bin.
     parent: per attribute, the number of the one it depends on, or −1.
-    table: per attribute, shape (bins of its parent, or 1; its own bins), positive: chance of a bin given the parent's. Rows sum to 1.
-    variance: shape (n_attributes,): of the noise in one code's count in the histograms behind the base; 0 where unknown.
+    table: per attribute, shape (bins of its parent, or 1; its own bins), positive: chance of a bin given the
+        parent's. Rows sum to 1.
+    variance: shape (n_attributes,): of the noise in one code's count in the histograms behind the base; 0
+        where unknown.
     """
 
     bin_of_code: tuple[Ints, ...]
@@ -78,7 +92,10 @@ class Base:
     def product(cls, weights: Sequence[Floats], variance: Floats | None = None) -> Base:
         """Independent attributes. weights: per attribute, shape (size,), positive, in any unit."""
         shapes = tuple(np.asarray(weight, dtype=np.float64) / np.sum(weight) for weight in weights)
-        bins, table = tuple(np.zeros(len(shape), np.int32) for shape in shapes), tuple(np.ones((1, 1)) for _ in shapes)
+        bins, table = (
+            tuple(np.zeros(len(shape), np.int32) for shape in shapes),
+            tuple(np.ones((1, 1)) for _ in shapes),
+        )
         return cls(bins, shapes, (-1,) * len(shapes), table, variance)
 
     @classmethod
@@ -98,7 +115,9 @@ class Base:
     @cached_property
     def bin_starts(self) -> tuple[Ints, ...]:
         """First code of each bin, and the size, shape (n_bins + 1,) per attribute."""
-        return tuple(np.searchsorted(bins, np.arange(bins[-1] + 2)).astype(np.int32) for bins in self.bin_of_code)
+        return tuple(
+            np.searchsorted(bins, np.arange(bins[-1] + 2)).astype(np.int32) for bins in self.bin_of_code
+        )
 
     @cached_property
     def running(self) -> tuple[Floats, ...]:
@@ -132,9 +151,11 @@ class Base:
         return [a for a in self.upward if a in needed]
 
     def prefix(self, a: int, shares: Floats) -> Floats:
-        """Running sums of a question's share of each code times the code's share of its bin, shape (size + 1,); exact.
+        """Running sums of a question's share of each code times the code's share of its bin, shape (size +
+        1,); exact.
 
-        shares: shape (size,), from 0 to 1. A code that is cut through, however unevenly, counts neither as covered nor as missed.
+        shares: shape (size,), from 0 to 1. A code that is cut through, however unevenly, counts neither as
+            covered nor as missed.
         """
         asked = np.rint(shares * self.shape[a] * GRAIN)
         cut = (shares > 0) & (shares < 1)
@@ -142,7 +163,8 @@ class Base:
         return np.concatenate([[0.0], np.cumsum(asked / GRAIN)])
 
     def in_bins(self, a: int, prefix: Floats, lower: NDArray[Any], upper: NDArray[Any]) -> Floats:
-        """What ranges of codes of one attribute hold of a running sum over codes, bin by bin, shape (n, n_bins).
+        """What ranges of codes of one attribute hold of a running sum over codes, bin by bin, shape (n,
+        n_bins).
 
         prefix: shape (size + 1,). lower, upper: shape (n,), half-open.
         """
@@ -151,14 +173,18 @@ class Base:
         return found
 
     def masses(self, lower: NDArray[Any], upper: NDArray[Any]) -> tuple[Floats, list[Floats]]:
-        """The logarithm of P(box), shape (n,), and how each box spreads over the bins of each attribute: shapes (n, n_bins), rows sum to 1.
+        """The logarithm of P(box), shape (n,), and how each box spreads over the bins of each attribute:
+        shapes (n, n_bins), rows sum to 1.
 
         lower, upper: shape (n, n_attributes), half-open.
         """
-        return self.passes([self.in_bins(a, self.running[a], lower[:, a], upper[:, a]) for a in range(len(self.parent))])
+        return self.passes(
+            [self.in_bins(a, self.running[a], lower[:, a], upper[:, a]) for a in range(len(self.parent))]
+        )
 
     def passes(self, in_bins: Sequence[Floats]) -> tuple[Floats, list[Floats]]:
-        """`masses` of anything whose share of each bin of each attribute is known: in_bins, shapes (n, n_bins); 1 for all of a bin.
+        """`masses` of anything whose share of each bin of each attribute is known: in_bins, shapes (n,
+        n_bins); 1 for all of a bin.
 
         One pass up the forest, one down. What holds nothing at all has the logarithm −∞, and rows of 0.
         """
@@ -207,7 +233,9 @@ class Base:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], sizes: Sequence[int]) -> Base:
-        """The inverse, for a domain of these sizes, trusting nothing. ViewFileError where it is not a base."""
+        """The inverse, for a domain of these sizes, trusting nothing. ViewFileError where it is not a
+        base.
+        """
         parts = [content[name] for name in ("bins", "shape", "parent", "table", "variance")]
         if any(not isinstance(part, list) or len(part) != len(sizes) for part in parts):
             raise _fault("it does not speak of every attribute")
@@ -224,7 +252,9 @@ class Base:
 
 
 def scaled(rows: Floats) -> tuple[Floats, Floats]:
-    """Rows divided by their largest values, and these: so that products over many attributes stay within doubles."""
+    """Rows divided by their largest values, and these: so that products over many attributes stay within
+    doubles.
+    """
     largest: Floats = rows.max(axis=1)
     return rows / np.where(largest > 0, largest, 1.0)[:, None], largest
 
@@ -234,7 +264,12 @@ def _fault(why: str) -> ViewFileError:
 
 
 def _bins_from(starts: Any, size: int) -> Ints:
-    if not isinstance(starts, list) or not starts or len(starts) > MAX_BINS or any(type(start) is not int for start in starts):
+    if (
+        not isinstance(starts, list)
+        or not starts
+        or len(starts) > MAX_BINS
+        or any(type(start) is not int for start in starts)
+    ):
         raise _fault(f"bins of an attribute are given by their first codes, {MAX_BINS} at most")
     borders = [*starts, size]
     if starts[0] != 0 or any(low >= high for low, high in itertools.pairwise(borders)):
@@ -244,7 +279,13 @@ def _bins_from(starts: Any, size: int) -> Ints:
 
 def _checked_bins(bins: NDArray[Any]) -> Ints:
     found = np.array(bins, dtype=np.int32)
-    if found.ndim != 1 or not len(found) or found[0] != 0 or not np.isin(np.diff(found), (0, 1)).all() or found[-1] >= MAX_BINS:
+    if (
+        found.ndim != 1
+        or not len(found)
+        or found[0] != 0
+        or not np.isin(np.diff(found), (0, 1)).all()
+        or found[-1] >= MAX_BINS
+    ):
         raise _fault(f"bins are runs of codes, numbered from 0 to {MAX_BINS - 1} at most")
     return found
 

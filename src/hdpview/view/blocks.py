@@ -13,12 +13,16 @@ from hdpview.view.base import Base
 from hdpview.view.within import Within
 
 MAX_COUNT = 2**53  # counts are exact as doubles
-N_COARSER_LEVELS, COARSENING = 4, 4  # each coarser level has at most a quarter of the blocks: together a third more
+N_COARSER_LEVELS, COARSENING = (
+    4,
+    4,
+)  # each coarser level has at most a quarter of the blocks: together a third more
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks), and counts (n_blocks,).
+    """Blocks in the shape that questions are answered in: bounds and 1/width, shape (n_attributes, n_blocks),
+    and counts (n_blocks,).
 
     within: how records spread inside blocks, part by part; empty where they spread evenly.
     """
@@ -34,26 +38,38 @@ class Level:
             array.setflags(write=False)
 
     @classmethod
-    def of(cls, lower: NDArray[np.int32], upper: NDArray[np.int32], counts: NDArray[np.float64], bases: tuple[Base, ...] = ()) -> Level:
+    def of(
+        cls,
+        lower: NDArray[np.int32],
+        upper: NDArray[np.int32],
+        counts: NDArray[np.float64],
+        bases: tuple[Base, ...] = (),
+    ) -> Level:
         """bases: one per part, or none where records spread evenly in all of them."""
         by_attribute = np.ascontiguousarray(lower.T), np.ascontiguousarray(upper.T)
         within: tuple[Within, ...] = ()
         if bases:  # a part begins with the block that holds its first cell
             ends = itertools.pairwise([*np.flatnonzero((lower == 0).all(axis=1)).tolist(), len(lower)])
-            within = tuple(Within.of(base, lower[i:j], upper[i:j], i, j) for base, (i, j) in zip(bases, ends, strict=True))
+            within = tuple(
+                Within.of(base, lower[i:j], upper[i:j], i, j)
+                for base, (i, j) in zip(bases, ends, strict=True)
+            )
         return cls(*by_attribute, 1.0 / (by_attribute[1] - by_attribute[0]), counts, within)
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order tells the tree.
+    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order tells
+    the tree.
 
     lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
     depth: shape (n_blocks,), int32; the whole domain has depth 1.
-    part: shape (n_blocks,), uint16, rising from 0, in a merged view: blocks of one part are a tree of their own. None where there is one.
+    part: shape (n_blocks,), uint16, rising from 0, in a merged view: blocks of one part are a tree of their
+        own. None where there is one.
     base: how records spread inside blocks: evenly where it is None. In a merged view, one for each part.
-    fitted: shape (n_blocks,), float64, not negative: counts that a method's inference found; None where there are only noisy ones.
+    fitted: shape (n_blocks,), float64, not negative: counts that a method's inference found; None where there
+        are only noisy ones.
     """
 
     lower: NDArray[np.int32]
@@ -78,7 +94,9 @@ class Blocks:
     def bases(self) -> tuple[Base, ...]:
         """The base of each part, an even one where there is none; empty where no part has one."""
         sizes = self.upper.max(axis=0).tolist()
-        return tuple(base or Base.even(sizes) for base in self.base_of_parts) if any(self.base_of_parts) else ()
+        return (
+            tuple(base or Base.even(sizes) for base in self.base_of_parts) if any(self.base_of_parts) else ()
+        )
 
     @property
     def parts(self) -> NDArray[np.uint16]:
@@ -90,7 +108,9 @@ class Blocks:
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
-        """These blocks with their consistent counts, and coarser ones: the tree with its deepest cuts undone, again and again."""
+        """These blocks with their consistent counts, and coarser ones: the tree with its deepest cuts undone,
+        again and again.
+        """
         lower, upper, depth, counts = self.lower, self.upper, self.depth, self.consistent_counts
         found = [Level.of(lower, upper, counts, self.bases)]
         for step in range(1, N_COARSER_LEVELS + 1):
@@ -101,10 +121,14 @@ class Blocks:
 
     @cached_property
     def consistent_counts(self) -> NDArray[np.float64]:
-        """Counts that could be a table's, none negative: as the method fitted them, or the nearest of the same total (least squares)."""
+        """Counts that could be a table's, none negative: as the method fitted them, or the nearest of the
+        same total (least squares).
+        """
         if self.fitted is not None:
             return self.fitted
-        counts = project_to_simplex(self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum(dtype=np.float64))))
+        counts = project_to_simplex(
+            self.noisy_counts.astype(np.float64), max(0.0, float(self.noisy_counts.sum(dtype=np.float64)))
+        )
         counts.setflags(write=False)
         return counts
 
@@ -116,7 +140,9 @@ def undo_deepest_cuts(
     deepest = np.flatnonzero(depth == depth.max())
     left, right = deepest[0::2], deepest[1::2]
     upper, depth, counts = upper.copy(), depth.copy(), counts.copy()
-    upper[left] = upper[right]  # the halves differ in one attribute only, and there the right one ends where the block does
+    upper[left] = upper[
+        right
+    ]  # the halves differ in one attribute only, and there the right one ends where the block does
     depth[left] -= 1
     counts[left] += counts[right]
     kept = np.ones(len(depth), dtype=bool)
@@ -125,7 +151,9 @@ def undo_deepest_cuts(
 
 
 def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The non-negative vector with this total that is nearest to `values`: all are lowered alike, and cut off at 0."""
+    """The non-negative vector with this total that is nearest to `values`: all are lowered alike, and cut off
+    at 0.
+    """
     if total <= 0:
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
@@ -135,11 +163,16 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
     return projected
 
 
-def fault_in_tiling(lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]) -> str | None:
-    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the whole domain; None if they are.
+def fault_in_tiling(
+    lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]
+) -> str | None:
+    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the whole domain; None if
+    they are.
 
-    Undoes the cuts from the deepest level up: neighbours at that level must be the two halves of a block one level above. A
-    tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the domain. Cost: blocks × attributes.
+    Undoes the cuts from the deepest level up: neighbours at that level must be the two halves of a block one
+        level above. A
+    tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the domain. Cost:
+    blocks × attributes.
     """
     if not len(depth):
         return "there are no blocks"
@@ -173,11 +206,16 @@ def fault_in_parts(
     n_parts: int,
     sizes: tuple[int, ...],
 ) -> str | None:
-    """Why blocks are not that many parts, one after the other, each of which tiles the domain; None if they are."""
+    """Why blocks are not that many parts, one after the other, each of which tiles the domain; None if they
+    are.
+    """
     if not len(part):
         return "there are no blocks"
     starts = np.searchsorted(part, np.arange(n_parts + 1))
     if (np.diff(part.astype(np.int64)) < 0).any() or (np.diff(starts) == 0).any() or starts[-1] != len(part):
         return "its parts are not those that the manifest lists"
-    faults = (fault_in_tiling(lower[i:j], upper[i:j], depth[i:j], sizes) for i, j in itertools.pairwise(starts.tolist()))
+    faults = (
+        fault_in_tiling(lower[i:j], upper[i:j], depth[i:j], sizes)
+        for i, j in itertools.pairwise(starts.tolist())
+    )
     return next((fault for fault in faults if fault is not None), None)

@@ -1,4 +1,6 @@
-"""The privacy card: one page that a person can judge a view by. It follows from the manifest, so it travels with the view."""
+"""The privacy card: one page that a person can judge a view by. It follows from the manifest, so it travels
+with the view.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class PrivacyCard:
-    """Sections of a title and lines; a line of two parts is a row of a table. Prints as text, shows as HTML in a notebook."""
+    """Sections of a title and lines; a line of two parts is a row of a table. Prints as text, shows as HTML
+    in a notebook.
+    """
 
     title: str
     is_private: bool
@@ -53,7 +57,9 @@ class PrivacyCard:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the card: as HTML where the name ends in .html, else as text."""
         target = Path(path)
-        target.write_text(self.html if target.suffix.lower() in (".html", ".htm") else self.text, encoding="utf-8")
+        target.write_text(
+            self.html if target.suffix.lower() in (".html", ".htm") else self.text, encoding="utf-8"
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -84,27 +90,42 @@ def privacy_card(manifest: Manifest, n_blocks: int, bases: Sequence[Base] = ()) 
 
 
 def _whose(manifest: Manifest) -> str:
-    return "record" if manifest.privacy_unit == "row" else f"person or thing that the column {manifest.privacy_unit!r} stands for"
+    return (
+        "record"
+        if manifest.privacy_unit == "row"
+        else f"person or thing that the column {manifest.privacy_unit!r} stands for"
+    )
 
 
 def _protected(manifest: Manifest) -> list[str]:
-    lines = [f"The presence of each single {_whose(manifest)}: {manifest.neighbours} give nearly the same view."]
+    lines = [
+        f"The presence of each single {_whose(manifest)}: {manifest.neighbours} give nearly the same view."
+    ]
     if manifest.privacy_unit != "row":
         lines.append(
             f"At most {manifest.max_rows:,} records of each are in the counts, chosen by lot; records without a value there are left out."
         )
     elif manifest.max_rows > 1:
-        lines.append(f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table was aggregated before.")
+        lines.append(
+            f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table was aggregated before."
+        )
     else:
         also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
-        lines.append(f"Someone with several records is protected less: with c records, as if epsilon were c times as large{also}.")
+        lines.append(
+            f"Someone with several records is protected less: with c records, as if epsilon were c times as large{also}."
+        )
     if manifest.count_column is not None:
-        lines.append(f"Rows of the table stood for several records each; the column {manifest.count_column!r} said how many.")
+        lines.append(
+            f"Rows of the table stood for several records each; the column {manifest.count_column!r} said how many."
+        )
     return lines
 
 
 def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
-    odds = [(f"from {prior:.0%} sure", f"to {largest_belief(manifest.epsilon, prior):.1%} at most") for prior in (0.01, 0.1, 0.5)]
+    odds = [
+        (f"from {prior:.0%} sure", f"to {largest_belief(manifest.epsilon, prior):.1%} at most")
+        for prior in (0.01, 0.1, 0.5)
+    ]
     epsilon, delta = f"{float(manifest.epsilon):g}", f"{float(manifest.delta):g}"
     pure = f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than e^{epsilon} times as likely."
     approximate = (
@@ -121,7 +142,9 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
 
 
 def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
-    lines: list[str | tuple[str, str]] = ["Names, types, bounds and categories of the attributes; the method, its settings and the budget."]
+    lines: list[str | tuple[str, str]] = [
+        "Names, types, bounds and categories of the attributes; the method, its settings and the budget."
+    ]
     lines += [(a.name, f"{a.kind}, {a.size:,} values: {a.span()}") for a in manifest.schema.attributes[:50]]
     hidden = len(manifest.schema) - 50
     return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
@@ -132,7 +155,9 @@ def _learnt(manifest: Manifest) -> list[str]:
     if schema.learnt_epsilon is None:
         return []
     also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
-    return [f"Bounds or categories were learnt from the table before, for epsilon {schema.learnt_epsilon}{also} per row: this adds to it."]
+    return [
+        f"Bounds or categories were learnt from the table before, for epsilon {schema.learnt_epsilon}{also} per row: this adds to it."
+    ]
 
 
 def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
@@ -141,20 +166,30 @@ def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
         return f"{epsilon * times:.4g}{several}" + (f", and delta {delta:.4g}" if delta else "")
 
     rows: list[str | tuple[str, str]] = [
-        (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta))) for spent in manifest.spending
+        (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta)))
+        for spent in manifest.spending
     ]
     return [*rows, ("in all", cost(float(manifest.epsilon), 1, float(manifest.delta))), *_learnt(manifest)]
 
 
 def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, str]]:
     stories = dict.fromkeys(base.story(manifest.schema.names) for base in bases)
-    inside: list[str | tuple[str, str]] = [("inside blocks", f"records spread by a base measure: {story}") for story in stories]
+    inside: list[str | tuple[str, str]] = [
+        ("inside blocks", f"records spread by a base measure: {story}") for story in stories
+    ]
     settings = ", ".join(f"{name} {value:g}" for name, value in manifest.settings.items())
     return [
         ("method", manifest.method),
         ("settings", settings or "none"),
-        ("noise on counts", f"discrete Laplace of scale {manifest.noise_scale:g}, from OpenDP's exact sampler"),
-        *([("noise on tables", "discrete Gaussian, from OpenDP's exact sampler, in views with a delta")] if manifest.delta else []),
+        (
+            "noise on counts",
+            f"discrete Laplace of scale {manifest.noise_scale:g}, from OpenDP's exact sampler",
+        ),
+        *(
+            [("noise on tables", "discrete Gaussian, from OpenDP's exact sampler, in views with a delta")]
+            if manifest.delta
+            else []
+        ),
         *inside,
         ("library", f"hdpview {manifest.library_version}"),
     ]
@@ -163,7 +198,9 @@ def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, st
 def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:
     found = AUDITED.get(manifest.method)
     if found is None:
-        return [f"No audit of the method {manifest.method} is on record. Run: hdpview audit --method {manifest.method}"]
+        return [
+            f"No audit of the method {manifest.method} is on record. Run: hdpview audit --method {manifest.method}"
+        ]
     return [
         f"An adversary who knew all but one record looked at views from {found.runs:,} builds of each of two tables, with it and without.",
         f"They showed epsilon {found.lower_bound:.2g} at least ({found.confidence:.1%} confidence), where {found.claimed:g} was claimed.",

@@ -1,4 +1,6 @@
-"""The manifest: what a reader must know of a view to use it and to judge its privacy. Plain data, all of it public."""
+"""The manifest: what a reader must know of a view to use it and to judge its privacy. Plain data, all of it
+public.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class _Facts:
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in vars(self).values())
+        return type(self), tuple(
+            dict(value) if isinstance(value, Mapping) else value for value in vars(self).values()
+        )
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,15 @@ class Part(_Facts):
 class Manifest(_Facts):
     """Facts about a view.
 
-    epsilon, delta: the whole budget; `spending` adds up to it exactly. delta is 0 for pure differential privacy.
+    epsilon, delta: the whole budget; `spending` adds up to it exactly. delta is 0 for pure differential
+        privacy.
     settings: what the curator chose for the method; parameters: what followed from it and from the domain.
-    privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for; max_rows: of their records in the
-        counts, at most; count_column: where rows of the table stood for several records, the column that said how many.
+    privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for;
+        max_rows: of their records in the counts, at most; count_column: where rows of the table stood for
+        several records, the column that said how many.
     not_private_because: empty for a private view.
-    parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether somebody may be in several of
-        them, so that their budgets were added up.
+    parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether
+        somebody may be in several of them, so that their budgets were added up.
     """
 
     schema: Schema
@@ -88,27 +94,45 @@ class Manifest(_Facts):
 
     def as_parts(self) -> tuple[Part, ...]:
         """The parts of a merged view, or this view as the one part of itself."""
-        own = Part(self.method, self.epsilon, self.noise_scale, self.settings, self.parameters, self.library_version, self.delta)
+        own = Part(
+            self.method,
+            self.epsilon,
+            self.noise_scale,
+            self.settings,
+            self.parameters,
+            self.library_version,
+            self.delta,
+        )
         return self.parts or (own,)
 
     @property
     def budget(self) -> str:
         """In words: epsilon, and delta where there is one."""
-        return f"epsilon {float(self.epsilon):g}" + (f" and delta {float(self.delta):g}" if self.delta else "")
+        return f"epsilon {float(self.epsilon):g}" + (
+            f" and delta {float(self.delta):g}" if self.delta else ""
+        )
 
     @property
     def neighbours(self) -> str:
         """In words: the tables that the view hardly tells apart."""
         if self.privacy_unit != "row":
             return f"tables that differ by adding or removing all records of one {self.privacy_unit}"
-        return NEIGHBOURS if self.max_rows == 1 else f"tables that differ by adding or removing up to {self.max_rows} records"
+        return (
+            NEIGHBOURS
+            if self.max_rows == 1
+            else f"tables that differ by adding or removing up to {self.max_rows} records"
+        )
 
     @property
     def change(self) -> str:
         """In a few words: what hardly changes the view."""
         if self.privacy_unit != "row":
             return f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most are counted"
-        return "add or remove one record" if self.max_rows == 1 else f"add or remove up to {self.max_rows} records"
+        return (
+            "add or remove one record"
+            if self.max_rows == 1
+            else f"add or remove up to {self.max_rows} records"
+        )
 
     def merged_story(self) -> dict[str, Any]:
         """What a merged view was made from, as plain data."""

@@ -13,17 +13,24 @@ from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.view.base import Base
 from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 
-# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what readers of version 2 do not;
-# and a view with a delta promises less than readers of version 3 would say.
+# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what
+# readers of version 2 do not; and a view with a delta promises less than readers of version 3 would say.
 FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION, DELTA_FORMAT_VERSION = 1, 2, 3, 4
-MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
+MAX_EPSILON, MAX_NOISE_SCALE = (
+    1e6,
+    1e12,
+)  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
 MAX_MANIFEST_BYTES = 16_000_000
 
 
 def to_json(manifest: Manifest, bases: Sequence[Base | None] = (), is_fitted: bool = False) -> str:
-    """As files hold it. bases: of the blocks, one for each part; is_fitted: whether the file has fitted counts too."""
+    """As files hold it. bases: of the blocks, one for each part; is_fitted: whether the file has fitted
+    counts too.
+    """
     inside = {"base": _bases_as_data(bases), "fitted": is_fitted} if any(bases) or is_fitted else {}
-    version = BASE_FORMAT_VERSION if inside else MERGED_FORMAT_VERSION if manifest.is_merged else FORMAT_VERSION
+    version = (
+        BASE_FORMAT_VERSION if inside else MERGED_FORMAT_VERSION if manifest.is_merged else FORMAT_VERSION
+    )
     version = DELTA_FORMAT_VERSION if manifest.delta else version
     return json.dumps(
         {
@@ -39,7 +46,11 @@ def to_json(manifest: Manifest, bases: Sequence[Base | None] = (), is_fitted: bo
             "count_column": manifest.count_column,
             "spending": [_spending_as_data(spending) for spending in manifest.spending],
             "noise": {"distribution": "discrete laplace", "scale": manifest.noise_scale},
-            "method": {"name": manifest.method, "settings": dict(manifest.settings), "parameters": dict(manifest.parameters)},
+            "method": {
+                "name": manifest.method,
+                "settings": dict(manifest.settings),
+                "parameters": dict(manifest.parameters),
+            },
             "schema": manifest.schema.to_dict(),
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
             **inside,
@@ -59,7 +70,9 @@ def _bases_as_data(bases: Sequence[Base | None]) -> Any:
 
 
 def from_json(text: bytes) -> tuple[Manifest, tuple[Base | None, ...], bool]:
-    """A manifest, the base of each part, and whether the file has fitted counts. Trusts nothing in the text."""
+    """A manifest, the base of each part, and whether the file has fitted counts. Trusts nothing in the
+    text.
+    """
     content = _content(text)
     try:
         manifest = _manifest(content)
@@ -73,7 +86,8 @@ def from_json(text: bytes) -> tuple[Manifest, tuple[Base | None, ...], bool]:
 def _manifest(content: dict[str, Any]) -> Manifest:
     method = content["method"]
     spending = tuple(
-        Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"]), _delta(s)) for s in content["spending"][:MAX_PARTS]
+        Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"]), _delta(s))
+        for s in content["spending"][:MAX_PARTS]
     )
     manifest = Manifest(
         schema=Schema.from_dict(content["schema"]),
@@ -93,9 +107,16 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     )
     if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours:
         raise ValueError
-    if sum(s.delta for s in spending) != manifest.delta or max((part.delta for part in manifest.parts), default=0) > manifest.delta:
+    if (
+        sum(s.delta for s in spending) != manifest.delta
+        or max((part.delta for part in manifest.parts), default=0) > manifest.delta
+    ):
         raise ValueError
-    if manifest.max_rows < 1 or any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
+    if (
+        manifest.max_rows < 1
+        or any(s.epsilon < 0 for s in spending)
+        or sum(s.epsilon * s.times for s in spending) != manifest.epsilon
+    ):
         raise ValueError
     return manifest
 
@@ -103,7 +124,9 @@ def _manifest(content: dict[str, Any]) -> Manifest:
 def _content(text: bytes) -> dict[str, Any]:
     """The JSON of a manifest, of a version that is known."""
     if len(text) > MAX_MANIFEST_BYTES:
-        raise ViewFileError(f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote.")
+        raise ViewFileError(
+            f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote."
+        )
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -132,7 +155,9 @@ def _inside(content: dict[str, Any], manifest: Manifest) -> tuple[tuple[Base | N
     listed = data if isinstance(data, list) else [data]
     if not isinstance(content["fitted"], bool) or len(listed) != n_parts:
         raise ValueError
-    return tuple(None if base is None else Base.from_dict(base, manifest.schema.sizes) for base in listed), content["fitted"]
+    return tuple(
+        None if base is None else Base.from_dict(base, manifest.schema.sizes) for base in listed
+    ), content["fitted"]
 
 
 def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +196,9 @@ def _delta(content: Mapping[str, Any]) -> Fraction:
 
 
 def _fraction(text: Any) -> Fraction:
-    if not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower():  # an exponent could ask for a number of any length
+    if (
+        not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower()
+    ):  # an exponent could ask for a number of any length
         raise ValueError
     return Fraction(text)
 

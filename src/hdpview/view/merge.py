@@ -1,7 +1,8 @@
 """Views of several tables as one: hospital A and hospital B, day 1 and day 2.
 
-Counts of the parts add up. Where nobody is in more than one table, whoever sees all views learns about a person only from the one they
-are in, so the merged view costs the largest ε among them, and the largest δ (parallel composition). Where somebody may be, both add up.
+Counts of the parts add up. Where nobody is in more than one table, whoever sees all views learns about a
+person only from the one they are in, so the merged view costs the largest ε among them, and the largest δ
+(parallel composition). Where somebody may be, both add up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     if len(views) < 2 or not all(isinstance(view, ViewData) for view in views):
         raise SchemaError("Merging takes a list of at least two views.")
     if not overlapping and len({id(view) for view in views}) < len(views):
-        raise SchemaError("One of the views is there twice, so whoever is in it is in two of them. Name it once, or say that they overlap.")
+        raise SchemaError(
+            "One of the views is there twice, so whoever is in it is in two of them. Name it once, or say that they overlap."
+        )
     first = views[0].manifest
     for number, view in enumerate(views[1:], start=2):
         _check_alike(first, view.manifest, number)
@@ -46,13 +49,18 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         method="merge",
         epsilon=sum((spent.epsilon * spent.times for spent in spending), Fraction(0)),
         spending=spending,
-        noise_scale=max(m.noise_scale for m in manifests),  # the widest noise among the parts: intervals hold for all
+        noise_scale=max(
+            m.noise_scale for m in manifests
+        ),  # the widest noise among the parts: intervals hold for all
         settings={},
         parameters={},
         library_version=__version__,
         privacy_unit=first.privacy_unit,
-        not_private_because=tuple(dict.fromkeys(reason for m in manifests for reason in m.not_private_because)),
-        # A person's rows are bounded in each table. Where they are not, ε holds for as many records as it holds for in every part.
+        not_private_because=tuple(
+            dict.fromkeys(reason for m in manifests for reason in m.not_private_because)
+        ),
+        # A person's rows are bounded in each table. Where they are not, ε holds for as many records as it
+        # holds for in every part.
         max_rows=(min if first.privacy_unit == "row" else max)(m.max_rows for m in manifests),
         count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
         parts=tuple(parts),
@@ -65,8 +73,12 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
 def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
     if first.schema.names != other.schema.names:
         differ = sorted(set(first.schema.names) ^ set(other.schema.names))
-        hint = f"{differ[0]!r} is in one of them only" if differ else "their attributes stand in another order"
-        raise SchemaError(f"Views can be merged if their schemas are the same; views 1 and {number} differ: {hint}.")
+        hint = (
+            f"{differ[0]!r} is in one of them only" if differ else "their attributes stand in another order"
+        )
+        raise SchemaError(
+            f"Views can be merged if their schemas are the same; views 1 and {number} differ: {hint}."
+        )
     for ours, theirs in zip(first.schema, other.schema, strict=True):
         if ours != theirs:
             raise SchemaError(
@@ -87,14 +99,22 @@ def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:
 
 
 def _added_up(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
-    return tuple(Spending(f"view {i} ({m.method})", m.epsilon, 1, m.delta) for i, m in enumerate(manifests, start=1))
+    return tuple(
+        Spending(f"view {i} ({m.method})", m.epsilon, 1, m.delta) for i, m in enumerate(manifests, start=1)
+    )
 
 
 def _largest(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
-    """What the costliest view was spent on. Where one costs the largest ε and another the largest δ, both hold for all. [P14]"""
+    """What the costliest view was spent on. Where one costs the largest ε and another the largest δ, both
+    hold for all. [P14]
+    """
     costliest = max(manifests, key=lambda manifest: (manifest.epsilon, manifest.delta))
     delta = max(manifest.delta for manifest in manifests)
-    return costliest.spending if costliest.delta == delta else (Spending("the costliest of the views", costliest.epsilon, 1, delta),)
+    return (
+        costliest.spending
+        if costliest.delta == delta
+        else (Spending("the costliest of the views", costliest.epsilon, 1, delta),)
+    )
 
 
 def _stacked(blocks: Sequence[Blocks]) -> Blocks:
@@ -104,8 +124,21 @@ def _stacked(blocks: Sequence[Blocks]) -> Blocks:
         part.append(each.parts.astype(np.int64) + n_parts)
         n_parts += int(each.parts[-1]) + 1
     lower, upper, noisy_counts, depth = (
-        np.concatenate([getattr(each, name) for each in blocks]) for name in ("lower", "upper", "noisy_counts", "depth")
+        np.concatenate([getattr(each, name) for each in blocks])
+        for name in ("lower", "upper", "noisy_counts", "depth")
     )
     bases = tuple(base for each in blocks for base in each.base_of_parts)
-    fitted = np.concatenate([each.consistent_counts for each in blocks]) if any(each.fitted is not None for each in blocks) else None
-    return Blocks(lower, upper, noisy_counts, depth, np.concatenate(part).astype(np.uint16), bases if any(bases) else None, fitted)
+    fitted = (
+        np.concatenate([each.consistent_counts for each in blocks])
+        if any(each.fitted is not None for each in blocks)
+        else None
+    )
+    return Blocks(
+        lower,
+        upper,
+        noisy_counts,
+        depth,
+        np.concatenate(part).astype(np.uint16),
+        bases if any(bases) else None,
+        fitted,
+    )

@@ -1,8 +1,8 @@
 """The .pview file: one Parquet file with a row per block, and the manifest under one key of its metadata.
 
-Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before memory is
-taken, types, bounds, and that the blocks tile the domain. Writing goes to a temporary file beside the target and is renamed
-into place, so that a file is there whole or not at all.
+Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before
+memory is taken, types, bounds, and that the blocks tile the domain. Writing goes to a temporary file beside
+the target and is renamed into place, so that a file is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
     target = Path(path)
     try:
         _refuse_what_is_no_view(target)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+        ) as file:
             try:
                 _write_to(file, view)
                 file.flush()
@@ -61,17 +63,26 @@ def size_in_bytes(view: ViewData) -> int:
 
 
 def _write_to(sink: Any, view: ViewData) -> None:
-    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer copy of it."""
+    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer
+    copy of it.
+    """
     table = _table(view)
     columns = table.replace_schema_metadata(None)
-    how = {"compression": "zstd", "compression_level": 9, "use_dictionary": False, "column_encoding": _encodings(view)}
+    how = {
+        "compression": "zstd",
+        "compression_level": 9,
+        "use_dictionary": False,
+        "column_encoding": _encodings(view),
+    }
     with pq.ParquetWriter(sink, columns.schema, store_schema=False, **how) as writer:
         writer.write_table(columns)
         writer.add_key_value_metadata(table.schema.metadata)
 
 
 def check_place(path: str | PathLike[str]) -> None:
-    """Refuse a place that a view cannot be written to. Ask before the budget is spent: a view that finds no place is lost."""
+    """Refuse a place that a view cannot be written to. Ask before the budget is spent: a view that finds no
+    place is lost.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")
@@ -94,7 +105,9 @@ def read(path: str | PathLike[str]) -> ViewData:
             _check_bases(file.metadata.num_rows, bases, path)
             table = file.read()
     except OSError as problem:
-        raise ViewFileError(f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}.") from None
+        raise ViewFileError(
+            f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}."
+        ) from None
     except (pa.ArrowException, MemoryError, ValueError, TypeError, IndexError, OverflowError):
         raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
     return ViewData(manifest, _blocks(table, manifest, bases, is_fitted, path))
@@ -102,8 +115,12 @@ def read(path: str | PathLike[str]) -> ViewData:
 
 def _refuse_what_is_no_view(target: Path) -> None:
     """A slip of the pen in a name must not cost a table or a schema."""
-    if target.exists() and not (target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))):
-        raise ViewFileError(f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that ends in .pview.")
+    if target.exists() and not (
+        target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))
+    ):
+        raise ViewFileError(
+            f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that ends in .pview."
+        )
 
 
 def _holds_a_view(file: Path) -> bool:
@@ -114,11 +131,16 @@ def _holds_a_view(file: Path) -> bool:
 
 
 def column_types(schema: Schema, is_merged: bool = False, is_fitted: bool = False) -> dict[str, pa.DataType]:
-    """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count, the depth.
+    """Columns of a .pview file, in order: inclusive bounds in the smallest unsigned type, the noisy count,
+    the depth.
 
     A merged view has one more: the number of the part; a view with fitted counts another.
     """
-    bounds = {f"{a.name}_{end}": pa.uint8() if a.size <= 256 else pa.uint16() for a in schema for end in ("lo", "hi")}
+    bounds = {
+        f"{a.name}_{end}": pa.uint8() if a.size <= 256 else pa.uint16()
+        for a in schema
+        for end in ("lo", "hi")
+    }
     more = {**({"part": _PART_TYPE} if is_merged else {}), **({"fitted": _FITTED_TYPE} if is_fitted else {})}
     return {**bounds, "count": _COUNT_TYPE, "depth": _DEPTH_TYPE, **more}
 
@@ -173,7 +195,9 @@ def _check_size_of_footer(path: str | PathLike[str]) -> None:
     raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
 
 
-def _check_columns(file: pq.ParquetFile, manifest: Manifest, is_fitted: bool, path: str | PathLike[str]) -> None:
+def _check_columns(
+    file: pq.ParquetFile, manifest: Manifest, is_fitted: bool, path: str | PathLike[str]
+) -> None:
     expected = column_types(manifest.schema, manifest.is_merged, is_fitted)
     found = {field.name: field.type for field in file.schema_arrow}
     if found != expected or len(file.schema_arrow) != len(expected):
@@ -184,11 +208,22 @@ def _check_columns(file: pq.ParquetFile, manifest: Manifest, is_fitted: bool, pa
 
 def _check_bases(n_blocks: int, bases: tuple[Base | None, ...], path: str | PathLike[str]) -> None:
     """Answering takes a few numbers for each block and each bin of an attribute."""
-    if n_blocks * max((sum(base.n_bins) for base in bases if base is not None), default=0) > _MAX_BLOCKS_TIMES_BINS:
-        raise ViewFileError(f"{str(path)!r} claims a base measure of more bins than fit in memory; it is damaged or hostile.")
+    if (
+        n_blocks * max((sum(base.n_bins) for base in bases if base is not None), default=0)
+        > _MAX_BLOCKS_TIMES_BINS
+    ):
+        raise ViewFileError(
+            f"{str(path)!r} claims a base measure of more bins than fit in memory; it is damaged or hostile."
+        )
 
 
-def _blocks(table: pa.Table, manifest: Manifest, bases: tuple[Base | None, ...], is_fitted: bool, path: str | PathLike[str]) -> Blocks:
+def _blocks(
+    table: pa.Table,
+    manifest: Manifest,
+    bases: tuple[Base | None, ...],
+    is_fitted: bool,
+    path: str | PathLike[str],
+) -> Blocks:
     if any(column.null_count for column in table.columns):
         raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
     names = manifest.schema.names
@@ -205,9 +240,13 @@ def _blocks(table: pa.Table, manifest: Manifest, bases: tuple[Base | None, ...],
     if fault is not None:
         raise ViewFileError(f"{str(path)!r} is damaged: {fault}.")
     base = (bases if manifest.is_merged else bases[0]) if any(bases) else None
-    return Blocks(lower, upper, counts.copy(), depth, part.copy() if manifest.is_merged else None, base, fitted)
+    return Blocks(
+        lower, upper, counts.copy(), depth, part.copy() if manifest.is_merged else None, base, fitted
+    )
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column without missing values. By DLPack, since Arrow's own way to NumPy loads pandas, which takes longer than all else here."""
+    """A column without missing values. By DLPack, since Arrow's own way to NumPy loads pandas, which takes
+    longer than all else here.
+    """
     return np.from_dlpack(table.column(name).combine_chunks())

@@ -1,9 +1,10 @@
 """The calibrated p-view: blocks over a released base measure, cut where records depart from it.
 
-Histograms of all attributes and coarse tables of some pairs are released first; together they are the base, which tells how records lie
-inside a block. Blocks are cut where the table departs from the base, their counts are released, and fitted to all that was released; last,
-the base is moved to where histograms and blocks agree.
-With a delta the noise on histograms and tables is Gaussian, which is less where there are many attributes.
+Histograms of all attributes and coarse tables of some pairs are released first; together they are the base,
+which tells how records lie inside a block. Blocks are cut where the table departs from the base, their counts
+are released, and fitted to all that was released; last, the base is moved to where histograms and blocks
+agree. With a delta the noise on histograms and tables is Gaussian, which is less where there are many
+attributes.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.methods.base import BlockRelease, Common, Engine, Progress
 from hdpview.methods.calibrated.fit import Measured, fitted_counts
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
 from hdpview.methods.calibrated.purse import DeltaPurse, PurePurse, Purse
 from hdpview.methods.calibrated.rake import raked
 from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
+from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
 from hdpview.partition.guide import Guide
 from hdpview.partition.parameters import GuidedParameters
+from hdpview.privacy.budget import Budget, exact_delta
 from hdpview.privacy.grid import grid_for
-from hdpview.privacy.ledger import Ledger, exact_delta
 from hdpview.privacy.noise import laplace_scale, laplace_variance, noisy_counts
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.view.base import Base
@@ -46,7 +47,7 @@ class Calibrated(CalibratedSettings, Common):
 
     name = "calibrated"
     makes_views = True
-    leaves_cells_to_the_engine = True
+    supports_spark = True
     delta: float | str | Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -54,12 +55,13 @@ class Calibrated(CalibratedSettings, Common):
         object.__setattr__(self, "delta", exact_delta(self.delta))
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base expects few records.
+        """It builds a view of any domain with any budget: cuts are limited in number, and stop where the base
+        expects few records.
 
         But a delta has to be good for something.
         """
         delta, plan = exact_delta(self.delta), Plan(self, Fraction(epsilon), len(schema))
-        if not delta or DeltaPurse(plan, Ledger(plan.epsilon, delta=delta)).helps:
+        if not delta or DeltaPurse(plan, Budget(plan.epsilon, delta=delta)).helps:
             return None
         return (
             f"With {len(schema)} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record histograms would have "
@@ -67,21 +69,32 @@ class Calibrated(CalibratedSettings, Common):
         )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> BlockRelease:
-        plan = Plan(self, ledger.epsilon, len(counts.schema.sizes))
-        purse: Purse = DeltaPurse(plan, ledger) if ledger.delta else PurePurse(plan, ledger)
+        plan = Plan(self, budget.epsilon, len(counts.schema.sizes))
+        purse: Purse = DeltaPurse(plan, budget) if budget.delta else PurePurse(plan, budget)
         measured = _Measurement(counts, plan, purse, randomness, engine, progress)
         base, fit_to = measured.base()
         total = measured.noisy_total
-        budget = purse.blocks(total, measured.with_pairs)
-        epsilon_counts = budget.epsilon_counts
+        spent = purse.blocks(total, measured.with_pairs)
+        epsilon_counts = spent.epsilon_counts
         guided_by = partial(
-            guide_of, least_share=plan.least_records(epsilon_counts) / total, n_quantiles=self.n_quantiles, noisy_total=total
+            guide_of,
+            least_share=plan.least_records(epsilon_counts) / total,
+            n_quantiles=self.n_quantiles,
+            noisy_total=total,
         )
         guide = guided_by(base)
         leaves = engine.grow(
-            counts, GuidedParameters(budget.epsilon_cut, budget.n_levels, guide), randomness.root_key("partition"), progress
+            counts,
+            GuidedParameters(spent.epsilon_cut, spent.n_levels, guide),
+            randomness.root_key("partition"),
+            progress,
         )
         noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
         blocks = Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, base=base)
@@ -95,8 +108,8 @@ class Calibrated(CalibratedSettings, Common):
             parameters={
                 "epsilon_counts": float(epsilon_counts),
                 **purse.parameters(measured.with_pairs),
-                "epsilon_cut": float(budget.epsilon_cut),
-                "n_private_cut_levels": budget.n_levels,
+                "epsilon_cut": float(spent.epsilon_cut),
+                "n_private_cut_levels": spent.n_levels,
                 "n_pairs": plan.n_pairs if measured.with_pairs else 0,
                 "least_records": plan.least_records(epsilon_counts),
             },
@@ -104,12 +117,27 @@ class Calibrated(CalibratedSettings, Common):
 
 
 class _Measurement:
-    """What is released before the blocks: histograms, and tables of pairs where there are records enough for them."""
+    """What is released before the blocks: histograms, and tables of pairs where there are records enough for
+    them.
+    """
 
     def __init__(
-        self, counts: SparseCounts, plan: Plan, purse: Purse, randomness: Randomness, engine: Engine, progress: Progress | None
+        self,
+        counts: SparseCounts,
+        plan: Plan,
+        purse: Purse,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None,
     ) -> None:
-        self.counts, self.plan, self.purse, self.randomness, self.engine, self.progress = counts, plan, purse, randomness, engine, progress
+        self.counts, self.plan, self.purse, self.randomness, self.engine, self.progress = (
+            counts,
+            plan,
+            purse,
+            randomness,
+            engine,
+            progress,
+        )
         noise = purse.histograms()
         exact = engine.histograms(counts, progress)
         noisy = noise.on(np.concatenate(exact), randomness, "histograms").astype(np.float64)
@@ -124,13 +152,18 @@ class _Measurement:
         shares = [smoothed_shares(noisy, total, self.variance) for noisy in self.noisy_histograms]
         bins = [quantile_bins(share, self.plan.settings.n_bins) for share in shares]
         of_bins = [_per_bin(bin_of_code, share) for bin_of_code, share in zip(bins, shares, strict=True)]
-        shape = [share / of_bin[bin_of_code] for share, of_bin, bin_of_code in zip(shares, of_bins, bins, strict=True)]
+        shape = [
+            share / of_bin[bin_of_code]
+            for share, of_bin, bin_of_code in zip(shares, of_bins, bins, strict=True)
+        ]
         parent, table = [-1] * n, [of_bin[None] for of_bin in of_bins]
         tables: dict[int, tuple[Floats, Floats]] = {}
         if self.with_pairs:
             parent, tables = self._tables(bins, of_bins)
             for child, (noisy, variance) in tables.items():
-                joint = smoothed_table(noisy, of_bins[parent[child]], of_bins[child], total, float(variance[0]))
+                joint = smoothed_table(
+                    noisy, of_bins[parent[child]], of_bins[child], total, float(variance[0])
+                )
                 table[child] = joint / joint.sum(axis=1, keepdims=True)
         histograms = [
             (_per_bin(bin_of_code, noisy), self.variance * _per_bin(bin_of_code, np.ones(len(noisy))))
@@ -139,15 +172,21 @@ class _Measurement:
         base = Base(tuple(bins), tuple(shape), tuple(parent), tuple(table), np.full(n, self.variance))
         return base, Measured(histograms, tables)
 
-    def _tables(self, bins: list[NDArray[np.int32]], of_bins: list[Floats]) -> tuple[list[int], dict[int, tuple[Floats, Floats]]]:
+    def _tables(
+        self, bins: list[NDArray[np.int32]], of_bins: list[Floats]
+    ) -> tuple[list[int], dict[int, tuple[Floats, Floats]]]:
         """The tree of attributes, and a noisy table over the bins of each attribute and its parent."""
         plan = self.plan
         epsilon_choice, noise = self.purse.pairs()
         exact = self.engine.pair_tables(self.counts, bins, self.progress)
         scores = exact_dependence(exact, of_bins, self.noisy_total)
-        edges = choose_tree(scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs")))
+        edges = choose_tree(
+            scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs"))
+        )
         parent = parents(edges, plan.n_attributes)
-        together = noise.on(np.concatenate([exact[edge].reshape(-1) for edge in edges]), self.randomness, "tables of pairs")
+        together = noise.on(
+            np.concatenate([exact[edge].reshape(-1) for edge in edges]), self.randomness, "tables of pairs"
+        )
         ends = np.cumsum([exact[edge].size for edge in edges])
         tables = {}
         for (a, b), noisy in zip(edges, np.split(together.astype(np.float64), ends[:-1]), strict=True):
@@ -169,7 +208,9 @@ def _total(noisy_histograms: list[Floats]) -> float:
 
 
 def guide_of(base: Base, least_share: float, n_quantiles: int, noisy_total: float = 1.0) -> Guide:
-    """A base as the arrays that growing needs. noisy_total: the released number of records, for the grid on which cuts are scored."""
+    """A base as the arrays that growing needs. noisy_total: the released number of records, for the grid on
+    which cuts are scored.
+    """
     n, n_bins, grid = len(base.parent), np.array(base.n_bins, np.int64), grid_for(noisy_total)
     table = np.zeros((n, n_bins.max(), n_bins.max()))
     for a, of_a in enumerate(base.table):

@@ -1,7 +1,8 @@
-"""Counts of blocks that agree with all that was measured: least squares, weighted by the known variances, never negative.
+"""Counts of blocks that agree with all that was measured: least squares, weighted by the known variances,
+never negative.
 
-A block's count is measured itself; and each block, spread by the base, says what it adds to the bins of every histogram and table that was
-measured too. Nothing here sees a record: it costs no budget.
+A block's count is measured itself; and each block, spread by the base, says what it adds to the bins of every
+histogram and table that was measured too. Nothing here sees a record: it costs no budget.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _LEAST_VARIANCE = 1e-6  # noise that is all but gone: weights have to stay withi
 class Measured:
     """Noisy counts over bins, with the variance of each.
 
-    histograms: per attribute, shapes (n_bins,). tables: per attribute with a parent, shapes (bins of the parent, own bins).
+    histograms: per attribute, shapes (n_bins,). tables: per attribute with a parent, shapes (bins of the
+        parent, own bins).
     """
 
     histograms: list[tuple[Floats, Floats]]
@@ -37,7 +39,9 @@ def fitted_counts(blocks: Blocks, variance: float, guide: Guide, measured: Measu
     """Counts of the blocks, shape (n_blocks,). variance: of the noise on each block's count."""
     parts = [*measured.histograms, *measured.tables.values()]
     values = np.concatenate([noisy.reshape(-1) for noisy, _ in parts])
-    variances = np.concatenate([np.broadcast_to(of_each, noisy.shape).reshape(-1) for noisy, of_each in parts])
+    variances = np.concatenate(
+        [np.broadcast_to(of_each, noisy.shape).reshape(-1) for noisy, of_each in parts]
+    )
     weight, weights = 1.0 / max(variance, _LEAST_VARIANCE), 1.0 / np.maximum(variances, _LEAST_VARIANCE)
     starts = np.concatenate([[0], np.cumsum([noisy.size for noisy, _ in parts])])[:-1]
     n_attributes = len(guide.parent)
@@ -45,13 +49,17 @@ def fitted_counts(blocks: Blocks, variance: float, guide: Guide, measured: Measu
     for child, start in zip(measured.tables, starts[n_attributes:], strict=True):
         table_start[child] = start
     rows = _rows(blocks.lower, blocks.upper, guide, starts[:n_attributes].astype(np.int64), table_start)
-    fitted: Floats = _least_squares(blocks.noisy_counts.astype(np.float64), weight, *rows, values, weights, _ROUNDS)
+    fitted: Floats = _least_squares(
+        blocks.noisy_counts.astype(np.float64), weight, *rows, values, weights, _ROUNDS
+    )
     return fitted
 
 
 @compiled
 def _rows(lower, upper, guide, histogram_start, table_start):  # type: ignore[no-untyped-def]
-    """What one record of each block adds to each bin measured: sparse rows, as (start of each row, places, parts)."""
+    """What one record of each block adds to each bin measured: sparse rows, as (start of each row, places,
+    parts).
+    """
     n, d, most = len(lower), lower.shape[1], guide.table.shape[2]
     room = new_guide_work(guide)
     capacity, used = max(1024, n * d * 4), 0
@@ -87,7 +95,9 @@ def _rows(lower, upper, guide, histogram_start, table_start):  # type: ignore[no
 
 @compiled
 def _least_squares(counts, weight, row_start, place, part, values, weights, n_rounds):  # type: ignore[no-untyped-def]
-    """Least Σ weight·(x − counts)² + Σ weights·(A x − values)² over x ≥ 0, by projected gradients with momentum."""
+    """Least Σ weight·(x − counts)² + Σ weights·(A x − values)² over x ≥ 0, by projected gradients with
+    momentum.
+    """
     step = 1.0 / (weight + 1.1 * _largest_eigenvalue(row_start, place, part, weights))
     found = np.maximum(counts, 0.0)
     ahead, gap, momentum = found.copy(), np.empty(len(values)), 1.0

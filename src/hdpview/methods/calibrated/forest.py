@@ -1,4 +1,6 @@
-"""Which attributes depend on which: pairs chosen with noise, so that all attributes hang together in one tree."""
+"""Which attributes depend on which: pairs chosen with noise, so that all attributes hang together in one
+tree.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,18 @@ Floats = NDArray[np.float64]
 Pair = tuple[int, int]
 
 
-def exact_dependence(exact_tables: Mapping[Pair, NDArray[np.int64]], shares: Sequence[Floats], total: float) -> dict[Pair, float]:
-    """How far each pair of attributes is from independence: Σ |count − total·share·share|, of sensitivity 1. [P10]
+def exact_dependence(
+    exact_tables: Mapping[Pair, NDArray[np.int64]], shares: Sequence[Floats], total: float
+) -> dict[Pair, float]:
+    """How far each pair of attributes is from independence: Σ |count − total·share·share|, of sensitivity 1.
+    [P10]
 
     shares: of each attribute's bins; like the total, they are released.
     """
-    return {(a, b): _departure(table, total * np.outer(shares[a], shares[b]), total) for (a, b), table in exact_tables.items()}
+    return {
+        (a, b): _departure(table, total * np.outer(shares[a], shares[b]), total)
+        for (a, b), table in exact_tables.items()
+    }
 
 
 def _departure(exact_table: NDArray[np.int64], expected: Floats, total: float) -> float:
@@ -31,14 +39,18 @@ def _departure(exact_table: NDArray[np.int64], expected: Floats, total: float) -
 
 
 def choose_tree(exact_scores: Mapping[Pair, float], n: int, epsilon: Fraction, draws: Draws) -> list[Pair]:
-    """Pairs that connect n attributes, n − 1 of them, one by one: P(pair) ∝ exp(ε·score / 2) among those that connect two parts. [P10]"""
+    """Pairs that connect n attributes, n − 1 of them, one by one: P(pair) ∝ exp(ε·score / 2) among those that
+    connect two parts. [P10]
+    """
     pairs, scores = np.array(list(exact_scores)), np.array(list(exact_scores.values()))
     part, chosen = np.arange(n), []
     for _ in range(n - 1):
         open_pairs = np.flatnonzero(part[pairs[:, 0]] != part[pairs[:, 1]])
         weights = np.exp(float(epsilon) / 2 * (scores[open_pairs] - scores[open_pairs].max()))  # [P10]
         running = np.cumsum(weights)
-        drawn = open_pairs[min(np.searchsorted(running, draws.uniform(1)[0] * running[-1], side="right"), len(running) - 1)]
+        drawn = open_pairs[
+            min(np.searchsorted(running, draws.uniform(1)[0] * running[-1], side="right"), len(running) - 1)
+        ]
         a, b = (int(attribute) for attribute in pairs[drawn])
         chosen.append((a, b))
         part[part == part[b]] = part[a]
@@ -53,7 +65,10 @@ def parents(edges: Sequence[Pair], n: int) -> list[int]:
         neighbours[b].append(a)
     depths = [_depths(neighbours, root) for root in range(n)]
     root = min(range(n), key=lambda a: max(depths[a]))
-    return [-1 if a == root else next(b for b in neighbours[a] if depths[root][b] < depths[root][a]) for a in range(n)]
+    return [
+        -1 if a == root else next(b for b in neighbours[a] if depths[root][b] < depths[root][a])
+        for a in range(n)
+    ]
 
 
 def _depths(neighbours: Sequence[Sequence[int]], root: int) -> list[int]:

@@ -1,4 +1,6 @@
-"""How the calibrated method divides its budget. Everything follows from public quantities: the budget, the domain, and released counts."""
+"""How the calibrated method divides its budget. Everything follows from public quantities: the budget, the
+domain, and released counts.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,17 @@ from fractions import Fraction
 
 from hdpview.errors import MethodError
 
-LEAST_RECORDS_PER_NOISE = 30.0  # of the table over the noise of one cell of a pair's table; below, pairs cost more than they tell
+LEAST_RECORDS_PER_NOISE = (
+    30.0  # of the table over the noise of one cell of a pair's table; below, pairs cost more than they tell
+)
 _LEVELS_PER_HALVING = 1.9  # cuts are uneven: a path needs more of them than halvings would
 _MOST_LEVELS = 24
 # Histograms of d attributes get d parts of their share, so the more there are, the larger it has to be.
-_HISTOGRAM_SHARE, _MORE_PER_ATTRIBUTE, _MOST_FOR_HISTOGRAMS = Fraction("0.3"), Fraction("0.015"), Fraction("0.65")
+_HISTOGRAM_SHARE, _MORE_PER_ATTRIBUTE, _MOST_FOR_HISTOGRAMS = (
+    Fraction("0.3"),
+    Fraction("0.015"),
+    Fraction("0.65"),
+)
 SHARES = ("histogram_share", "choice_share", "pair_share", "cut_share")
 
 
@@ -20,8 +28,10 @@ SHARES = ("histogram_share", "choice_share", "pair_share", "cut_share")
 class CalibratedSettings:
     """What the curator may choose. What the shares leave is for the counts of blocks.
 
-    histogram_share: of the whole budget, for one histogram per attribute. None: the more, the more attributes there are.
-    choice_share, pair_share: of what histograms leave, for choosing pairs of attributes, and for their tables.
+    histogram_share: of the whole budget, for one histogram per attribute. None: the more, the more attributes
+        there are.
+    choice_share, pair_share: of what histograms leave, for choosing pairs of attributes, and for their
+        tables.
     cut_share: of what histograms leave, for choosing cuts.
     n_bins: bins of an attribute in tables of pairs.
     n_quantiles: cuts considered lie next to these quantiles of a block.
@@ -50,7 +60,11 @@ class CalibratedSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= most:
                 raise MethodError(f"{name} must be a whole number from 2 to {most}, not {value!r}.")
-        if isinstance(self.least_records, bool) or not isinstance(self.least_records, (int, float)) or not 0 < self.least_records <= 1e6:
+        if (
+            isinstance(self.least_records, bool)
+            or not isinstance(self.least_records, (int, float))
+            or not 0 < self.least_records <= 1e6
+        ):
             raise MethodError(f"least_records must be a positive number, not {self.least_records!r}.")
 
 
@@ -67,7 +81,11 @@ class Plan:
         chosen = self.settings.histogram_share
         growing = min(_MOST_FOR_HISTOGRAMS, _HISTOGRAM_SHARE + _MORE_PER_ATTRIBUTE * self.n_attributes)
         of_histograms = growing if chosen is None else Fraction(str(chosen))
-        return of_histograms if name == "histogram_share" else (1 - of_histograms) * Fraction(str(getattr(self.settings, name)))
+        return (
+            of_histograms
+            if name == "histogram_share"
+            else (1 - of_histograms) * Fraction(str(getattr(self.settings, name)))
+        )
 
     def _part(self, name: str) -> Fraction:
         return self.share(name) * self.epsilon
@@ -101,10 +119,14 @@ class Plan:
     def epsilon_counts(self, with_pairs: bool) -> Fraction:
         """Of the counts of blocks: what the rest leaves."""
         used = self._part("histogram_share") + self._part("cut_share")
-        return self.epsilon - used - (self._part("choice_share") + self._part("pair_share") if with_pairs else 0)
+        return (
+            self.epsilon - used - (self._part("choice_share") + self._part("pair_share") if with_pairs else 0)
+        )
 
     def least_records(self, epsilon_counts: Fraction) -> float:
-        """The number of records, by the base, below which a block is not cut. At least one: else large budgets make blocks without end."""
+        """The number of records, by the base, below which a block is not cut. At least one: else large
+        budgets make blocks without end.
+        """
         return max(1.0, self.settings.least_records / float(epsilon_counts))
 
     def n_cut_levels(self, noisy_total: float, epsilon_counts: Fraction) -> int:

@@ -1,7 +1,9 @@
-"""How the calibrated method pays for its steps: purely by epsilon, or with a little delta. The steps themselves are the same.
+"""How the calibrated method pays for its steps: purely by epsilon, or with a little delta. The steps
+themselves are the same.
 
-Each step is charged before it is taken. With a delta, everything but the noise on counts of blocks is paid for together, in
-zero-concentrated differential privacy, under which noise grows with the root of the number of attributes instead of the number.
+Each step is charged before it is taken. With a delta, everything but the noise on counts of blocks is paid
+for together, in zero-concentrated differential privacy, under which noise grows with the root of the number
+of attributes instead of the number.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.methods.calibrated.plan import LEAST_RECORDS_PER_NOISE, SHARES, Plan
-from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import gaussian_scale, gaussian_vector, laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import epsilon_of_choices, rho_of
@@ -102,11 +104,13 @@ class PurePurse:
     """Every step by its own ε."""
 
     plan: Plan
-    ledger: Ledger
+    budget: Budget
 
     def histograms(self) -> TableNoise:
         return LaplaceNoise(
-            self.ledger.charge("histograms of attributes", self.plan.epsilon_histogram, times=self.plan.n_attributes)  # [P8]
+            self.budget.charge(
+                "histograms of attributes", self.plan.epsilon_histogram, times=self.plan.n_attributes
+            )  # [P8]
         )
 
     def takes_pairs(self, noisy_total: float) -> bool:
@@ -114,14 +118,20 @@ class PurePurse:
 
     def pairs(self) -> tuple[Fraction, TableNoise]:
         plan = self.plan
-        choice = self.ledger.charge("choose pairs of attributes", plan.epsilon_choice, times=plan.n_pairs)  # [P10]
-        return choice, LaplaceNoise(self.ledger.charge("tables of pairs", plan.epsilon_pair, times=plan.n_pairs))  # [P8]
+        choice = self.budget.charge(
+            "choose pairs of attributes", plan.epsilon_choice, times=plan.n_pairs
+        )  # [P10]
+        return choice, LaplaceNoise(
+            self.budget.charge("tables of pairs", plan.epsilon_pair, times=plan.n_pairs)
+        )  # [P8]
 
     def blocks(self, noisy_total: float, with_pairs: bool) -> BlockBudget:
         epsilon_counts = self.plan.epsilon_counts(with_pairs)
         n_levels = self.plan.n_cut_levels(noisy_total, epsilon_counts)
-        epsilon_cut = self.ledger.charge("choose cuts", self.plan.epsilon_cut(n_levels), times=n_levels)  # [P9]
-        self.ledger.charge("noise on counts", epsilon_counts)  # [P6]
+        epsilon_cut = self.budget.charge(
+            "choose cuts", self.plan.epsilon_cut(n_levels), times=n_levels
+        )  # [P9]
+        self.budget.charge("noise on counts", epsilon_counts)  # [P6]
         return BlockBudget(epsilon_cut, n_levels, epsilon_counts)
 
     def parameters(self, with_pairs: bool) -> Mapping[str, float]:
@@ -136,7 +146,7 @@ class DeltaPurse:
     """Histograms, pairs and cuts by (ε', δ) together, and counts by what is left of ε."""
 
     plan: Plan
-    ledger: Ledger
+    budget: Budget
 
     @property
     def _epsilon_counts(self) -> Fraction:
@@ -145,7 +155,7 @@ class DeltaPurse:
     @property
     def rho(self) -> Fraction:
         """For all but the counts. [P14]"""
-        return rho_of(self.plan.epsilon - self._epsilon_counts, self.ledger.delta)
+        return rho_of(self.plan.epsilon - self._epsilon_counts, self.budget.delta)
 
     def _part(self, *shares: str) -> Fraction:
         """Of ρ, in the relation that the shares of ε have without a delta."""
@@ -162,27 +172,42 @@ class DeltaPurse:
 
     def _rho_cuts(self, with_pairs: bool) -> Fraction:
         """What pairs would have cost is for cuts where none are taken."""
-        return self._part("cut_share") if with_pairs else self._part("choice_share", "pair_share", "cut_share")
+        return (
+            self._part("cut_share") if with_pairs else self._part("choice_share", "pair_share", "cut_share")
+        )
 
     @property
     def helps(self) -> bool:
-        """Whether histograms have less noise than by their share of ε alone: with few attributes they have more."""
-        return GaussianNoise(self._rho_histogram).variance < LaplaceNoise(self.plan.epsilon_histogram).variance
+        """Whether histograms have less noise than by their share of ε alone: with few attributes they have
+        more.
+        """
+        return (
+            GaussianNoise(self._rho_histogram).variance < LaplaceNoise(self.plan.epsilon_histogram).variance
+        )
 
     def histograms(self) -> TableNoise:
-        self.ledger.charge(WITH_DELTA, self.plan.epsilon - self._epsilon_counts, delta=self.ledger.delta)  # [P14]
+        self.budget.charge(
+            WITH_DELTA, self.plan.epsilon - self._epsilon_counts, delta=self.budget.delta
+        )  # [P14]
         return GaussianNoise(self._rho_histogram)
 
     def takes_pairs(self, noisy_total: float) -> bool:
-        return self.plan.n_pairs > 0 and noisy_total / math.sqrt(GaussianNoise(self._rho_pair).variance) >= LEAST_RECORDS_PER_NOISE
+        return (
+            self.plan.n_pairs > 0
+            and noisy_total / math.sqrt(GaussianNoise(self._rho_pair).variance) >= LEAST_RECORDS_PER_NOISE
+        )
 
     def pairs(self) -> tuple[Fraction, TableNoise]:
-        return epsilon_of_choices(self._part("choice_share"), self.plan.n_pairs), GaussianNoise(self._rho_pair)  # [P14]
+        return epsilon_of_choices(self._part("choice_share"), self.plan.n_pairs), GaussianNoise(
+            self._rho_pair
+        )  # [P14]
 
     def blocks(self, noisy_total: float, with_pairs: bool) -> BlockBudget:
-        epsilon_counts = self.ledger.charge("noise on counts", self._epsilon_counts)  # [P6]
+        epsilon_counts = self.budget.charge("noise on counts", self._epsilon_counts)  # [P6]
         n_levels = self.plan.n_cut_levels(noisy_total, epsilon_counts)
-        return BlockBudget(epsilon_of_choices(self._rho_cuts(with_pairs), n_levels), n_levels, epsilon_counts)  # [P14]
+        return BlockBudget(
+            epsilon_of_choices(self._rho_cuts(with_pairs), n_levels), n_levels, epsilon_counts
+        )  # [P14]
 
     def parameters(self, with_pairs: bool) -> Mapping[str, float]:
         return {

@@ -1,7 +1,9 @@
-"""The base moved until the view's own histograms say what the released ones say, as far as that is more than noise.
+"""The base moved until the view's own histograms say what the released ones say, as far as that is more than
+noise.
 
-Blocks tell more of some values than of others, so the histograms that follow from blocks and base drift off those that the base was made
-from. Each value gets a factor; factors change how records lie inside blocks, and leave the counts of blocks as they are. Nothing here sees
+Blocks tell more of some values than of others, so the histograms that follow from blocks and base drift off
+those that the base was made from. Each value gets a factor; factors change how records lie inside blocks, and
+leave the counts of blocks as they are. Nothing here sees
 a record: it costs no budget.
 """
 
@@ -26,17 +28,29 @@ _LEAST_COUNT = 1e-9  # of a value: below, nothing is divided by it
 
 
 def raked(
-    base: Base, blocks: Blocks, counts: Floats, noisy_histograms: Sequence[Floats], variance: float, guide_of: Callable[[Base], Guide]
+    base: Base,
+    blocks: Blocks,
+    counts: Floats,
+    noisy_histograms: Sequence[Floats],
+    variance: float,
+    guide_of: Callable[[Base], Guide],
 ) -> Base:
     """The base under which counts of blocks tell the released histograms, but for their noise.
 
-    counts: shape (n_blocks,). noisy_histograms: per attribute, shape (size,); variance: of the noise on each of their counts.
+    counts: shape (n_blocks,). noisy_histograms: per attribute, shape (size,); variance: of the noise on each
+        of their counts.
     """
     told = told_by_blocks(blocks, counts, guide_of(base), base.sizes)
-    departures = [certain_departures(noisy - of_view, variance) for noisy, of_view in zip(noisy_histograms, told, strict=True)]
+    departures = [
+        certain_departures(noisy - of_view, variance)
+        for noisy, of_view in zip(noisy_histograms, told, strict=True)
+    ]
     if not any(departure.any() for departure in departures):
         return base
-    wanted = [np.maximum(of_view + departure, LEAST_SHARE * of_view.sum()) for of_view, departure in zip(told, departures, strict=True)]
+    wanted = [
+        np.maximum(of_view + departure, LEAST_SHARE * of_view.sum())
+        for of_view, departure in zip(told, departures, strict=True)
+    ]
     step = 1.0
     for _ in range(_ROUNDS):
         moved = _multiplied(base, [_factors(*of) ** step for of in zip(wanted, told, strict=True)])
@@ -82,7 +96,9 @@ def _multiplied(base: Base, factors: Sequence[Floats]) -> Base:
 
 @compiled
 def _add_up(lower, upper, counts, guide, out):  # type: ignore[no-untyped-def]
-    """Add every block's count to the values of all attributes, as the base spreads it, into out (n_values,)."""
+    """Add every block's count to the values of all attributes, as the base spreads it, into out
+    (n_values,).
+    """
     room = new_guide_work(guide)
     for i in range(len(lower)):
         share_of_block(lower[i], upper[i], guide, room)

@@ -1,4 +1,6 @@
-"""Noise taken off released tables. Nothing here sees a record: it works on noisy counts, and costs no budget."""
+"""Noise taken off released tables. Nothing here sees a record: it works on noisy counts, and costs no
+budget.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,26 @@ _ROUNDS = 20
 def smoothed_shares(noisy: Floats, total: float, variance: float) -> Floats:
     """Shares of an attribute's codes from a noisy histogram, positive, sum 1, shape (size,)."""
     even = total / len(noisy)
-    counts = project_to_simplex(even + _by_scales(noisy - even, variance, _shrunk), total) + LEAST_SHARE * total
+    counts = (
+        project_to_simplex(even + _by_scales(noisy - even, variance, _shrunk), total) + LEAST_SHARE * total
+    )
     shares: Floats = counts / counts.sum()
     return shares
 
 
 def certain_departures(noisy: Floats, variance: float) -> Floats:
-    """Of the departures of a noisy histogram from what is known already, what noise can hardly have made; sum 0, shape (size,)."""
+    """Of the departures of a noisy histogram from what is known already, what noise can hardly have made; sum
+    0, shape (size,).
+    """
     return _by_scales(noisy, variance, _certain)
 
 
 def _by_scales(noisy: Floats, variance: float, shrunk: Callable[[Floats, Floats], Floats]) -> Floats:
-    """A noisy histogram taken apart into contrasts between neighbouring runs of 1, 2, 4, … codes, shrunk, and put together again.
+    """A noisy histogram taken apart into contrasts between neighbouring runs of 1, 2, 4, … codes, shrunk, and
+    put together again.
 
-    Noise is the same on every scale, true departures are not. shrunk: contrasts of one scale, and their variances, to new contrasts.
+    Noise is the same on every scale, true departures are not. shrunk: contrasts of one scale, and their
+    variances, to new contrasts.
     """
     contrasts = []
     size = 1 << max(0, len(noisy) - 1).bit_length()
@@ -70,15 +78,19 @@ def _believed(departures: Floats, noise: float) -> float:
 
 
 def smoothed_table(noisy: Floats, rows: Floats, columns: Floats, total: float, variance: float) -> Floats:
-    """The joint distribution of two attributes' bins from a noisy table, positive, sum 1, with the given margins (each of sum 1).
+    """The joint distribution of two attributes' bins from a noisy table, positive, sum 1, with the given
+    margins (each of sum 1).
 
-    Departures from independence are shrunk like contrasts; then rows and columns are scaled in turn until they fit the margins.
+    Departures from independence are shrunk like contrasts; then rows and columns are scaled in turn until
+    they fit the margins.
     """
     even = total * np.outer(rows, columns)
     departures = noisy - even
     believed = _believed(departures, variance * departures.size)
     strong = np.abs(departures) > _STRONG * np.sqrt(variance)
-    table = np.maximum(even + departures * np.where(strong, max(believed, _KEPT_IN_TABLE), believed), LEAST_SHARE * total)
+    table = np.maximum(
+        even + departures * np.where(strong, max(believed, _KEPT_IN_TABLE), believed), LEAST_SHARE * total
+    )
     for _ in range(_ROUNDS):
         table *= (rows / table.sum(axis=1))[:, None]
         table *= columns / table.sum(axis=0)
@@ -89,7 +101,8 @@ def smoothed_table(noisy: Floats, rows: Floats, columns: Floats, total: float, v
 def quantile_bins(shares: Floats, n_bins: int) -> NDArray[np.int32]:
     """Runs of codes with about the same share of records, shape (size,), numbered from 0 without gaps.
 
-    Few codes have a bin each: what is rare about them, such as a missing value, is often what a question is about.
+    Few codes have a bin each: what is rare about them, such as a missing value, is often what a question is
+        about.
     """
     if len(shares) <= n_bins:
         return np.arange(len(shares), dtype=np.int32)

@@ -29,7 +29,9 @@ def run(
     interval: Kind = "typical",
     dialect: str = DIALECT,
 ) -> Result:
-    """Answer one SELECT statement. `dialect` names the SQL it is written in: duckdb, postgres, snowflake, spark, …"""
+    """Answer one SELECT statement. `dialect` names the SQL it is written in: duckdb, postgres, snowflake,
+    spark, …
+    """
     if not isinstance(statement, str):
         raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
     _check_dialect(dialect)
@@ -40,11 +42,15 @@ def run(
 
 
 def _planned(tree: exp.Expr, schema: Schema) -> Plan:
-    """The plan of a tree. The parser lets through trees that lack a part, such as COUNT(); they are refused like any other bad SQL."""
+    """The plan of a tree. The parser lets through trees that lack a part, such as COUNT(); they are refused
+    like any other bad SQL.
+    """
     try:
         return plan(tree, schema)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
-        raise QueryError(f"The statement is not complete: a function or clause lacks its arguments. {WHAT_WORKS}") from None
+        raise QueryError(
+            f"The statement is not complete: a function or clause lacks its arguments. {WHAT_WORKS}"
+        ) from None
 
 
 def _check_dialect(dialect: str) -> None:

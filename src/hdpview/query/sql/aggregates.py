@@ -15,7 +15,14 @@ from hdpview.query import conditions
 from hdpview.query.boxes import Box, intersect
 from hdpview.query.conditions import Condition
 from hdpview.query.predicates import attribute_number
-from hdpview.query.sql.axes import AxisReader, any_of, attributes_in, code_conditions, code_keys, has_single_values
+from hdpview.query.sql.axes import (
+    AxisReader,
+    any_of,
+    attributes_in,
+    code_conditions,
+    code_keys,
+    has_single_values,
+)
 from hdpview.query.sql.scalar import UNKNOWN, constant, evaluate, shown
 from hdpview.query.sums import Part, Values, bin_values
 
@@ -31,7 +38,8 @@ class Aggregate:
     """One aggregate.
 
     boxes: which records it counts. parts: for sums and means, the same records with their values.
-    attribute, quantile: for quantiles. of_moments: whether its values are microseconds that stand for datetimes.
+    attribute, quantile: for quantiles. of_moments: whether its values are microseconds that stand for
+        datetimes.
     """
 
     kind: Kind
@@ -84,7 +92,11 @@ class AggregateReader:
             return Aggregate("count", self.axes.boxes(node.this))
         named = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, (exp.Sum, exp.Avg)) or named == "mean":
-            return self._sum(node, node.expressions[0] if named else node.this, "sum" if isinstance(node, exp.Sum) else "mean")
+            return self._sum(
+                node,
+                node.expressions[0] if named else node.this,
+                "sum" if isinstance(node, exp.Sum) else "mean",
+            )
         if isinstance(node, (*_QUANTILES, exp.WithinGroup)) or named in _NAMED_QUANTILES:
             return self._quantile(node)
         raise QueryError(_why_not(node))
@@ -106,22 +118,34 @@ class AggregateReader:
             a = attribute_number(argument.name, self.schema)
             return intersect([{a: conditions.everything(self.schema.attributes[a])}], [{}])
         axis = self.axes.axis(argument)
-        return [box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes]
+        return [
+            box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes
+        ]
 
     def _sum(self, node: exp.Expr, argument: exp.Expr, kind: Kind) -> Aggregate:
         argument = argument.unnest()
         if isinstance(argument, exp.Distinct):
-            raise QueryError(f"{shown(node)}: values that differ cannot be told from noisy counts; leave out DISTINCT.")
+            raise QueryError(
+                f"{shown(node)}: values that differ cannot be told from noisy counts; leave out DISTINCT."
+            )
         single = self._attribute(argument)
         if isinstance(single, Datetime) and kind == "sum":
-            raise QueryError(f"{shown(node)}: moments cannot be added up. Ask for their mean, AVG({single.name}), or median.")
+            raise QueryError(
+                f"{shown(node)}: moments cannot be added up. Ask for their mean, AVG({single.name}), or median."
+            )
         parts = self._parts(argument)
         if len(parts) > _MAX_PARTS:
-            raise QueryError(f"{shown(argument)} takes too many different values to add up; sum single attributes.")
+            raise QueryError(
+                f"{shown(argument)} takes too many different values to add up; sum single attributes."
+            )
         return Aggregate(kind, [part.box for part in parts], parts, of_moments=isinstance(single, Datetime))
 
     def _attribute(self, node: exp.Expr) -> Attribute | None:
-        return self.schema.attributes[attribute_number(node.name, self.schema)] if isinstance(node, exp.Column) else None
+        return (
+            self.schema.attributes[attribute_number(node.name, self.schema)]
+            if isinstance(node, exp.Column)
+            else None
+        )
 
     def _parts(self, node: exp.Expr) -> list[Part]:
         """Disjoint boxes that hold all records for which an expression has a value, and these values."""
@@ -138,7 +162,12 @@ class AggregateReader:
         if len(numbers) == 1 and (isinstance(node, exp.Column) or not isinstance(attribute, Datetime)):
             return self._vector(node, numbers[0], attribute)
         axis = self.axes.axis(node)
-        pairs = [(key, box) for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes]
+        pairs = [
+            (key, box)
+            for key, boxes in zip(axis.keys, axis.boxes, strict=True)
+            if key is not None
+            for box in boxes
+        ]
         return [Part(box, Values.constant(_number(key, node))) for key, box in pairs]
 
     def _vector(self, node: exp.Expr, a: int, attribute: Attribute) -> list[Part]:
@@ -164,7 +193,9 @@ class AggregateReader:
                 for values in (base.mean, base.least, base.greatest)
             ]
         has_value = [all(column[code] is not None for column in columns) for code in range(attribute.size)]
-        mean, one_end, other_end = (np.array([0.0 if v is None else _number(v, node) for v in column]) for column in columns)
+        mean, one_end, other_end = (
+            np.array([0.0 if v is None else _number(v, node) for v in column]) for column in columns
+        )
         values = Values(a, mean, np.minimum(one_end, other_end), np.maximum(one_end, other_end))
         holds = _condition_of_codes(attribute, has_value)
         return [Part({a: holds}, values)] if any(has_value) else []
@@ -172,20 +203,28 @@ class AggregateReader:
     def _quantile(self, node: exp.Expr) -> Aggregate:
         argument, share = _quantile_arguments(node)
         if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
-            raise QueryError(f"{shown(node)}: the quantile is a number from 0 to 1, such as 0.5 for the median.")
+            raise QueryError(
+                f"{shown(node)}: the quantile is a number from 0 to 1, such as 0.5 for the median."
+            )
         attribute = self._attribute(argument)
         if not isinstance(attribute, Ordered):
-            raise QueryError(f"{shown(node)}: quantiles are taken of a numeric or datetime attribute by itself.")
+            raise QueryError(
+                f"{shown(node)}: quantiles are taken of a numeric or datetime attribute by itself."
+            )
         a = attribute_number(argument.name, self.schema)
         boxes = [{a: conditions.everything(attribute)}]
-        return Aggregate("quantile", boxes, attribute=a, quantile=float(share), of_moments=isinstance(attribute, Datetime))
+        return Aggregate(
+            "quantile", boxes, attribute=a, quantile=float(share), of_moments=isinstance(attribute, Datetime)
+        )
 
 
 def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:
     if isinstance(node, exp.WithinGroup):
         ordered = node.expression.expressions[0]
         share = constant(node.this.this)
-        return ordered.this.unnest(), 1 - share if ordered.args.get("desc") and isinstance(share, (int, float)) else share
+        return ordered.this.unnest(), 1 - share if ordered.args.get("desc") and isinstance(
+            share, (int, float)
+        ) else share
     if isinstance(node, exp.Median):
         return node.this.unnest(), 0.5
     if isinstance(node, exp.Anonymous):
@@ -199,7 +238,9 @@ def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:
 
 
 def _condition_of_codes(attribute: Attribute, chosen: Sequence[bool]) -> Condition:
-    return any_of([condition for condition, keep in zip(code_conditions(attribute), chosen, strict=True) if keep])
+    return any_of(
+        [condition for condition, keep in zip(code_conditions(attribute), chosen, strict=True) if keep]
+    )
 
 
 def _number(value: Any, node: exp.Expr) -> float:
@@ -209,9 +250,15 @@ def _number(value: Any, node: exp.Expr) -> float:
 
 
 _REASONS: dict[type[exp.Expr], Callable[[str], str]] = {
-    exp.Min: lambda x: f"The least value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.01).",
-    exp.Max: lambda x: f"The greatest value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.99).",
-    exp.ArrayAgg: lambda x: f"A view holds no rows to list. Count them: SELECT {x}, COUNT(*) FROM view GROUP BY {x}.",
+    exp.Min: lambda x: (
+        f"The least value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.01)."
+    ),
+    exp.Max: lambda x: (
+        f"The greatest value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.99)."
+    ),
+    exp.ArrayAgg: lambda x: (
+        f"A view holds no rows to list. Count them: SELECT {x}, COUNT(*) FROM view GROUP BY {x}."
+    ),
 }
 
 

@@ -1,8 +1,9 @@
-"""What groups are named by: an SQL expression as a list of its values, each with the boxes where it takes that value.
+"""What groups are named by: an SQL expression as a list of its values, each with the boxes where it takes
+that value.
 
-A column of single values (whole numbers, categories, truth values) has a box per code, and any expression of such columns is
-computed value by value. A column of bins is cut where the expression steps from one value to the next: at the starts of months for
-date_trunc, at multiples of ten for floor(x / 10) * 10.
+A column of single values (whole numbers, categories, truth values) has a box per code, and any expression of
+such columns is computed value by value. A column of bins is cut where the expression steps from one value to
+the next: at the starts of months for date_trunc, at multiples of ten for floor(x / 10) * 10.
 """
 
 from __future__ import annotations
@@ -28,9 +29,36 @@ from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, show
 MAX_KEYS = 65_536
 _MAX_CELLS = 20_000  # of an expression of several attributes
 _MOST_STEPS, _MANY_STEPS = 10_000, 100  # of a step function: refused, and looked at more closely
-_TRUTHS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike)
+_TRUTHS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+)
 _STEPS = (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.IntDiv, exp.Cast, exp.WidthBucket)
-_RISING = (*_STEPS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Literal, exp.Column, exp.Identifier, exp.DataType)
+_RISING = (
+    *_STEPS,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Neg,
+    exp.Paren,
+    exp.Literal,
+    exp.Column,
+    exp.Identifier,
+    exp.DataType,
+)
 
 
 class BinLabel(str):
@@ -64,10 +92,16 @@ class Axis:
 
 
 def code_keys(attribute: Attribute) -> list[Any]:
-    """What each code is called in a result: its value, its text, its truth, the start of its time bin, or the name of its bin."""
+    """What each code is called in a result: its value, its text, its truth, the start of its time bin, or the
+    name of its bin.
+    """
     keys: list[Any]
     if has_single_values(attribute):
-        keys = list(attribute.edges[:-1].tolist()) if isinstance(attribute, Integer) else list(attribute.value_labels())
+        keys = (
+            list(attribute.edges[:-1].tolist())
+            if isinstance(attribute, Integer)
+            else list(attribute.value_labels())
+        )
         keys = [False, True] if attribute.kind == "boolean" else keys
     elif isinstance(attribute, Datetime):
         starts = [calendar.moment(edge) for edge in attribute.edges[:-1].tolist()]
@@ -80,7 +114,9 @@ def code_keys(attribute: Attribute) -> list[Any]:
 
 def has_single_values(attribute: Attribute) -> bool:
     """Whether each code stands for one value."""
-    return attribute.kind in ("category", "boolean") or (isinstance(attribute, Integer) and attribute.every == 1)
+    return attribute.kind in ("category", "boolean") or (
+        isinstance(attribute, Integer) and attribute.every == 1
+    )
 
 
 def code_conditions(attribute: Attribute) -> list[Condition]:
@@ -112,7 +148,9 @@ class AxisReader:
         if cases is not None:
             axes = [(inside, self.axis(result)) for inside, result in cases]
             return _merged(
-                (key, intersect(inside, boxes)) for inside, axis in axes for key, boxes in zip(axis.keys, axis.boxes, strict=True)
+                (key, intersect(inside, boxes))
+                for inside, axis in axes
+                for key, boxes in zip(axis.keys, axis.boxes, strict=True)
             )
         numbers = attributes_in(node, self.schema)
         if not numbers:
@@ -121,11 +159,15 @@ class AxisReader:
             return self._truth(node)
         parts = [(a, self._values(node, a, alone=len(numbers) == 1)) for a in numbers]
         if math.prod(len(values) for _, values in parts) > (MAX_KEYS if len(parts) == 1 else _MAX_CELLS):
-            raise QueryError(f"{shown(node)} takes too many different values. Group by single attributes, or by wider bins.")
+            raise QueryError(
+                f"{shown(node)} takes too many different values. Group by single attributes, or by wider bins."
+            )
         return self._computed(node, parts)
 
     def cases(self, node: exp.Expr) -> list[tuple[list[Box], exp.Expr]] | None:
-        """Of a CASE or an IF: where each result holds, and the result; those that never do are left out. None of anything else."""
+        """Of a CASE or an IF: where each result holds, and the result; those that never do are left out. None
+        of anything else.
+        """
         if isinstance(node, exp.Case):
             found, default = list(branches(node)), node.args.get("default")
         elif isinstance(node, exp.If):
@@ -148,7 +190,11 @@ class AxisReader:
         """Whether a condition compares anything else than an attribute with values."""
         if isinstance(node, (exp.And, exp.Or, exp.Not)):
             return False
-        return not any(isinstance(side.unnest(), exp.Column) for side in (node.this, node.args.get("expression")) if side is not None)
+        return not any(
+            isinstance(side.unnest(), exp.Column)
+            for side in (node.this, node.args.get("expression"))
+            if side is not None
+        )
 
     def _computed_boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
         """Boxes of a comparison of computed values, such as year(d) = 2024 or x % 2 = 0."""
@@ -156,9 +202,16 @@ class AxisReader:
             return [{}] if constant(node) is (not negated) else []
         parts = [(a, self._values(node, a, alone=False)) for a in attributes_in(node, self.schema)]
         if math.prod(len(values) for _, values in parts) > _MAX_CELLS * (1 if len(parts) > 1 else 4):
-            raise QueryError(f"{shown(node)} compares too many combinations of values; compare single attributes with values.")
+            raise QueryError(
+                f"{shown(node)} compares too many combinations of values; compare single attributes with values."
+            )
         axis = self._computed(node, parts)
-        return [box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is (not negated) for box in boxes]
+        return [
+            box
+            for key, boxes in zip(axis.keys, axis.boxes, strict=True)
+            if key is (not negated)
+            for box in boxes
+        ]
 
     def _column(self, a: int) -> Axis:
         attribute = self.schema.attributes[a]
@@ -171,15 +224,28 @@ class AxisReader:
         return Axis(tuple(key for key, _ in kept), tuple(boxes for _, boxes in kept))
 
     def _values(self, node: exp.Expr, a: int, alone: bool) -> list[tuple[Any, Condition]]:
-        """Values of attribute `a` fine enough for the expression to be constant on each, with their conditions."""
+        """Values of attribute `a` fine enough for the expression to be constant on each, with their
+        conditions.
+        """
         attribute = self.schema.attributes[a]
         if has_single_values(attribute):
             return list(zip(code_keys(attribute), code_conditions(attribute), strict=True))
         missing = [(None, conditions.missing(attribute))] if attribute.nullable else []
         if isinstance(attribute, Datetime):
             return [*periods(attribute, finest_unit(node, attribute)), *missing]
-        if isinstance(attribute, Ordered) and alone and node.find(*_STEPS) and all(isinstance(part, _RISING) for part in node.walk()):
-            return [*_steps(attribute, lambda x: evaluate(node, lambda part: x if isinstance(part, exp.Column) else UNKNOWN)), *missing]
+        if (
+            isinstance(attribute, Ordered)
+            and alone
+            and node.find(*_STEPS)
+            and all(isinstance(part, _RISING) for part in node.walk())
+        ):
+            return [
+                *_steps(
+                    attribute,
+                    lambda x: evaluate(node, lambda part: x if isinstance(part, exp.Column) else UNKNOWN),
+                ),
+                *missing,
+            ]
         raise QueryError(
             f"{attribute.name!r} is counted in bins, so {shown(node)} is not known for single values. "
             f"Use {attribute.name} itself, or a step such as floor({attribute.name} / 10) * 10."
@@ -192,7 +258,11 @@ class AxisReader:
         for combination in itertools.product(*(values for _, values in parts)):
 
             def lookup(part: exp.Expr, combination: tuple[tuple[Any, Condition], ...] = combination) -> Any:
-                return combination[place[attribute_number(part.name, self.schema)]][0] if isinstance(part, exp.Column) else UNKNOWN
+                return (
+                    combination[place[attribute_number(part.name, self.schema)]][0]
+                    if isinstance(part, exp.Column)
+                    else UNKNOWN
+                )
 
             box = {a: condition for a, (_, condition) in zip(numbers, combination, strict=True)}
             found.append((evaluate(node, lookup), [box]))
@@ -209,7 +279,8 @@ def _merged(found: Iterable[tuple[Any, Sequence[Box]]]) -> Axis:
 
 
 def _joined(boxes: list[Box]) -> list[Box]:
-    """The same set in fewer boxes: those that differ in one attribute alone become one, for each attribute in turn.
+    """The same set in fewer boxes: those that differ in one attribute alone become one, for each attribute in
+    turn.
 
     Cells of x + y < 60 become a box per x with a range of y, and equal ranges of y one box with several x.
     """
@@ -219,7 +290,9 @@ def _joined(boxes: list[Box]) -> list[Box]:
     for a in sorted(names.pop(), key=lambda a: -len({box[a] for box in boxes})):
         alike: dict[tuple[tuple[int, Condition], ...], list[Condition]] = {}
         for box in boxes:
-            others = tuple((b, condition) for b, condition in sorted(box.items(), key=lambda item: item[0]) if b != a)
+            others = tuple(
+                (b, condition) for b, condition in sorted(box.items(), key=lambda item: item[0]) if b != a
+            )
             alike.setdefault(others, []).append(box[a])
         boxes = [{**dict(others), a: any_of(conditions)} for others, conditions in alike.items()]
     return boxes
@@ -228,11 +301,15 @@ def _joined(boxes: list[Box]) -> list[Box]:
 def any_of(found: Sequence[Condition]) -> Condition:
     ranges = tuple(pair for condition in found for pair in condition.ranges)
     codes = frozenset(itertools.chain.from_iterable(condition.codes for condition in found))
-    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()  # `|` sorts and joins the ranges
+    return (
+        Condition(ranges, codes, any(condition.null for condition in found)) | Condition()
+    )  # `|` sorts and joins the ranges
 
 
 def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[Any, Condition]]:
-    """Where a rising or falling step function of a binned attribute takes each of its values: borders found by halving."""
+    """Where a rising or falling step function of a binned attribute takes each of its values: borders found
+    by halving.
+    """
     first, end = attribute.edges[0].item(), attribute.edges[-1].item()
     found: list[tuple[Any, Condition]] = []
     start = first
@@ -241,13 +318,19 @@ def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[A
         border = _border(function, value, start, end, attribute.whole)
         found.append((start, Condition(ranges=((start, border),))))
         start = border
-        if len(found) > _MOST_STEPS or (len(found) == _MANY_STEPS and _too_many_values(function, first, end, attribute.whole)):
-            raise QueryError(f"That cuts {attribute.name!r} into more than {_MOST_STEPS:,} steps; use wider ones.")
+        if len(found) > _MOST_STEPS or (
+            len(found) == _MANY_STEPS and _too_many_values(function, first, end, attribute.whole)
+        ):
+            raise QueryError(
+                f"That cuts {attribute.name!r} into more than {_MOST_STEPS:,} steps; use wider ones."
+            )
     return found
 
 
 def _too_many_values(function: Callable[[float], Any], first: float, end: float, whole: bool) -> bool:
-    """Whether a function takes more values than there may be steps at places spread evenly: known long before all borders are."""
+    """Whether a function takes more values than there may be steps at places spread evenly: known long before
+    all borders are.
+    """
     places = (first + (end - first) * i / (2 * _MOST_STEPS) for i in range(2 * _MOST_STEPS))
     return len({function(place // 1 if whole else place) for place in places}) > _MOST_STEPS
 

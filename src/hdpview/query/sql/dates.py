@@ -1,4 +1,6 @@
-"""Dates in statements: their parts, the starts of months and years, and how an axis of time is cut by them."""
+"""Dates in statements: their parts, the starts of months and years, and how an axis of time is cut by
+them.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def truncate(value: Any, unit: str) -> date | datetime:
         "MINUTE": lambda: at.replace(second=0, microsecond=0),
     }
     if unit.upper() not in starts:
-        raise QueryError(f"Dates are truncated to {', '.join(name.lower() for name in starts)}, not to {unit.lower()!r}.")
+        raise QueryError(
+            f"Dates are truncated to {', '.join(name.lower() for name in starts)}, not to {unit.lower()!r}."
+        )
     start = starts[unit.upper()]()
     return start if unit.upper() in ("HOUR", "MINUTE") else start.date()
 
@@ -94,7 +98,9 @@ def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
             )
     units = {_UNIT_OF_PART.get(unit, unit) for unit in units}
     for unit in units - set(_UNITS):
-        raise QueryError(f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}.")
+        raise QueryError(
+            f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}."
+        )
     if "WEEK" in units and units & {"YEAR", "QUARTER", "MONTH"}:
         units.add("DAY")
     return str(max(units, key=_UNITS.index))
@@ -102,9 +108,19 @@ def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
 
 def periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
     """The years, months, … of a datetime's axis."""
-    shortest = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1, "HOUR": 1 / 24, "MINUTE": 1 / 1440}[unit]
+    shortest = {
+        "YEAR": 365,
+        "QUARTER": 90,
+        "MONTH": 28,
+        "WEEK": 7,
+        "DAY": 1,
+        "HOUR": 1 / 24,
+        "MINUTE": 1 / 1440,
+    }[unit]
     if (attribute.last - attribute.first) / (shortest * calendar.MICROSECONDS_PER_DAY) > _MAX_PERIODS:
-        raise QueryError(f"{attribute.name!r} spans more than {_MAX_PERIODS:,} {unit.lower()}s; use a longer unit.")
+        raise QueryError(
+            f"{attribute.name!r} spans more than {_MAX_PERIODS:,} {unit.lower()}s; use a longer unit."
+        )
     found = []
     start: datetime | None = moment_of(truncate(calendar.moment(attribute.first), unit))
     while start is not None and calendar.microseconds(start) <= attribute.last:
@@ -116,9 +132,13 @@ def periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
 
 
 def _next_period(start: datetime, unit: str, shortest: float) -> datetime | None:
-    """The start of the next period; None after the last one of the calendar, which ends with the year 9999. shortest: in days."""
+    """The start of the next period; None after the last one of the calendar, which ends with the year 9999.
+    shortest: in days.
+    """
     try:
-        beyond = start + (timedelta(days=shortest * 1.15) if shortest > 1 else timedelta(days=shortest, seconds=1))
+        beyond = start + (
+            timedelta(days=shortest * 1.15) if shortest > 1 else timedelta(days=shortest, seconds=1)
+        )
     except OverflowError:
         return None
     return moment_of(truncate(beyond, unit))

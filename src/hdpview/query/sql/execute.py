@@ -66,9 +66,13 @@ def execute(plan: Plan, view: ViewData, confidence: float, counts: Reading, inte
 
 
 class _Execution:
-    def __init__(self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind) -> None:
+    def __init__(
+        self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind
+    ) -> None:
         self.plan, self.confidence, self.counts, self.interval = plan, confidence, counts, interval
-        self.overall = Measures(Groups(view, plan.where, (), keep_empty=True), plan.aggregates, counts, interval)
+        self.overall = Measures(
+            Groups(view, plan.where, (), keep_empty=True), plan.aggregates, counts, interval
+        )
         self._take(Groups(view, plan.where, plan.axes, keep_empty=not plan.grouped))
 
     def _take(self, groups: Groups) -> None:
@@ -92,7 +96,9 @@ class _Execution:
 
     def _truth(self, value: Any, condition: exp.Expr) -> bool:
         if value is not None and not isinstance(value, bool):
-            raise QueryError(f"HAVING takes a condition, such as COUNT(*) > 100, not {shown(_readable(condition))}.")
+            raise QueryError(
+                f"HAVING takes a condition, such as COUNT(*) > 100, not {shown(_readable(condition))}."
+            )
         return value is True
 
     def _column(self, name: str, node: exp.Expr, names: set[str]) -> tuple[list[Column], bool]:
@@ -107,7 +113,9 @@ class _Execution:
         return [Column(n, values, moments) for n, values in zip([name, *ends], span, strict=True)], True
 
     def _span(self, node: exp.Expr) -> Span | None:
-        """An expression of aggregates with its interval, each part asked with so much more confidence that all hold together."""
+        """An expression of aggregates with its interval, each part asked with so much more confidence that
+        all hold together.
+        """
         slots = {slot for part in node.walk() if (slot := slot_of(part)) is not None and slot[0] != GROUP}
         confidence = confidence_of_each(max(len(slots), 1), self.confidence)
         return span_of(node, lambda kind, i: self._slot_span(kind, i, confidence), self.n)
@@ -118,7 +126,9 @@ class _Execution:
         if kind == TOTAL:
             return self._total(i, confidence)
         keys = self.groups.keys(i)
-        if not all(key is None or (isinstance(key, (int, float)) and not isinstance(key, bool)) for key in keys):
+        if not all(
+            key is None or (isinstance(key, (int, float)) and not isinstance(key, bool)) for key in keys
+        ):
             return None
         column = np.array([math.nan if key is None else float(key) for key in keys])
         return Span(column, column, column)
@@ -127,7 +137,11 @@ class _Execution:
         """A total over the groups that HAVING left, or over those with equal keys."""
         total = self.plan.totals[i]
         slot = slot_of(total.of)
-        of_all = slot is not None and slot[0] == AGGREGATE and self.plan.aggregates[slot[1]].kind in ("count", "sum")
+        of_all = (
+            slot is not None
+            and slot[0] == AGGREGATE
+            and self.plan.aggregates[slot[1]].kind in ("count", "sum")
+        )
         if of_all and slot is not None and not total.partition and not self.plan.having:
             whole = self.overall.span(slot[1], confidence)
             return Span(*(np.repeat(column, self.n) for column in whole))
@@ -135,10 +149,14 @@ class _Execution:
         if parts is None:
             return None
         own_set = same_key_totals(self.groups.rows[list(total.partition)])
-        return Span(*(np.bincount(own_set, np.nan_to_num(column)).astype(np.float64)[own_set] for column in parts))
+        return Span(
+            *(np.bincount(own_set, np.nan_to_num(column)).astype(np.float64)[own_set] for column in parts)
+        )
 
     def _rows(self, node: exp.Expr) -> list[Any]:
-        """An expression row by row, from estimates alone; DP_INTERVAL_LOW and _HIGH give the ends of their arguments."""
+        """An expression row by row, from estimates alone; DP_INTERVAL_LOW and _HIGH give the ends of their
+        arguments.
+        """
         slot = slot_of(node)
         if slot is not None and slot[0] == GROUP:
             return self.groups.keys(slot[1])
@@ -164,7 +182,9 @@ class _Execution:
             moments = slot[0] == AGGREGATE and self.plan.aggregates[slot[1]].of_moments
             return None if span is None else _objects(span.estimate, moments)
         if len(part.expressions) != 1:
-            raise QueryError(f"{part.name.upper()} takes one aggregate, such as {part.name.upper()}(COUNT(*)).")
+            raise QueryError(
+                f"{part.name.upper()} takes one aggregate, such as {part.name.upper()}(COUNT(*))."
+            )
         span = self._span(part.expressions[0])
         if span is None:
             raise QueryError(f"{part.name.upper()} takes an aggregate or arithmetic of aggregates.")
@@ -173,7 +193,9 @@ class _Execution:
     def _order(self) -> NDArray[np.int64]:
         order = np.arange(self.n)
         if self.plan.order:
-            terms = [(self._sort_values(term.by), term.descending, term.nulls_first) for term in self.plan.order]
+            terms = [
+                (self._sort_values(term.by), term.descending, term.nulls_first) for term in self.plan.order
+            ]
 
             def compared(a: int, b: int) -> int:
                 return _compared(a, b, terms)

@@ -1,4 +1,5 @@
-"""Functions of single values in statements, as DuckDB defines them: arithmetic, rounding, texts. None of them is called with NULL.
+"""Functions of single values in statements, as DuckDB defines them: arithmetic, rounding, texts. None of them
+is called with NULL.
 
 TypeError and ValueError where the types do not fit.
 """
@@ -47,11 +48,17 @@ def remainder(a: float, b: float) -> float | None:
     """With the sign of the first number; NULL where the second is 0."""
     if not b:
         return None
-    return abs(a) % abs(b) * (-1 if a < 0 else 1) if isinstance(a, int) and isinstance(b, int) else math.fmod(a, b)
+    return (
+        abs(a) % abs(b) * (-1 if a < 0 else 1)
+        if isinstance(a, int) and isinstance(b, int)
+        else math.fmod(a, b)
+    )
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: a text beside a date is read as one, and a date beside a moment is its midnight."""
+    """Two values as one type: a text beside a date is read as one, and a date beside a moment is its
+    midnight.
+    """
     if isinstance(a, date) or isinstance(b, date):
         return moment_of(a), moment_of(b)
     if isinstance(a, bool) != isinstance(b, bool) or isinstance(a, str) != isinstance(b, str):
@@ -66,7 +73,11 @@ def round_half_away(value: float, digits: int = 0) -> int | float:
         return value
     if isinstance(value, int) and digits >= 0:
         return value
-    rounded = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value) if math.isfinite(value * scale) else value
+    rounded = (
+        math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
+        if math.isfinite(value * scale)
+        else value
+    )
     return int(rounded) if isinstance(value, int) else rounded
 
 
@@ -76,7 +87,9 @@ def to_whole(function: Callable[[float], int]) -> Callable[[Any], float]:
 
 
 def width_bucket(value: float, low: float, high: float, n: int) -> int:
-    """Which of n equal buckets between low and high a value falls into, from 1; 0 below and n + 1 from `high` on."""
+    """Which of n equal buckets between low and high a value falls into, from 1; 0 below and n + 1 from `high`
+    on.
+    """
     if not low < high or not 1 <= n <= 100_000:
         raise ValueError
     return 0 if value < low else n + 1 if value >= high else int((value - low) * n / (high - low)) + 1

@@ -51,7 +51,11 @@ class Groups:
             kept = np.flatnonzero(self.counts(EVERYTHING).n_touched)
             self._listed = [self._listed[i] for i in kept]
             self.__dict__.pop("boxes", None)
-        self.rows = np.array([place for place, _ in self._listed], dtype=np.int64).reshape(len(self._listed), len(axes)).T
+        self.rows = (
+            np.array([place for place, _ in self._listed], dtype=np.int64)
+            .reshape(len(self._listed), len(axes))
+            .T
+        )
 
     def only(self, kept: NDArray[np.int64]) -> Groups:
         """Some of the groups, by their numbers."""
@@ -78,8 +82,13 @@ class Groups:
         if self._listed is not None:
             return [boxes for _, boxes in self._listed]
         if len(self) > _MAX_LISTED:
-            raise QueryError(f"That takes {len(self):,} groups one by one; the limit is {_MAX_LISTED:,}. Group by fewer attributes.")
-        of_axes = [[axis.boxes[row] for row in rows] for axis, rows in zip(self.axes, self.rows.tolist(), strict=True)]
+            raise QueryError(
+                f"That takes {len(self):,} groups one by one; the limit is {_MAX_LISTED:,}. Group by fewer attributes."
+            )
+        of_axes = [
+            [axis.boxes[row] for row in rows]
+            for axis, rows in zip(self.axes, self.rows.tolist(), strict=True)
+        ]
         return [list(_all_of(self.where, boxes)) for boxes in zip(*of_axes, strict=True)]
 
     def _list(self) -> Iterator[tuple[tuple[int, ...], Sequence[Box]]]:
@@ -93,7 +102,9 @@ class Groups:
                 inside = intersect(boxes, axis.boxes[key])
                 n_groups, n_boxes = n_groups + 1, n_boxes + len(inside)
                 if n_groups > _MAX_LISTED * 5 or n_boxes > _MAX_LISTED_BOXES or len(partial) > _MAX_LISTED:
-                    raise QueryError("The groups fall apart into too many boxes. Group by plain attributes, or by fewer.")
+                    raise QueryError(
+                        "The groups fall apart into too many boxes. Group by plain attributes, or by fewer."
+                    )
                 if inside:
                     partial.append(((*place, key), inside))
         yield from partial
@@ -104,10 +115,14 @@ class Groups:
             grid = self._grid if boxes is EVERYTHING or list(boxes) == [{}] else self._on_grid(boxes)
             if grid is not None:
                 return take(grid, self.cells)
-        return summarise(self.view.blocks, pack([intersect(own, boxes) for own in self.boxes], self.view.schema))
+        return summarise(
+            self.view.blocks, pack([intersect(own, boxes) for own in self.boxes], self.view.schema)
+        )
 
     def _on_grid(self, boxes: Sequence[Box]) -> Summary | None:
-        return summarise_groups(self.view.blocks, self.view.schema, intersect(self.where, boxes), self.attributes)
+        return summarise_groups(
+            self.view.blocks, self.view.schema, intersect(self.where, boxes), self.attributes
+        )
 
     def sums(self, parts: Sequence[Part]) -> SumSummary:
         """Sum of the values of the records of every group that lie in one of the parts."""
@@ -126,7 +141,10 @@ class Groups:
 
     def parts(self, parts: Sequence[Part]) -> list[list[Part]]:
         """The parts, cut to every group."""
-        return [[Part(box, part.values) for part in parts for box in intersect(own, [part.box])] for own in self.boxes]
+        return [
+            [Part(box, part.values) for part in parts for box in intersect(own, [part.box])]
+            for own in self.boxes
+        ]
 
 
 def _all_of(where: Sequence[Box], boxes: Sequence[Sequence[Box]]) -> Sequence[Box]:
@@ -136,7 +154,9 @@ def _all_of(where: Sequence[Box], boxes: Sequence[Sequence[Box]]) -> Sequence[Bo
 
 
 def same_key_totals(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes, n_groups)."""
+    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes,
+    n_groups).
+    """
     if not len(rows):
         return np.zeros(rows.shape[1], dtype=np.int64)
     return np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)

@@ -1,6 +1,7 @@
 """The plan of a statement: which groups, which aggregates, and what is computed from them row by row.
 
-In the expressions of a plan every group and aggregate is a numbered slot, so that each is computed once, however often it is named.
+In the expressions of a plan every group and aggregate is a numbered slot, so that each is computed once,
+however often it is named.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to compute. Expressions hold slots. grouped: whether there are groups; without them there is one row, always."""
+    """What to compute. Expressions hold slots. grouped: whether there are groups; without them there is one
+    row, always.
+    """
 
     where: Sequence[Box]
     axes: Sequence[Axis]
@@ -80,7 +83,9 @@ class _Planner:
         self.groups: dict[exp.Expr, int] = {}
         for node in relation.group or ():
             if contains_aggregate(node):
-                raise QueryError(f"{shown(node)}: GROUP BY takes attributes and expressions of them, not aggregates.")
+                raise QueryError(
+                    f"{shown(node)}: GROUP BY takes attributes and expressions of them, not aggregates."
+                )
             self.groups.setdefault(node, len(self.groups))
         self.group_types = {type(node) for node in self.groups}
         self.aggregates: dict[exp.Expr, int] = {}
@@ -92,21 +97,39 @@ class _Planner:
         where: list[Box] = [{}]
         for condition in relation.where:
             if contains_aggregate(condition):
-                raise QueryError("WHERE filters records, before they are counted; conditions on counts go into HAVING.")
+                raise QueryError(
+                    "WHERE filters records, before they are counted; conditions on counts go into HAVING."
+                )
             where = intersect(where, self.axes.boxes(condition))
         columns = [(name, self._with_slots(node)) for name, node in relation.columns]
         having = [self._with_slots(node) for node in relation.having]
-        order = [Order(self._with_slots(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first"))) for o in relation.order]
+        order = [
+            Order(self._with_slots(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
+            for o in relation.order
+        ]
         axes = [self.axes.axis(node) for node in self.groups]
         aggregates = [self.reader.read(node) for node in self.aggregates]
         grouped = bool(self.groups)
-        return Plan(where, axes, grouped, aggregates, self.total_list, columns, having, order, relation.limit, relation.offset)
+        return Plan(
+            where,
+            axes,
+            grouped,
+            aggregates,
+            self.total_list,
+            columns,
+            having,
+            order,
+            relation.limit,
+            relation.offset,
+        )
 
     def _with_slots(self, node: exp.Expr) -> exp.Expr:
         found = node.copy().transform(self._slot, copy=False)
         column = found.find(exp.Column)
         if column is not None:
-            raise QueryError(f"{column.name!r} stands outside an aggregate; add it to GROUP BY, or put it into COUNT, SUM or AVG.")
+            raise QueryError(
+                f"{column.name!r} stands outside an aggregate; add it to GROUP BY, or put it into COUNT, SUM or AVG."
+            )
         return found
 
     def _slot(self, node: exp.Expr) -> exp.Expr:
@@ -122,7 +145,9 @@ class _Planner:
         if window in self.totals:
             return self.totals[window]
         inner = window.this
-        others = [key for key, part in window.args.items() if part and key not in ("this", "over", "partition_by")]
+        others = [
+            key for key, part in window.args.items() if part and key not in ("this", "over", "partition_by")
+        ]
         if not isinstance(inner, exp.Sum) or not contains_aggregate(inner.this) or others:
             raise QueryError(
                 f"{shown(window)}: windows need rows in an order, which a view does not hold. "
@@ -131,7 +156,9 @@ class _Planner:
         partition = [slot_of(self._with_slots(node)) for node in window.args.get("partition_by") or ()]
         if any(slot is None or slot[0] != GROUP for slot in partition):
             raise QueryError(f"{shown(window)}: PARTITION BY takes expressions that are grouped by.")
-        self.total_list.append(Total(self._with_slots(inner.this), tuple(slot[1] for slot in partition if slot is not None)))
+        self.total_list.append(
+            Total(self._with_slots(inner.this), tuple(slot[1] for slot in partition if slot is not None))
+        )
         return self.totals.setdefault(window, len(self.total_list) - 1)
 
 

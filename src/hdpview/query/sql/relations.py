@@ -1,4 +1,6 @@
-"""Statements over statements: WITH and subqueries that filter, rename and compute are folded into one SELECT over the view."""
+"""Statements over statements: WITH and subqueries that filter, rename and compute are folded into one SELECT
+over the view.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,7 @@ from hdpview.query.sql.scalar import constant, shown
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_NODES = 20_000
 _MAX_DEPTH = 50
-WHAT_WORKS = (
-    "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with COUNT, SUM, AVG and quantiles."
-)
+WHAT_WORKS = "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with COUNT, SUM, AVG and quantiles."
 _PARTS = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
 _GROUPING_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 _REASONS = {
@@ -37,7 +37,8 @@ _REASONS = {
 class Relation:
     """A SELECT over the view itself. Expressions speak of the view's attributes and of aggregates of them.
 
-    columns: name and expression of each output column. group: None where there is no grouping. limit: -1 for none.
+    columns: name and expression of each output column. group: None where there is no grouping. limit: -1 for
+        none.
     """
 
     columns: tuple[tuple[str, exp.Expr], ...]
@@ -56,7 +57,10 @@ class Relation:
 
 def fold(tree: exp.Expr, schema: Schema) -> Relation:
     """One SELECT over the view that means the same as a statement."""
-    base = Relation(tuple((name, exp.column(name, quoted=not _PLAIN_NAME.fullmatch(name))) for name in schema.names), is_base=True)
+    base = Relation(
+        tuple((name, exp.column(name, quoted=not _PLAIN_NAME.fullmatch(name))) for name in schema.names),
+        is_base=True,
+    )
     return _fold(tree, {"view": base}, 0)
 
 
@@ -64,7 +68,9 @@ def _fold(tree: exp.Expr, known: Mapping[str, Relation], depth: int) -> Relation
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest()
     if isinstance(tree, exp.SetOperation):
-        raise QueryError(f"{tree.key.upper()} of statements cannot be answered as one; ask each by itself. {WHAT_WORKS}")
+        raise QueryError(
+            f"{tree.key.upper()} of statements cannot be answered as one; ask each by itself. {WHAT_WORKS}"
+        )
     if not isinstance(tree, exp.Select):
         raise QueryError(f"Only SELECT statements can be answered. {WHAT_WORKS}")
     if depth > _MAX_DEPTH:
@@ -77,7 +83,10 @@ def _fold(tree: exp.Expr, known: Mapping[str, Relation], depth: int) -> Relation
 def _check_parts(tree: exp.Select) -> None:
     for key, part in tree.args.items():
         if part and key not in _PARTS:
-            raise QueryError(_REASONS.get(key) or f"{key.strip('_').upper()} is not something a view can answer. {WHAT_WORKS}")
+            raise QueryError(
+                _REASONS.get(key)
+                or f"{key.strip('_').upper()} is not something a view can answer. {WHAT_WORKS}"
+            )
 
 
 def _common_tables(tree: exp.Select, known: Mapping[str, Relation], depth: int) -> dict[str, Relation]:
@@ -98,7 +107,9 @@ def _renamed(inner: Relation, names: list[str]) -> Relation:
     if len(names) > len(inner.columns):
         raise QueryError(f"WITH names {len(names)} columns, but its SELECT has {len(inner.columns)}.")
     kept = [*names, *(name for name, _ in inner.columns[len(names) :])]
-    return replace(inner, columns=tuple((name, node) for name, (_, node) in zip(kept, inner.columns, strict=True)))
+    return replace(
+        inner, columns=tuple((name, node) for name, (_, node) in zip(kept, inner.columns, strict=True))
+    )
 
 
 def _source(tree: exp.Select, known: Mapping[str, Relation], depth: int) -> Relation:
@@ -107,11 +118,17 @@ def _source(tree: exp.Select, known: Mapping[str, Relation], depth: int) -> Rela
     if isinstance(table, exp.Subquery) and not table.args.get("joins"):
         return _fold(table.this, known, depth + 1)
     if not isinstance(table, exp.Table) or table.args.get("joins"):
-        raise QueryError(_REASONS["joins"] if isinstance(table, exp.Table) else f"The one table here is called view. {WHAT_WORKS}")
+        raise QueryError(
+            _REASONS["joins"]
+            if isinstance(table, exp.Table)
+            else f"The one table here is called view. {WHAT_WORKS}"
+        )
     if table.args.get("sample"):
         raise QueryError(_REASONS["sample"])
     if table.db or table.name.lower() not in known:
-        raise QueryError(f"There is no table {table.name[:60]!r}: the one table here is called view. {WHAT_WORKS}")
+        raise QueryError(
+            f"There is no table {table.name[:60]!r}: the one table here is called view. {WHAT_WORKS}"
+        )
     return known[table.name.lower()]
 
 
@@ -154,11 +171,17 @@ class _Select:
             or having
             or any(contains_aggregate(n) for n in self._raw_columns())
         ):
-            raise QueryError("Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them in your own tool.")
+            raise QueryError(
+                "Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them in your own tool."
+            )
         if source.is_cut and (where or order or limit >= 0 or offset > 0):
-            raise QueryError("A LIMIT inside a subquery can only stand at the end; move it to the outer statement.")
+            raise QueryError(
+                "A LIMIT inside a subquery can only stand at the end; move it to the outer statement."
+            )
         cut = (source.limit, source.offset) if source.is_cut else (limit, max(offset, 0))
-        return Relation(columns, source.where, source.group, (*source.having, *where), order or source.order, *cut)
+        return Relation(
+            columns, source.where, source.group, (*source.having, *where), order or source.order, *cut
+        )
 
     def _raw_columns(self) -> list[exp.Expr]:
         return [item.unalias() for item in self.tree.expressions]
@@ -167,7 +190,9 @@ class _Select:
         taken: set[str] = set()
         for item in self.tree.expressions:
             inner = item.unalias()
-            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+            if isinstance(inner, exp.Star) or (
+                isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
+            ):
                 if any(inner.args.get(key) for key in ("except_", "replace", "rename")):
                     raise QueryError("SELECT * takes no EXCEPT or REPLACE here; name the columns.")
                 found = list(self.source.columns)
@@ -190,12 +215,18 @@ class _Select:
         aggregated = any(contains_aggregate(node) for _, node in columns) or self.tree.args.get("having")
         if distinct is not None:
             if distinct.args.get("on") or aggregated or clause is not None:
-                raise QueryError("DISTINCT works on plain columns: SELECT DISTINCT x FROM view. Groups are distinct already.")
+                raise QueryError(
+                    "DISTINCT works on plain columns: SELECT DISTINCT x FROM view. Groups are distinct already."
+                )
             return tuple(node for _, node in columns)
         if clause is None:
             return () if aggregated else None
-        if any(clause.args.get(key) for key in ("grouping_sets", "rollup", "cube", "totals")) or clause.find(*_GROUPING_SETS):
-            raise QueryError("GROUPING SETS, ROLLUP and CUBE are several questions; ask each GROUP BY by itself.")
+        if any(clause.args.get(key) for key in ("grouping_sets", "rollup", "cube", "totals")) or clause.find(
+            *_GROUPING_SETS
+        ):
+            raise QueryError(
+                "GROUPING SETS, ROLLUP and CUBE are several questions; ask each GROUP BY by itself."
+            )
         if clause.args.get("all"):
             return tuple(node for _, node in columns if not contains_aggregate(node))
         return tuple(self._by_position(node, columns) or self._resolved(node) for node in clause.expressions)
@@ -204,15 +235,33 @@ class _Select:
         clause = self.tree.args.get("order")
         for ordered in clause.expressions if clause is not None else ():
             inner = ordered.this.unnest()
-            if isinstance(inner, (exp.Var, exp.Column)) and inner.name.lower() == "all" and "all" not in self.inputs:
-                yield from (exp.Ordered(this=node, desc=ordered.args.get("desc"), nulls_first=False) for _, node in columns)
+            if (
+                isinstance(inner, (exp.Var, exp.Column))
+                and inner.name.lower() == "all"
+                and "all" not in self.inputs
+            ):
+                yield from (
+                    exp.Ordered(this=node, desc=ordered.args.get("desc"), nulls_first=False)
+                    for _, node in columns
+                )
                 continue
-            by_name = self.outputs.get(inner.name.lower()) if isinstance(inner, exp.Column) and not inner.table else None
+            by_name = (
+                self.outputs.get(inner.name.lower())
+                if isinstance(inner, exp.Column) and not inner.table
+                else None
+            )
             node = self._by_position(inner, columns) or by_name or self._resolved(inner)
-            yield exp.Ordered(this=node, desc=ordered.args.get("desc"), nulls_first=ordered.args.get("nulls_first"))
+            yield exp.Ordered(
+                this=node, desc=ordered.args.get("desc"), nulls_first=ordered.args.get("nulls_first")
+            )
 
     def _by_position(self, node: exp.Expr, columns: tuple[tuple[str, exp.Expr], ...]) -> exp.Expr | None:
-        if not (isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit() and len(node.this) < 6):
+        if not (
+            isinstance(node, exp.Literal)
+            and not node.is_string
+            and node.this.isdigit()
+            and len(node.this) < 6
+        ):
             return None
         if not 1 <= int(node.this) <= len(columns):
             raise QueryError(f"Position {node.this} is not one of the {len(columns)} selected columns.")
@@ -228,9 +277,13 @@ class _Select:
         return value
 
     def _resolved(self, node: exp.Expr) -> exp.Expr:
-        """The expression in terms of the view's attributes: columns of the source replaced by what they stand for."""
+        """The expression in terms of the view's attributes: columns of the source replaced by what they stand
+        for.
+        """
         if node.find(exp.Select, exp.SetOperation):
-            raise QueryError(f"A subquery inside an expression cannot be answered; ask it by itself. {WHAT_WORKS}")
+            raise QueryError(
+                f"A subquery inside an expression cannot be answered; ask it by itself. {WHAT_WORKS}"
+            )
         resolved = node.copy().transform(self._column, copy=False)
         if sum(1 for _ in resolved.walk()) > _MAX_NODES:
             raise QueryError("The statement is too large once its subqueries are put together.")
@@ -243,7 +296,9 @@ class _Select:
         found = self.inputs.get(name) or self.outputs.get(name)
         if found is None:
             where = "This view has" if self.source.is_base else "The subquery has"
-            raise QueryError(unknown_name("attribute", node.name[:100], [known for known, _ in self.source.columns], where))
+            raise QueryError(
+                unknown_name("attribute", node.name[:100], [known for known, _ in self.source.columns], where)
+            )
         return found.copy()
 
 

@@ -1,7 +1,7 @@
 """Values of SQL expressions, row by row: what stands around the aggregates, and what groups are named by.
 
-A closed list of pure functions on numbers, texts, dates and truth values, as DuckDB defines them; nothing here can read a file,
-loop, or grow a value beyond the size of the text that was written. NULL is None.
+A closed list of pure functions on numbers, texts, dates and truth values, as DuckDB defines them; nothing
+here can read a file, loop, or grow a value beyond the size of the text that was written. NULL is None.
 """
 
 from __future__ import annotations
@@ -130,7 +130,12 @@ def _between(node: exp.Expr, lookup: Lookup) -> bool | None:
 def branches(node: exp.Expr) -> Iterable[tuple[exp.Expr, exp.Expr]]:
     """Conditions and results of CASE, in order. `CASE x WHEN 1 …` compares x."""
     for branch in node.args["ifs"]:
-        yield exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this is not None else branch.this, branch.args["true"]
+        yield (
+            exp.EQ(this=node.this.copy(), expression=branch.this.copy())
+            if node.this is not None
+            else branch.this,
+            branch.args["true"],
+        )
 
 
 def _case(node: exp.Expr, lookup: Lookup) -> Any:
@@ -170,7 +175,11 @@ def _cast(node: exp.Expr, lookup: Lookup) -> Any:
     if value is None:
         return None
     if kind.is_type(*exp.DataType.INTEGER_TYPES):
-        return int(round_half_away(float(value) if isinstance(value, str) else int(value) if isinstance(value, bool) else value))
+        return int(
+            round_half_away(
+                float(value) if isinstance(value, str) else int(value) if isinstance(value, bool) else value
+            )
+        )
     if kind.is_type(*exp.DataType.REAL_TYPES):
         return float(value)
     if kind.is_type(*exp.DataType.TEXT_TYPES):
@@ -185,9 +194,15 @@ def _cast(node: exp.Expr, lookup: Lookup) -> Any:
 
 
 def _part(node: exp.Expr, lookup: Lookup) -> int | None:
-    name, of = (node.this.name.upper(), node.expression) if isinstance(node, exp.Extract) else (PART_NODES[type(node)], node.this)
+    name, of = (
+        (node.this.name.upper(), node.expression)
+        if isinstance(node, exp.Extract)
+        else (PART_NODES[type(node)], node.this)
+    )
     if name not in PARTS:
-        raise QueryError(f"{shown(node)}: the parts of a date are {', '.join(part.lower() for part in PARTS)}.")
+        raise QueryError(
+            f"{shown(node)}: the parts of a date are {', '.join(part.lower() for part in PARTS)}."
+        )
     value = evaluate(of, lookup)
     return None if value is None else PARTS[name](moment_of(value))
 

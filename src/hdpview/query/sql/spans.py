@@ -1,4 +1,6 @@
-"""Arithmetic on estimates with intervals: an expression of aggregates holds between the ends that its parts allow."""
+"""Arithmetic on estimates with intervals: an expression of aggregates holds between the ends that its parts
+allow.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def span_of(node: exp.Expr, slots: Slots, n: int) -> Span | None:
     rule = _RULES.get(type(node))
     if rule is None:
         return None
-    arguments = [part for key in ("this", "expression", "decimals") if isinstance(part := node.args.get(key), exp.Expr)]
+    arguments = [
+        part for key in ("this", "expression", "decimals") if isinstance(part := node.args.get(key), exp.Expr)
+    ]
     arguments += [part for part in node.expressions if isinstance(part, exp.Expr)]
     spans = [span_of(part, slots, n) for part in arguments]
     known = [span for span in spans if span is not None]
@@ -47,7 +51,11 @@ def _fixed(value: float, n: int) -> Span:
 
 def _is_share_of_total(node: exp.Expr) -> bool:
     """Whether a division is x / SUM(x) OVER (): its slots tell that the second is a total."""
-    slot = slot_of(node.expression.unnest()) if isinstance(node, exp.Div) and isinstance(node.expression, exp.Expr) else None
+    slot = (
+        slot_of(node.expression.unnest())
+        if isinstance(node, exp.Div) and isinstance(node.expression, exp.Expr)
+        else None
+    )
     return slot is not None and slot[0] == TOTAL
 
 
@@ -61,7 +69,9 @@ def _hull(estimate: Floats, ends: Sequence[Floats]) -> Span:
     """The range of values at the ends, which holds the estimate."""
     every = np.stack([*ends, estimate])
     return Span(
-        estimate, np.where(np.isnan(estimate), np.nan, np.fmin.reduce(every)), np.where(np.isnan(estimate), np.nan, np.fmax.reduce(every))
+        estimate,
+        np.where(np.isnan(estimate), np.nan, np.fmin.reduce(every)),
+        np.where(np.isnan(estimate), np.nan, np.fmax.reduce(every)),
     )
 
 
@@ -82,10 +92,14 @@ def _divide(spans: Sequence[Span]) -> Span:
     found = _hull(left.estimate / right.estimate, ends)
     through_zero = (right.lower <= 0) & (right.upper >= 0)
     low = np.where(
-        through_zero & (left.lower < 0), -np.inf, np.where(through_zero & ~np.isnan(found.estimate), np.fmin(found.lower, 0), found.lower)
+        through_zero & (left.lower < 0),
+        -np.inf,
+        np.where(through_zero & ~np.isnan(found.estimate), np.fmin(found.lower, 0), found.lower),
     )
     return Span(
-        found.estimate, np.where(np.isnan(found.estimate), np.nan, low), np.where(through_zero & (left.upper > 0), np.inf, found.upper)
+        found.estimate,
+        np.where(np.isnan(found.estimate), np.nan, low),
+        np.where(through_zero & (left.upper > 0), np.inf, found.upper),
     )
 
 
@@ -108,7 +122,12 @@ def _absolute(spans: Sequence[Span]) -> Span:
 def _coalesce(spans: Sequence[Span]) -> Span:
     found = spans[0]
     for other in spans[1:]:
-        found = Span(*(np.where(np.isnan(found.estimate), theirs, own) for own, theirs in zip(found, other, strict=True)))
+        found = Span(
+            *(
+                np.where(np.isnan(found.estimate), theirs, own)
+                for own, theirs in zip(found, other, strict=True)
+            )
+        )
     return found
 
 

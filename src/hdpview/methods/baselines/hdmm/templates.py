@@ -1,9 +1,10 @@
-"""p-Identity strategies for one attribute: every code by itself, and p weighted sums of codes, all columns of sum 1.
+"""p-Identity strategies for one attribute: every code by itself, and p weighted sums of codes, all columns of
+sum 1.
 
-The parameters are p rows Θ ≥ 0, written as squares so that a minimiser need not mind the sign; A = [I; Θ] · diag(1/c), c = 1 +
-column sums of Θ. What the error of a product of strategies needs to know of A, with X = (AᵀA)⁻¹ and the workload's overlap G: s
-= 1ᵀX1, the error of counting everything; t = tr(G·X), of the questions; h = 1ᵀX·G·X1, of the part they share with counting
-everything.
+The parameters are p rows Θ ≥ 0, written as squares so that a minimiser need not mind the sign; A = [I; Θ] ·
+diag(1/c), c = 1 + column sums of Θ. What the error of a product of strategies needs to know of A, with X =
+(AᵀA)⁻¹ and the workload's overlap G: s = 1ᵀX1, the error of counting everything; t = tr(G·X), of the
+questions; h = 1ᵀX·G·X1, of the part they share with counting everything.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _LARGEST_PARAMETER = 1e4
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """A p-Identity strategy by the roots of its parameters, shape (p, size), for questions with this overlap (size, size)."""
+    """A p-Identity strategy by the roots of its parameters, shape (p, size), for questions with this overlap
+    (size, size).
+    """
 
     roots: Floats
     overlap: Floats
@@ -31,7 +34,9 @@ class Template:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the parameters are small enough for doubles to carry the difference between nearly equal numbers."""
+        """Whether the parameters are small enough for doubles to carry the difference between nearly equal
+        numbers.
+        """
         return bool((self.theta <= _LARGEST_PARAMETER).all())
 
     def matrix(self) -> Floats:
@@ -44,7 +49,9 @@ class Template:
         """(s, t, h), and the function that turns their derivatives of some number into those of the roots."""
         theta, overlap = self.theta, self.overlap
         column = 1 + theta.sum(axis=0)
-        inner = np.eye(theta.shape[1]) - theta.T @ np.linalg.solve(np.eye(len(theta)) + theta @ theta.T, theta)
+        inner = np.eye(theta.shape[1]) - theta.T @ np.linalg.solve(
+            np.eye(len(theta)) + theta @ theta.T, theta
+        )
         whole = column * (inner @ column)  # X1
         shared = overlap @ whole
         scaled = column[:, None] * overlap * column
@@ -70,12 +77,15 @@ def errors_of(matrix: Floats, overlap: Floats) -> Floats:
 
 
 def default_rows(size: int) -> int:
-    """How many weighted sums a strategy has: about one for sixteen codes, as the paper advises, and two at least."""
+    """How many weighted sums a strategy has: about one for sixteen codes, as the paper advises, and two at
+    least.
+    """
     return max(2, size // 16 + 1)
 
 
 def whole_numbers(matrix: Floats, size: int, bits: int) -> NDArray[np.int64]:
-    """A strategy with whole weights and columns of sum 2^bits, near 2^bits times this one: noise is for whole numbers.
+    """A strategy with whole weights and columns of sum 2^bits, near 2^bits times this one: noise is for whole
+    numbers.
 
     What rounding of the sums takes or leaves in a column, its single code makes up for.
     """

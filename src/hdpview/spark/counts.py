@@ -1,8 +1,11 @@
-"""Distributed counts: the occupied cells of the data cube, spread over the workers of a Spark cluster. Exact: private side.
+"""Distributed counts: the occupied cells of the data cube, spread over the workers of a Spark cluster. Exact:
+private side.
 
-    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶ statistics, subtrees
+    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶
+    statistics, subtrees
 
-Cells stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an array without a copy.
+Cells stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
+array without a copy.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from hdpview.counts.chunks import CHUNK, chunks_of_cells, mapped
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import check_columns, occupied_cells, without_values
 from hdpview.counts.sources import step_by_step
-from hdpview.counts.spark_jobs import run_job
-from hdpview.counts.spark_session import DataFrame, Session, spark_session
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, MethodError
 from hdpview.progress import Progress
+from hdpview.spark.jobs import run_job
+from hdpview.spark.session import DataFrame, Session, spark_session
 
 _STEP = "Counting occupied cells"
 
@@ -31,7 +34,8 @@ _STEP = "Counting occupied cells"
 class DistributedCounts:
     """Occupied cells, each once, in chunks on the workers: what `SparseCounts` is on one machine.
 
-    exact_chunks: a DataFrame with columns codes, counts (see `chunks.chunk_arrays`), n and total: cells and records of a chunk.
+    exact_chunks: a DataFrame with columns codes, counts (see `chunks.chunk_arrays`), n and total: cells and
+        records of a chunk.
     exact_n_cells, exact_total: cells and records in all.
     """
 
@@ -44,7 +48,9 @@ class DistributedCounts:
     @property
     def exact_codes(self) -> Codes:
         """Refused: cells do not come together on one machine."""
-        raise MethodError("This method looks at single cells, which on Spark are spread over the workers. Build with engine='local'.")
+        raise MethodError(
+            "This method looks at single cells, which on Spark are spread over the workers. Build with engine='local'."
+        )
 
     exact_counts = exact_codes
 
@@ -66,7 +72,8 @@ def distributed_counts(
 ) -> Iterator[DistributedCounts]:
     """Count the occupied cells of a table on Spark and hold them on the workers while the block lasts.
 
-    source: see `spark_tables.open_on_spark`. master, memory_limit, threads: see `spark_session.spark_session`.
+    source: see `spark_tables.open_on_spark`. master, memory_limit, threads: see
+        `spark_session.spark_session`.
     limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
     """
     with spark_session(source, master, threads, memory_limit) as session:
@@ -84,7 +91,7 @@ def _counted(
 ) -> tuple[DataFrame, int, int]:
     from pyspark import StorageLevel
 
-    from hdpview.counts.spark_tables import open_on_spark
+    from hdpview.spark.sources import open_on_spark
 
     wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
     try:

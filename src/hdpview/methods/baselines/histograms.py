@@ -1,9 +1,10 @@
 """Independent histograms: one noisy histogram per attribute, and nothing about how attributes go together.
 
-Each of the d histograms gets ε/d, as one record is in one bin of each. All histograms count the same records, so their totals are
-averaged, each weighted by its precision (the noise of a total grows with the number of bins), and every histogram becomes the nearest
-non-negative one with that total. A box then holds total · Π (share of its range), as if attributes were independent.
-Whatever knows more than this about a table has to beat it.
+Each of the d histograms gets ε/d, as one record is in one bin of each. All histograms count the same records,
+so their totals are averaged, each weighted by its precision (the noise of a total grows with the number of
+bins), and every histogram becomes the nearest non-negative one with that total. A box then holds total · Π
+(share of its range), as if attributes were independent. Whatever knows more than this about a table has to
+beat it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
-from hdpview.methods.base import Common, Engine, Floats, Progress
-from hdpview.privacy.ledger import Ledger
+from hdpview.methods.protocol import Common, Engine, Floats, Progress
+from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import CodeBoxes
@@ -24,7 +25,9 @@ from hdpview.view.blocks import project_to_simplex
 
 @dataclass(frozen=True, eq=False)
 class ProductRelease:
-    """total: estimated records; shares: per attribute the share of records at each code, shape (size,), non-negative, sum 1."""
+    """total: estimated records; shares: per attribute the share of records at each code, shape (size,),
+    non-negative, sum 1.
+    """
 
     total: float
     shares: tuple[Floats, ...]
@@ -51,10 +54,15 @@ class Histograms(Common):
     name = "histograms"
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> ProductRelease:
         sizes = counts.schema.sizes
-        epsilon = ledger.charge("noise on histograms", ledger.epsilon / len(sizes), times=len(sizes))
+        epsilon = budget.charge("noise on histograms", budget.epsilon / len(sizes), times=len(sizes))
         noisy = [
             noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64)
             for a, exact in enumerate(engine.histograms(counts, progress))
@@ -65,5 +73,7 @@ class Histograms(Common):
 
 
 def _as_shares(noisy: Floats, total: float) -> Floats:
-    """The nearest non-negative histogram with this total, as shares; even shares where nothing is known to be there."""
+    """The nearest non-negative histogram with this total, as shares; even shares where nothing is known to be
+    there.
+    """
     return project_to_simplex(noisy, total) / total if total > 0 else np.full(len(noisy), 1.0 / len(noisy))

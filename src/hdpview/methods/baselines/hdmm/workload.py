@@ -1,8 +1,10 @@
-"""A workload as HDMM sees it: which sets of attributes are asked about how often, and how questions on one attribute overlap.
+"""A workload as HDMM sees it: which sets of attributes are asked about how often, and how questions on one
+attribute overlap.
 
-A question is a product of one vector per attribute: a range where it is asked about, all ones elsewhere. The mean squared error
-of any strategy depends on the workload only through the mean of q·qᵀ over its questions, which is a sum of products: over sets
-S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
+A question is a product of one vector per attribute: a range where it is asked about, all ones elsewhere. The
+    mean squared error
+of any strategy depends on the workload only through the mean of q·qᵀ over its questions, which is a sum of
+products: over sets S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Sets of attributes, how often each is asked about (shape (n_sets,), sum 1), and per attribute the mean of q·qᵀ (size, size)."""
+    """Sets of attributes, how often each is asked about (shape (n_sets,), sum 1), and per attribute the mean
+    of q·qᵀ (size, size).
+    """
 
     sizes: tuple[int, ...]
     sets: list[tuple[int, ...]]
@@ -41,7 +45,9 @@ def workload_named(name: str, sizes: tuple[int, ...]) -> Workload:
         raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
     kind, k = name.split("-")[0], n_attributes_of(name)
     if k > len(sizes):
-        raise QueryError(f"The workload {name} asks about {k} attributes at once; this domain has {len(sizes)}.")
+        raise QueryError(
+            f"The workload {name} asks about {k} attributes at once; this domain has {len(sizes)}."
+        )
     sets = list(combinations(range(len(sizes)), k))
     per_attribute = {"random": np.ones(len(sizes)), "range": np.array([n * (n + 1) / 2 for n in sizes])}
     weight = per_attribute.get(kind, np.array(sizes, dtype=np.float64))
@@ -65,7 +71,9 @@ def _prefixes(n: int) -> Floats:
 
 
 def _random_ranges(n: int) -> Floats:
-    """Ranges between two codes drawn uniformly, both inside: 1 − P(both above low) − P(both below high) + P(both between)."""
+    """Ranges between two codes drawn uniformly, both inside: 1 − P(both above low) − P(both below high) +
+    P(both between).
+    """
     code = np.arange(n)
     low, high = np.minimum.outer(code, code), np.maximum.outer(code, code)
     found: Floats = 1 - ((n - 1 - low) / n) ** 2 - (high / n) ** 2 + (np.maximum(high - low - 1, 0) / n) ** 2

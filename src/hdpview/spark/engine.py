@@ -3,9 +3,10 @@
     blocks too large for one task:   histograms of each partition, summed ─▶ decisions here ─▶ the next level
     blocks that fit one task:        rows of a block come together ─▶ the local kernel grows it to its end, inside the task
 
-Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not depend on how rows are
-spread, with draws keyed by a block's place in the tree. So the result is that of the local engine, for any number of partitions and
-with tasks lost and run again.
+Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not
+    depend on how rows are
+spread, with draws keyed by a block's place in the tree. So the result is that of the local engine, for any
+number of partitions and with tasks lost and run again.
 """
 
 from __future__ import annotations
@@ -18,33 +19,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.chunks import grouped, mapped
-from hdpview.counts.distributed import DistributedCounts
-from hdpview.counts.spark_jobs import run_job
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.counts.tables import HistogramTables, PairTables, Tables
-from hdpview.engine import spark_tasks as tasks
 from hdpview.errors import DataError
 from hdpview.partition.decide import ExactAbove, ExactStatistics, decisions_by, least_above_mean
 from hdpview.partition.grow import ExactBlocks, offsets_of, root
 from hdpview.partition.parameters import Growth
 from hdpview.partition.top import Top
 from hdpview.progress import Progress
+from hdpview.spark import tasks
+from hdpview.spark.counts import DistributedCounts
+from hdpview.spark.jobs import run_job
 
 Integers = NDArray[np.int64]
 
-_MOST_CELLS_PER_TASK = 4_000_000  # about 20 bytes each as codes and count, and as much again while they come together
-_LEAST_CELLS_PER_TASK = 500_000  # below this a pass over all cells for one level more costs more than it spreads
+_MOST_CELLS_PER_TASK = (
+    4_000_000  # about 20 bytes each as codes and count, and as much again while they come together
+)
+_LEAST_CELLS_PER_TASK = (
+    500_000  # below this a pass over all cells for one level more costs more than it spreads
+)
 _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
 _CHANGED = "The table changed while it was being read. Build from a copy that does not change."
 
 
 class Decisions(Protocol):
-    """What a method decides of a block: from its statistics where its rows are elsewhere, from the rows themselves at the end."""
+    """What a method decides of a block: from its statistics where its rows are elsewhere, from the rows
+    themselves at the end.
+    """
 
-    def least_above(self, block: ExactBlocks, statistics: ExactStatistics) -> tuple[Integers, Integers] | None: ...
+    def least_above(
+        self, block: ExactBlocks, statistics: ExactStatistics
+    ) -> tuple[Integers, Integers] | None: ...
 
-    def cut(self, block: ExactBlocks, statistics: ExactStatistics, above: ExactAbove | None) -> tuple[int, int] | None: ...
+    def cut(
+        self, block: ExactBlocks, statistics: ExactStatistics, above: ExactAbove | None
+    ) -> tuple[int, int] | None: ...
 
     def finish(self, exact_codes: Codes, exact_counts: Integers, block: ExactBlocks) -> ExactBlocks: ...
 
@@ -53,8 +64,8 @@ class Decisions(Protocol):
 class SparkEngine:
     """Grows partitions of counts that live on a Spark cluster.
 
-    cells_per_task: blocks with more occupied cells are grown level by level on all workers. The view does not depend on it. By default
-        all cores have work, within what a task can hold.
+    cells_per_task: blocks with more occupied cells are grown level by level on all workers. The view does not
+        depend on it. By default all cores have work, within what a task can hold.
     """
 
     cells_per_task: int | None = None
@@ -64,18 +75,33 @@ class SparkEngine:
         return _tables(counts, HistogramTables(counts.schema.sizes), progress, "Adding up histograms")
 
     def pair_tables(
-        self, counts: DistributedCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
+        self,
+        counts: DistributedCounts,
+        bin_of_code: Sequence[NDArray[np.int32]],
+        progress: Progress | None = None,
     ) -> dict[tuple[int, int], Integers]:
         """Exact counts per pair of bins, for all pairs of attributes."""
         tables = PairTables(bin_of_code)
-        return dict(zip(tables.pairs, _tables(counts, tables, progress, "Adding up tables of pairs"), strict=True))
+        return dict(
+            zip(tables.pairs, _tables(counts, tables, progress, "Adding up tables of pairs"), strict=True)
+        )
 
-    def grow(self, counts: DistributedCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None = None) -> ExactBlocks:
+    def grow(
+        self,
+        counts: DistributedCounts,
+        parameters: Growth,
+        key: NDArray[np.uint32],
+        progress: Progress | None = None,
+    ) -> ExactBlocks:
         """All leaves, in depth-first order."""
         return self.grow_by(decisions_by(parameters, counts.schema.sizes), counts, key, progress)
 
     def grow_by(
-        self, decisions: Decisions, counts: DistributedCounts, key: NDArray[np.uint32], progress: Progress | None = None
+        self,
+        decisions: Decisions,
+        counts: DistributedCounts,
+        key: NDArray[np.uint32],
+        progress: Progress | None = None,
     ) -> ExactBlocks:
         """All leaves of the tree that these decisions make, in depth-first order."""
         growth = _Growth(counts, decisions, Top(_root(counts, key)), progress)
@@ -103,7 +129,9 @@ class _Growth:
     progress: Progress | None
 
     def cut_level(self, nodes: list[int], limit: int) -> tuple[list[int], list[int]]:
-        """Decide on blocks of more than `limit` cells: their halves that are as large, and the blocks that stay whole."""
+        """Decide on blocks of more than `limit` cells: their halves that are as large, and the blocks that
+        stay whole.
+        """
         statistics = self._statistics(nodes)
         above = self._above(nodes, statistics)
         large, whole = [], []
@@ -126,7 +154,10 @@ class _Growth:
         ends = self.top.ends()
         full = [node for node in ends if node not in whole and _n_cells(self.top.blocks[node])]
         grown = dict(zip(full, self._subtrees(full), strict=True))
-        leaves = [self.top.blocks[node] if node in whole else grown[node] if node in grown else self._empty(node) for node in ends]
+        leaves = [
+            self.top.blocks[node] if node in whole else grown[node] if node in grown else self._empty(node)
+            for node in ends
+        ]
         return ExactBlocks.concatenate(leaves)
 
     def _statistics(self, nodes: list[int]) -> list[ExactStatistics]:
@@ -135,10 +166,15 @@ class _Growth:
         n_values = sum(sizes)
         task = tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least)
         numbers = _summed(self.counts, task, [2 + 2 * n_values] * len(nodes), self.progress, _STEP)
-        return [ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :]) for own in numbers]
+        return [
+            ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :])
+            for own in numbers
+        ]
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
-        """For the blocks whose cuts need it: what lies above the means of their sides. One pass more, for dense blocks alone."""
+        """For the blocks whose cuts need it: what lies above the means of their sides. One pass more, for
+        dense blocks alone.
+        """
         asked = {}
         for node, own in zip(nodes, statistics, strict=True):
             least = self.decisions.least_above(self.top.blocks[node], own)
@@ -147,9 +183,14 @@ class _Growth:
         if not asked:
             return {}
         dense, sizes = list(asked), self.counts.schema.sizes
-        bounds = [np.concatenate([getattr(self.top.blocks[node], name) for node in dense]) for name in ("lower", "upper")]
+        bounds = [
+            np.concatenate([getattr(self.top.blocks[node], name) for node in dense])
+            for name in ("lower", "upper")
+        ]
         least_left, least_right = (np.stack([least[side] for least in asked.values()]) for side in (0, 1))
-        task = tasks.AboveCuts(self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right)
+        task = tasks.AboveCuts(
+            self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right
+        )
         numbers = _summed(self.counts, task, [3 * sum(sizes)] * len(dense), self.progress, _STEP)
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
 
@@ -160,7 +201,9 @@ class _Growth:
         schema, session = self.counts.schema, self.counts.session
         blocks = tuple(self.top.blocks[node] for node in nodes)
         n_tasks = min(len(nodes), _TASKS_PER_CORE * session.sparkContext.defaultParallelism)
-        rows = mapped(self.counts.exact_chunks, tasks.RowsBySlot(self._chunks(nodes)), tasks.ROWS).repartition(n_tasks, "slot")
+        rows = mapped(
+            self.counts.exact_chunks, tasks.RowsBySlot(self._chunks(nodes)), tasks.ROWS
+        ).repartition(n_tasks, "slot")
         subtree = tasks.Subtree(len(schema), code_type(schema), blocks, self.decisions.finish)
         found = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
         by_slot = {row["slot"]: row for row in found}
@@ -183,7 +226,9 @@ class _Growth:
         return tasks.RoutedChunks(_chunks(self.counts), self.top.route(nodes))
 
 
-def _tables(counts: DistributedCounts, tables: Tables, progress: Progress | None, step: str) -> list[Integers]:
+def _tables(
+    counts: DistributedCounts, tables: Tables, progress: Progress | None, step: str
+) -> list[Integers]:
     """Tables of all cells, each of which counts every record once."""
     shapes = tables.shapes
     task = tasks.CountTables(_chunks(counts), tables)
@@ -193,8 +238,12 @@ def _tables(counts: DistributedCounts, tables: Tables, progress: Progress | None
     return [own.reshape(shape) for own, shape in zip(numbers, shapes, strict=True)]
 
 
-def _summed(counts: DistributedCounts, task: tasks.Task, n_numbers: list[int], progress: Progress | None, step: str) -> list[Integers]:
-    """The numbers of each slot, as many as `n_numbers` says: those of the partitions added up on the workers."""
+def _summed(
+    counts: DistributedCounts, task: tasks.Task, n_numbers: list[int], progress: Progress | None, step: str
+) -> list[Integers]:
+    """The numbers of each slot, as many as `n_numbers` says: those of the partitions added up on the
+    workers.
+    """
     frame = grouped(mapped(counts.exact_chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
     found = run_job(counts.session, frame.collect, progress, step)
     by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
@@ -207,7 +256,11 @@ def _chunks(counts: DistributedCounts) -> tasks.Chunks:
 
 def _root(counts: DistributedCounts, key: NDArray[np.uint32]) -> ExactBlocks:
     empty = root(counts.schema.sizes, np.empty(0, np.int64), key)
-    return replace(empty, exact_last=np.array([counts.exact_n_cells], np.int64), exact_sum=np.array([counts.exact_total], np.int64))
+    return replace(
+        empty,
+        exact_last=np.array([counts.exact_n_cells], np.int64),
+        exact_sum=np.array([counts.exact_total], np.int64),
+    )
 
 
 def _n_cells(block: ExactBlocks) -> int:

@@ -1,4 +1,6 @@
-"""A strategy that can be run: whole weights, exact shares of the budget, and its exact expected error with discrete Laplace noise."""
+"""A strategy that can be run: whole weights, exact shares of the budget, and its exact expected error with
+discrete Laplace noise.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,18 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.hdmm.algebra import Algebra, Set, logs_of, subsets
-from hdpview.methods.hdmm.optimise import Plan, best_plan
-from hdpview.methods.hdmm.templates import errors_of, whole_numbers
-from hdpview.methods.hdmm.workload import Workload, workload_named
+from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of, subsets
+from hdpview.methods.baselines.hdmm.optimise import Plan, best_plan
+from hdpview.methods.baselines.hdmm.templates import errors_of, whole_numbers
+from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
 from hdpview.query.workloads import CodeBoxes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_BITS, _MOST_BITS = 10, 30  # of a weight; of a product of weights, so that sums of 2^32 records stay within 63 bits
+_BITS, _MOST_BITS = (
+    10,
+    30,
+)  # of a weight; of a product of weights, so that sums of 2^32 records stay within 63 bits
 _SHARE_UNITS = 2**40
 _LARGEST_EXPONENT = 300.0
 
@@ -28,7 +33,8 @@ _LARGEST_EXPONENT = 300.0
 class Factor:
     """What is measured of one attribute: each code times a whole weight, and whole-weighted sums of codes.
 
-    single: shape (size,); sums: shape (p, size); every column of both together sums to `scale`, the most that one record changes.
+    single: shape (size,); sums: shape (p, size); every column of both together sums to `scale`, the most that
+        one record changes.
     """
 
     single: Ints
@@ -51,7 +57,9 @@ class Factor:
 
     @cached_property
     def basis(self) -> Floats:
-        """V with VᵀAᵀAV = I and Vᵀ1 = (√s, 0, …, 0), shape (size, size): in it, products of strategies are diagonal."""
+        """V with VᵀAᵀAV = I and Vᵀ1 = (√s, 0, …, 0), shape (size, size): in it, products of strategies are
+        diagonal.
+        """
         lower = np.linalg.cholesky(self.matrix.T @ self.matrix)
         ones = np.linalg.solve(lower, np.ones(len(lower)))
         frame, _ = np.linalg.qr(np.column_stack([ones, np.eye(len(lower))]))
@@ -61,13 +69,17 @@ class Factor:
 
     @cached_property
     def running(self) -> Floats:
-        """Running sums of the basis over codes, shape (size + 1, size): Vᵀq of a range is a difference of two rows."""
+        """Running sums of the basis over codes, shape (size + 1, size): Vᵀq of a range is a difference of two
+        rows.
+        """
         return np.vstack([np.zeros(len(self.basis)), np.cumsum(self.basis, axis=0)])
 
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """Sets of attributes to measure, the share of the budget of each (exact, sum 1), and what is measured of each attribute."""
+    """Sets of attributes to measure, the share of the budget of each (exact, sum 1), and what is measured of
+    each attribute.
+    """
 
     measured: tuple[Set, ...]
     shares: tuple[Fraction, ...]
@@ -82,7 +94,9 @@ class Strategy:
         return math.prod(self.factors[i].scale for i in chosen)
 
     def weights(self, epsilon: Fraction) -> Floats:
-        """One over the variance of each set's noise, in units of shares of the scale; discrete Laplace: 1/(2·sinh²(ε/2))."""
+        """One over the variance of each set's noise, in units of shares of the scale; discrete Laplace:
+        1/(2·sinh²(ε/2)).
+        """
         found = []
         for chosen, share in zip(self.measured, self.shares, strict=True):
             scale = self.sensitivity(chosen)
@@ -101,7 +115,12 @@ class Strategy:
 
     def mean_squared_error(self, workload: Workload, epsilon: Fraction) -> float:
         """Over the questions of a workload; infinite where some are not measured at all."""
-        errors = np.array([errors_of(factor.matrix, overlap) for factor, overlap in zip(self.factors, workload.overlaps, strict=True)])
+        errors = np.array(
+            [
+                errors_of(factor.matrix, overlap)
+                for factor, overlap in zip(self.factors, workload.overlaps, strict=True)
+            ]
+        )
         algebra, logs = Algebra(workload, list(self.measured)), logs_of(errors)
         weights = self.weights(epsilon)
         if (algebra.precision(weights, logs[0]) <= 0).any():
@@ -116,7 +135,10 @@ class Strategy:
             first, rest = {}, {}
             for i, low, high in zip(asked, boxes.lower[q], boxes.upper[q], strict=True):
                 place = self.factors[i].running[high] - self.factors[i].running[low]
-                first[i], rest[i] = place[0] ** 2 / self.factors[i].s, place[1:] @ place[1:] / self.factors[i].s
+                first[i], rest[i] = (
+                    place[0] ** 2 / self.factors[i].s,
+                    place[1:] @ place[1:] / self.factors[i].s,
+                )
             for part in subsets(tuple(sorted(asked))):
                 amount = math.prod(rest[i] if i in part else first[i] for i in asked)
                 if amount > 0:
@@ -126,19 +148,29 @@ class Strategy:
 
 @lru_cache(maxsize=64)
 def strategy_for(workload_name: str, sizes: tuple[int, ...], epsilon: Fraction) -> Strategy:
-    """The strategy with the least expected error for a workload at this budget; measuring every cell is always among the choices."""
+    """The strategy with the least expected error for a workload at this budget; measuring every cell is
+    always among the choices.
+    """
     workload = workload_named(workload_name, sizes)
-    everything = Plan((tuple(range(len(sizes))),), np.ones(1), tuple(np.eye(size) for size in sizes), math.inf)
+    everything = Plan(
+        (tuple(range(len(sizes))),), np.ones(1), tuple(np.eye(size) for size in sizes), math.inf
+    )
     choices = [in_whole_numbers(plan) for plan in (best_plan(workload_name, sizes), everything)]
     return min(choices, key=lambda strategy: strategy.mean_squared_error(workload, epsilon))
 
 
 def in_whole_numbers(plan: Plan) -> Strategy:
     """A plan with weights and shares that can be charged and measured exactly."""
-    n_weighted = max(sum(len(plan.matrices[i]) > plan.matrices[i].shape[1] for i in chosen) for chosen in plan.measured)
+    n_weighted = max(
+        sum(len(plan.matrices[i]) > plan.matrices[i].shape[1] for i in chosen) for chosen in plan.measured
+    )
     bits = max(4, min(_BITS, _MOST_BITS // max(1, n_weighted)))
     units = [max(1, round(share * _SHARE_UNITS)) for share in plan.shares.tolist()]
-    return Strategy(plan.measured, tuple(Fraction(unit, sum(units)) for unit in units), tuple(_factors(plan.matrices, bits)))
+    return Strategy(
+        plan.measured,
+        tuple(Fraction(unit, sum(units)) for unit in units),
+        tuple(_factors(plan.matrices, bits)),
+    )
 
 
 def _factors(matrices: Iterable[Floats], bits: int) -> Iterable[Factor]:

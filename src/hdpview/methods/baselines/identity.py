@@ -1,8 +1,12 @@
-"""Identity: noise on every cell of the domain. The plainest release there is, and the measure of how much structure brings.
+"""Identity: noise on every cell of the domain. The plainest release there is, and the measure of how much
+structure brings.
 
-Each cell gets discrete Laplace noise of scale 1/ε: one record is in one cell, so the whole tensor costs ε once. A question on m cells
-adds up m noises, so its error is known exactly, data or no data: that is `expected_rmse`, which needs no release and
-so also speaks of domains whose tensor nobody could hold. The release itself is the dense tensor, for domains of up to 2·10⁷ cells.
+Each cell gets discrete Laplace noise of scale 1/ε: one record is in one cell, so the whole tensor costs ε
+once. A question on m cells
+adds up m noises, so its error is known exactly, data or no data: that is `expected_rmse`, which needs no
+    release and
+so also speaks of domains whose tensor nobody could hold. The release itself is the dense tensor, for domains
+of up to 2·10⁷ cells.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.methods.base import Common, Engine, Progress
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.corners import DenseRelease
@@ -41,36 +45,54 @@ class Identity(Common):
         )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> DenseRelease:
-        epsilon = ledger.charge("noise on cells", ledger.epsilon)
+        epsilon = budget.charge("noise on cells", budget.epsilon)
         exact = np.zeros(counts.schema.sizes, dtype=np.int64)
         exact[tuple(counts.exact_codes.T.astype(np.int64))] = counts.exact_counts
         return DenseRelease(noisy_vector(exact, epsilon, randomness, "cells"), exact.size)
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """Root of: variance of one cell's noise × cells of a question, the latter averaged over the workload."""
+        """Root of: variance of one cell's noise × cells of a question, the latter averaged over the
+        workload.
+        """
         variance = laplace_variance(exact_epsilon(epsilon))
         return math.sqrt(variance * schema.n_cells * mean_share_of_cells(workload, schema.sizes))
 
 
 def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
-    """The share of all cells that a question covers, on average over a workload as `query/workloads.py` defines it.
+    """The share of all cells that a question covers, on average over a workload as `query/workloads.py`
+    defines it.
 
-    A question's share is the product of the shares of its ranges; over all sets of k attributes, sums of such products are
-    elementary symmetric polynomials.
+    A question's share is the product of the shares of its ranges; over all sets of k attributes, sums of such
+    products are elementary symmetric polynomials.
     """
     if workload not in WORKLOADS:
         raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
     kind, k = workload.split("-")[0], n_attributes_of(workload)
     if k > len(sizes):
-        raise QueryError(f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}.")
-    if kind == "range":  # uniform over all ranges of all attributes; a range of an attribute of n codes has (n + 2)/3 on average
+        raise QueryError(
+            f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}."
+        )
+    if (
+        kind == "range"
+        # uniform over all ranges of all attributes; a range of an attribute of n codes has (n + 2)/3 on
+        # average
+    ):
         n_ranges = [n * (n + 1) / 2 for n in sizes]
-        return sum(ranges * (n + 2) / (3 * n) for ranges, n in zip(n_ranges, sizes, strict=True)) / sum(n_ranges)
+        return sum(ranges * (n + 2) / (3 * n) for ranges, n in zip(n_ranges, sizes, strict=True)) / sum(
+            n_ranges
+        )
     if kind == "random":  # all sets alike; both ends uniform, both inside
         return _symmetric([((n * n - 1) / (3 * n) + 1) / n for n in sizes], k) / math.comb(len(sizes), k)
-    of_each = [1.0] * len(sizes) if kind == "marginal" else [(n + 1) / 2 for n in sizes]  # Σ over codes of the share
+    of_each = (
+        [1.0] * len(sizes) if kind == "marginal" else [(n + 1) / 2 for n in sizes]
+    )  # Σ over codes of the share
     return _symmetric(of_each, k) / _symmetric([float(n) for n in sizes], k)
 
 

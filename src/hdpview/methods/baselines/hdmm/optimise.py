@@ -1,4 +1,6 @@
-"""Searching for the strategy with the least expected error for a workload. It looks at no data, so it costs nothing."""
+"""Searching for the strategy with the least expected error for a workload. It looks at no data, so it costs
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.hdmm.algebra import Algebra, Set, logs_of, slopes_of_errors, subsets
-from hdpview.methods.hdmm.minimise import minimise
-from hdpview.methods.hdmm.templates import Template, default_rows
-from hdpview.methods.hdmm.workload import Workload, workload_named
+from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of, slopes_of_errors, subsets
+from hdpview.methods.baselines.hdmm.minimise import minimise
+from hdpview.methods.baselines.hdmm.templates import Template, default_rows
+from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
 
 Floats = NDArray[np.float64]
 _MOST_SETS = 30_000
@@ -24,7 +26,8 @@ _MOST_JOINT_WORK = 5e7  # Σ size³ up to which strategies of all attributes are
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Sets of attributes to measure, their shares of the budget (sum 1), and a strategy matrix per attribute, columns of sum 1.
+    """Sets of attributes to measure, their shares of the budget (sum 1), and a strategy matrix per attribute,
+    columns of sum 1.
 
     error: mean squared error per question where one measurement with all the budget has noise of variance 1.
     """
@@ -46,7 +49,9 @@ def best_plan(workload_name: str, sizes: tuple[int, ...]) -> Plan:
 
 
 def _candidates(workload: Workload) -> list[Set]:
-    """Sets worth measuring: up to one attribute more than questions have, and all attributes at once; all sets where they are few."""
+    """Sets worth measuring: up to one attribute more than questions have, and all attributes at once; all
+    sets where they are few.
+    """
     d, k = len(workload.sizes), len(workload.sets[0])
     largest = d if 2**d <= 1024 else k + 1
     while sum(math.comb(d, i) for i in range(largest + 1)) > _MOST_SETS and largest > k:
@@ -57,13 +62,20 @@ def _candidates(workload: Workload) -> list[Set]:
 
 
 def _starts(workload: Workload, algebra: Algebra) -> list[Floats]:
-    """Shares to start from: all sets alike; those that are asked about; every cell, by itself and with a little of all."""
+    """Shares to start from: all sets alike; those that are asked about; every cell, by itself and with a
+    little of all.
+    """
     asked, d = set(workload.sets), len(workload.sizes)
     n = len(algebra.measured)
     questions = np.array([float(chosen in asked) for chosen in algebra.measured])
     cells = np.array([float(len(chosen) == d) for chosen in algebra.measured])
     even = np.full(n, 1.0 / n)
-    return [cells, 0.5 * cells + 0.5 * even, questions / questions.sum(), 0.5 * questions / questions.sum() + 0.5 * even]
+    return [
+        cells,
+        0.5 * cells + 0.5 * even,
+        questions / questions.sum(),
+        0.5 * questions / questions.sum() + 0.5 * even,
+    ]
 
 
 def _search(workload: Workload, algebra: Algebra, templates: list[Template], shares: Floats) -> Plan:
@@ -81,16 +93,24 @@ def _search(workload: Workload, algebra: Algebra, templates: list[Template], sha
 
 
 def _first_templates(workload: Workload) -> list[Template]:
-    """The best strategy for each attribute by itself (the paper's OPT_0); every code by itself where questions are about single codes."""
+    """The best strategy for each attribute by itself (the paper's OPT_0); every code by itself where
+    questions are about single codes.
+    """
     by_size: dict[int, Template] = {}
     for size, overlap in zip(workload.sizes, workload.overlaps, strict=True):
         if size not in by_size:
-            by_size[size] = Template(np.zeros((0, size)), overlap) if workload.is_of_cells or size == 1 else _best_alone(overlap)
+            by_size[size] = (
+                Template(np.zeros((0, size)), overlap)
+                if workload.is_of_cells or size == 1
+                else _best_alone(overlap)
+            )
     return [by_size[size] for size in workload.sizes]
 
 
 def _best_alone(overlap: Floats) -> Template:
-    """From several starts, the same each time: there are many local minima, and for few codes the identity is hard to beat."""
+    """From several starts, the same each time: there are many local minima, and for few codes the identity is
+    hard to beat.
+    """
     rng, size = np.random.default_rng(0), len(overlap)
     shape = (default_rows(size), size)
 
@@ -111,7 +131,9 @@ def _logs(templates: list[Template]) -> Floats:
 
 
 def _better_shares(algebra: Algebra, shares: Floats, logs: Floats) -> Floats:
-    """Where sets do not help each other the error is Σ c/share², least for shares ∝ c^⅓: one step does that, more do the rest."""
+    """Where sets do not help each other the error is Σ c/share², least for shares ∝ c^⅓: one step does that,
+    more do the rest.
+    """
     best, least = shares, math.inf
     for _ in range(_SHARE_STEPS):
         value, slopes = algebra.error(shares**2, logs)
@@ -128,7 +150,10 @@ def _better_templates(algebra: Algebra, shares: Floats, templates: list[Template
 
     def unpacked(flat: Floats) -> list[Template]:
         parts = np.split(flat, ends)
-        return [Template(part.reshape(old.roots.shape), old.overlap) for part, old in zip(parts, templates, strict=True)]
+        return [
+            Template(part.reshape(old.roots.shape), old.overlap)
+            for part, old in zip(parts, templates, strict=True)
+        ]
 
     def log_error(flat: Floats) -> tuple[float, Floats]:
         changed = unpacked(flat)

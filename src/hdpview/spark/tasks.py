@@ -1,6 +1,8 @@
-"""What runs inside the tasks of Spark: arrays from bytes, a kernel over them, bytes again. No task draws anything of its own.
+"""What runs inside the tasks of Spark: arrays from bytes, a kernel over them, bytes again. No task draws
+anything of its own.
 
-A task that is run again, or twice at once, computes the same: its results depend on its rows and on the keys of blocks alone.
+A task that is run again, or twice at once, computes the same: its results depend on its rows and on the keys
+    of blocks alone.
 """
 
 from __future__ import annotations
@@ -25,8 +27,23 @@ Finish = Callable[[Codes, Integers, ExactBlocks], ExactBlocks]
 
 NUMBERS = pa.schema([("slot", pa.int32()), ("numbers", pa.binary())])
 ROWS = pa.schema([("slot", pa.int32()), ("codes", pa.binary()), ("counts", pa.binary())])
-_ARRAYS = {"lower": np.int32, "upper": np.int32, "depth": np.int32, "keys": np.uint32, "first": np.int64, "last": np.int64, "sum": np.int64}
-LEAVES = pa.schema([("slot", pa.int32()), ("n", pa.int64()), ("total", pa.int64()), *((name, pa.binary()) for name in _ARRAYS)])
+_ARRAYS = {
+    "lower": np.int32,
+    "upper": np.int32,
+    "depth": np.int32,
+    "keys": np.uint32,
+    "first": np.int64,
+    "last": np.int64,
+    "sum": np.int64,
+}
+LEAVES = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("n", pa.int64()),
+        ("total", pa.int64()),
+        *((name, pa.binary()) for name in _ARRAYS),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -97,19 +114,34 @@ class AboveCuts:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = np.zeros((len(self.lower), 3 * self.least_left.shape[1]), np.int64)
         for codes, counts, slots in self.chunks.read(batches):
-            add_above(codes, counts, slots, self.offsets, self.lower, self.upper, self.least_left, self.least_right, out)
+            add_above(
+                codes,
+                counts,
+                slots,
+                self.offsets,
+                self.lower,
+                self.upper,
+                self.least_left,
+                self.least_right,
+                out,
+            )
         yield _numbers(list(out))
 
 
 def _numbers(out: list[Integers]) -> pa.RecordBatch:
     """A row per slot that any row fell into."""
     slots = [slot for slot, numbers in enumerate(out) if numbers.any()]
-    return pa.record_batch([pa.array(slots, pa.int32()), pa.array([out[slot].tobytes() for slot in slots], pa.binary())], schema=NUMBERS)
+    return pa.record_batch(
+        [pa.array(slots, pa.int32()), pa.array([out[slot].tobytes() for slot in slots], pa.binary())],
+        schema=NUMBERS,
+    )
 
 
 def summed(rows: pa.Table) -> pa.Table:
     """The sum of the numbers of one slot over all partitions."""
-    total = np.sum([np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]], axis=0, dtype=np.int64)
+    total = np.sum(
+        [np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]], axis=0, dtype=np.int64
+    )
     return pa.table([rows["slot"][:1], [total.tobytes()]], schema=NUMBERS)
 
 
@@ -123,8 +155,16 @@ class RowsBySlot:
         for codes, counts, slots in self.chunks.read(batches):
             order = np.argsort(slots, kind="stable")
             found, starts = np.unique(slots[order], return_index=True)
-            parts = [order[a:b] for slot, a, b in zip(found, starts, [*starts[1:], len(order)], strict=True) if slot >= 0]
-            columns = [found[found >= 0], [codes[part].tobytes() for part in parts], [counts[part].tobytes() for part in parts]]
+            parts = [
+                order[a:b]
+                for slot, a, b in zip(found, starts, [*starts[1:], len(order)], strict=True)
+                if slot >= 0
+            ]
+            columns = [
+                found[found >= 0],
+                [codes[part].tobytes() for part in parts],
+                [counts[part].tobytes() for part in parts],
+            ]
             yield pa.record_batch(columns, schema=ROWS)
 
 
@@ -138,11 +178,22 @@ class Subtree:
     finish: Finish
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        parts = [chunk_arrays(*row, self.n_attributes, self.dtype) for row in zip(rows["codes"], rows["counts"], strict=True)]
-        codes, counts = np.concatenate([codes for codes, _ in parts]), np.concatenate([counts for _, counts in parts])
+        parts = [
+            chunk_arrays(*row, self.n_attributes, self.dtype)
+            for row in zip(rows["codes"], rows["counts"], strict=True)
+        ]
+        codes, counts = (
+            np.concatenate([codes for codes, _ in parts]),
+            np.concatenate([counts for _, counts in parts]),
+        )
         slot = rows["slot"][0].as_py()
         leaves = finished(codes, counts, self.blocks[slot], self.finish)
-        row: list[Any] = [slot, len(counts), int(counts.sum()), *(array.tobytes() for array in leaves.as_tuple())]
+        row: list[Any] = [
+            slot,
+            len(counts),
+            int(counts.sum()),
+            *(array.tobytes() for array in leaves.as_tuple()),
+        ]
         return pa.table([[value] for value in row], schema=LEAVES)
 
 

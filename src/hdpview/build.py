@@ -16,9 +16,9 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.base import BlockRelease, Engine, delta_of, release_with, with_delta
-from hdpview.privacy.account import Account, name_of
-from hdpview.privacy.ledger import exact_delta, exact_epsilon
+from hdpview.methods.protocol import BlockRelease, Engine, delta_of, release_with, with_delta
+from hdpview.privacy.budget import exact_delta, exact_epsilon
+from hdpview.privacy.ledger import Ledger, name_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress
@@ -53,23 +53,27 @@ def build(
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
 
     Args:
-        source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an Ibis table;
-            with `engine="spark"` also a Spark DataFrame or the name of a table.
+        source: path of a CSV or Parquet file, a glob or a folder of them; a pandas, Polars or Arrow table; an
+            Ibis table; with `engine="spark"` also a Spark DataFrame or the name of a table.
         schema: which columns to use and what values they may take. Public knowledge, not read from the table.
-        epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding or removing a
-            record changes the probability of any outcome by a factor of at most e^epsilon.
-        delta: with the method `calibrated`, a small part of all probability, such as 1e-9 and far below one over the number of
-            records, that may lie outside the promise of epsilon. Views of tables with many attributes are more accurate for it.
-        method: name of a method, or a method object: `calibrated`, the most accurate, or `hdpview`, exactly the paper's.
-        engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on this machine, and an address
-            such as `spark://host:7077` that cluster. The same test key gives the same view on all of them.
+        epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding
+            or removing a record changes the probability of any outcome by a factor of at most e^epsilon.
+        delta: with the method `calibrated`, a small part of all probability, such as 1e-9 and far below one
+            over the number of records, that may lie outside the promise of epsilon. Views of tables with many
+            attributes are more accurate for it.
+        method: name of a method, or a method object: `calibrated`, the most accurate, or `hdpview`, exactly
+            the paper's.
+        engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on
+            this machine, and an address such as `spark://host:7077` that cluster. The same test key gives the
+            same view on all of them.
         threads: number of threads; by default all cores.
         memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
-        privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is protected, and not the single
-            row; rows without a value there are left out.
+        privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is
+            protected, and not the single row; rows without a value there are left out.
         max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
-        ledger: the file that keeps what has been spent on tables; made where there is none. It is charged before any noise is drawn.
+        ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
+            before any noise is drawn.
         table: the table's name in the ledger; by default the name of the file.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
@@ -80,43 +84,74 @@ def build(
     """
     if not isinstance(schema, Schema):
         raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
-    budget = exact_epsilon(epsilon)
+    budget, limits = exact_epsilon(epsilon), Contributions(privacy_unit, max_rows, count)
     chosen = method_named(method, settings) if isinstance(method, str) else method
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
-    if engine not in _ENGINES and not str(engine).startswith("spark://"):
-        raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
-    if engine != "local" and not chosen.leaves_cells_to_the_engine:
-        raise MethodError(f"The method {chosen.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'.")
-    limits = Contributions(privacy_unit, max_rows, count)
-    for_one = for_one_record(chosen, budget, limits.max_rows)
-    reason = for_one.why_infeasible(schema, float(budget / limits.max_rows)) if chosen.makes_views else _not_a_view(chosen)
-    if reason is not None:
-        raise MethodError(reason)
-    account = None if ledger is None else Account(ledger)
+    _check_engine(engine, chosen)
+    _check_feasible(chosen, schema, budget, limits.max_rows)
+    account = None if ledger is None else Ledger(ledger)
     name = None if account is None else account.check(table or name_of(source), budget)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     salt = randomness.root_key("contributions").tobytes().hex()
     paid: AbstractContextManager[object] = nullcontext()
     if account is not None and name is not None:
-        paid = account.charged(name, budget, chosen.name, limits.unit or EACH_ROW_UNIT, limits.max_rows, delta_of(chosen))
-    options = {"memory_limit": memory_limit, "threads": threads, "progress": progress, "limits": limits, "salt": salt}
+        paid = account.charged(
+            name, budget, chosen.name, limits.unit or EACH_ROW_UNIT, limits.max_rows, delta_of(chosen)
+        )
+    options = {
+        "memory_limit": memory_limit,
+        "threads": threads,
+        "progress": progress,
+        "limits": limits,
+        "salt": salt,
+    }
     with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
 
 
+def _check_engine(engine: str, method: Method) -> None:
+    if engine not in _ENGINES and not str(engine).startswith("spark://"):
+        raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
+    if engine != "local" and not method.supports_spark:
+        raise MethodError(
+            f"The method {method.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'."
+        )
+
+
+def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: int) -> None:
+    """Raise before anything is read or spent where the method cannot make a view of this domain with this
+    budget.
+    """
+    for_one = for_one_record(method, budget, max_rows)
+    reason = (
+        for_one.why_infeasible(schema, float(budget / max_rows))
+        if method.makes_views
+        else _not_a_view(method)
+    )
+    if reason is not None:
+        raise MethodError(reason)
+
+
 @contextmanager
-def _counted(engine: str, source: Any, schema: Schema, options: dict[str, Any]) -> Iterator[tuple[SparseCounts, Engine]]:
+def _counted(
+    engine: str, source: Any, schema: Schema, options: dict[str, Any]
+) -> Iterator[tuple[SparseCounts, Engine]]:
     """The exact counts of a table, and the engine that can work on them where they are."""
     if engine == "local":
         yield read_counts(source, schema, **options), LocalEngine(options["threads"])
         return
-    from hdpview.counts.distributed import distributed_counts
-    from hdpview.engine.spark import SparkEngine
+    from hdpview.spark.counts import distributed_counts
+    from hdpview.spark.engine import SparkEngine
 
-    with distributed_counts(source, schema, master=None if engine == "spark" else engine, **options) as counts:
-        yield cast("SparseCounts", counts), cast("Engine", SparkEngine())  # methods pass counts on to the engine that they came with
+    with distributed_counts(
+        source, schema, master=None if engine == "spark" else engine, **options
+    ) as counts:
+        yield (
+            cast("SparseCounts", counts),
+            cast("Engine", SparkEngine()),
+        )  # methods pass counts on to the engine that they came with
 
 
 def release(
@@ -131,10 +166,13 @@ def release(
 ) -> PView:
     """A view of exact counts: the method's release, and a manifest that says what it cost.
 
-    Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method gets the k-th part.
+    Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method
+    gets the k-th part.
     """
     k, delta, for_one = limits.max_rows, delta_of(method), for_one_record(method, epsilon, limits.max_rows)
-    released, charges = release_with(for_one, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress)  # [P11]
+    released, charges = release_with(
+        for_one, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress
+    )  # [P11]
     growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
     if not isinstance(released, BlockRelease):
         raise MethodError(_not_a_view(method))
@@ -142,7 +180,10 @@ def release(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
-        spending=tuple(Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth) for charge in charges),
+        spending=tuple(
+            Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth)
+            for charge in charges
+        ),
         noise_scale=released.noise_scale,
         settings=method.settings(),
         parameters=released.parameters,
@@ -157,7 +198,9 @@ def release(
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:
-    """The method with the δ for one record, where up to k of them are to be protected with `epsilon` and the method's own δ. [P14]"""
+    """The method with the δ for one record, where up to k of them are to be protected with `epsilon` and the
+    method's own δ. [P14]
+    """
     return with_delta(method, delta_of_one_record(delta_of(method), epsilon, k))
 
 

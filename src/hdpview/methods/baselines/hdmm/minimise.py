@@ -13,8 +13,14 @@ _MEMORY, _SUFFICIENT_DECREASE, _MOST_HALVINGS = 10, 1e-4, 30
 _LONGEST_STEP = 1.0  # in any one variable
 
 
-def minimise(value_and_slope: Callable[[Floats], tuple[float, Floats]], start: Floats, most_steps: int, tolerance: float = 1e-7) -> Floats:
-    """A point with a lower value than the start, near a minimum. Stops when a step gains less than `tolerance` of the value.
+def minimise(
+    value_and_slope: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    most_steps: int,
+    tolerance: float = 1e-7,
+) -> Floats:
+    """A point with a lower value than the start, near a minimum. Stops when a step gains less than
+    `tolerance` of the value.
 
     Where the function has no value it returns infinity: no step goes there.
     """
@@ -48,7 +54,9 @@ def minimise(value_and_slope: Callable[[Floats], tuple[float, Floats]], start: F
 
 
 def _newton(slope: Floats, steps: deque[tuple[Floats, Floats]]) -> Floats:
-    """The slope times an estimate of the inverse second derivative from past steps (the two-loop recursion)."""
+    """The slope times an estimate of the inverse second derivative from past steps (the two-loop
+    recursion).
+    """
     found, kept = slope.copy(), []
     for step, change in reversed(steps):
         share = (step @ found) / (step @ change)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from hdpview.counts.spark_session import Session
 from hdpview.errors import DataError, HdpviewError, MethodError
 from hdpview.progress import Progress, silent
+from hdpview.spark.session import Session
 
 Result = TypeVar("Result")
 
@@ -17,7 +17,9 @@ _POLL_SECONDS = 0.1
 
 
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
-    """Run an action of Spark on a thread while this one reports progress and listens for Ctrl-C, which cancels what runs."""
+    """Run an action of Spark on a thread while this one reports progress and listens for Ctrl-C, which
+    cancels what runs.
+    """
     try:
         return _in_background(session, action, report or silent, text)
     except HdpviewError:
@@ -54,7 +56,9 @@ def _fraction_done(tracker: Any, group: str) -> float | None:
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     n_tasks = sum(stage.numTasks for stage in stages if stage is not None)
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None) / n_tasks if n_tasks else None
+    return (
+        sum(stage.numCompletedTasks for stage in stages if stage is not None) / n_tasks if n_tasks else None
+    )
 
 
 def _without_values(refusal: Exception, text: str) -> HdpviewError:
@@ -66,4 +70,6 @@ def _without_values(refusal: Exception, text: str) -> HdpviewError:
         )
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
     advice = "Look into the logs of Spark's executors, and check that every worker can read the table and has memory left."
-    return DataError(f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}")
+    return DataError(
+        f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}"
+    )

@@ -1,4 +1,6 @@
-"""What HDMM gives away: the least-squares fit of its measurements, part by part, in the basis where the fit is a division."""
+"""What HDMM gives away: the least-squares fit of its measurements, part by part, in the basis where the fit
+is a division.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.hdmm.algebra import Set, subsets
-from hdpview.methods.hdmm.strategy import Factor, Floats, Strategy
+from hdpview.methods.baselines.hdmm.algebra import Set, subsets
+from hdpview.methods.baselines.hdmm.strategy import Factor, Floats, Strategy
 from hdpview.query.workloads import CodeBoxes
 
 Ints = NDArray[np.int64]
@@ -18,7 +20,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """Coefficients of every measured part b: an array with an axis of (size − 1) per attribute of b. What is not measured counts as 0."""
+    """Coefficients of every measured part b: an array with an axis of (size − 1) per attribute of b. What is
+    not measured counts as 0.
+    """
 
     factors: tuple[Factor, ...]
     parts: dict[Set, Floats]
@@ -39,7 +43,9 @@ class FittedRelease:
             asked = boxes.attribute[q].tolist()
             place = {}
             for i, low, high in zip(asked, boxes.lower[q], boxes.upper[q], strict=True):
-                place[i] = (self.factors[i].running[high] - self.factors[i].running[low]) / math.sqrt(self.factors[i].s)
+                place[i] = (self.factors[i].running[high] - self.factors[i].running[low]) / math.sqrt(
+                    self.factors[i].s
+                )
             for part in subsets(tuple(sorted(asked))):
                 if part in self.parts:
                     value = self.parts[part]
@@ -60,13 +66,19 @@ def exact_measurements(exact_table: Ints, factors: Sequence[Factor]) -> Ints:
         if len(factor.sums) or factor.scale > 1:
             first = np.moveaxis(exact_table, axis, 0)
             single = first * factor.single.reshape(-1, *[1] * (first.ndim - 1))
-            sums = np.stack([np.tensordot(row, first, axes=1) for row in factor.sums]) if len(factor.sums) else single[:0]
+            sums = (
+                np.stack([np.tensordot(row, first, axes=1) for row in factor.sums])
+                if len(factor.sums)
+                else single[:0]
+            )
             exact_table = np.moveaxis(np.concatenate([single, sums]), 0, axis)
     return exact_table
 
 
 def fit(strategy: Strategy, noisy_tables: Sequence[Ints], weights: Floats) -> FittedRelease:
-    """Weighted least squares of all measurements at once. weights: one over the variance of each table's noise, in shares of its scale."""
+    """Weighted least squares of all measurements at once. weights: one over the variance of each table's
+    noise, in shares of its scale.
+    """
     sums: dict[Set, Floats] = {}
     precisions: dict[Set, float] = {}
     factors = strategy.factors
@@ -79,4 +91,6 @@ def fit(strategy: Strategy, noisy_tables: Sequence[Ints], weights: Floats) -> Fi
             block = table[tuple(slice(1, None) if i in part else 0 for i in chosen)] * weight
             sums[part] = sums[part] + block if part in sums else block
             precisions[part] = precisions.get(part, 0.0) + amount
-    return FittedRelease(factors, {part: np.asarray(value) / precisions[part] for part, value in sums.items()})
+    return FittedRelease(
+        factors, {part: np.asarray(value) / precisions[part] for part, value in sums.items()}
+    )

@@ -1,10 +1,11 @@
-"""HDMM, the high-dimensional matrix mechanism (McKenna, Miklau, Hay, Machanavajjhala: PVLDB 11(10), 2018), purely ε-private.
+"""HDMM, the high-dimensional matrix mechanism (McKenna, Miklau, Hay, Machanavajjhala: PVLDB 11(10), 2018),
+purely ε-private.
 
-For a workload known beforehand it searches, without looking at data, for queries whose noisy answers let the workload be
-answered best, measures those, and fits all measurements at once by least squares. Its templates are the paper's: p-Identity
-strategies for each attribute, products of them, unions of products, and weighted marginals; here they are one family
-(`algebra.py`), searched as a whole. Weights are rounded to whole numbers, so that noise can be discrete. The expected error is
-known exactly, data or no data.
+For a workload known beforehand it searches, without looking at data, for queries whose noisy answers let the
+workload be answered best, measures those, and fits all measurements at once by least squares. Its templates
+are the paper's: p-Identity strategies for each attribute, products of them, unions of products, and weighted
+marginals; here they are one family (`algebra.py`), searched as a whole. Weights are rounded to whole numbers,
+so that noise can be discrete. The expected error is known exactly, data or no data.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError, unknown_name
-from hdpview.methods.base import Common, Engine, Progress
-from hdpview.methods.hdmm.algebra import Set
-from hdpview.methods.hdmm.release import FittedRelease, Ints, exact_measurements, fit
-from hdpview.methods.hdmm.strategy import Floats, Strategy, strategy_for
-from hdpview.methods.hdmm.workload import workload_named
-from hdpview.privacy.ledger import Ledger, exact_epsilon
+from hdpview.methods.baselines.hdmm.algebra import Set
+from hdpview.methods.baselines.hdmm.release import FittedRelease, Ints, exact_measurements, fit
+from hdpview.methods.baselines.hdmm.strategy import Floats, Strategy, strategy_for
+from hdpview.methods.baselines.hdmm.workload import workload_named
+from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, n_attributes_of
@@ -61,24 +62,35 @@ class Hdmm(Common):
         )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> FittedRelease:
-        reason = self.why_infeasible(counts.schema, float(ledger.epsilon))
+        reason = self.why_infeasible(counts.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
-        strategy, epsilon = strategy_for(self.workload, counts.schema.sizes, ledger.epsilon), ledger.epsilon
+        strategy, epsilon = strategy_for(self.workload, counts.schema.sizes, budget.epsilon), budget.epsilon
         noisy_tables = []
         for chosen, share in zip(strategy.measured, strategy.shares, strict=True):
-            purpose = "noise on " + (" × ".join(counts.schema.names[i] for i in chosen) or "the number of records")
-            per_unit = ledger.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
+            purpose = "noise on " + (
+                " × ".join(counts.schema.names[i] for i in chosen) or "the number of records"
+            )
+            per_unit = budget.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
             exact = exact_measurements(_exact_table(counts, chosen), [strategy.factors[i] for i in chosen])
             noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """With the strategy for this method's own workload; infinite for questions about what it does not measure."""
+        """With the strategy for this method's own workload; infinite for questions about what it does not
+        measure.
+        """
         strategy = self._strategy(schema, epsilon)
-        return math.sqrt(strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon)))
+        return math.sqrt(
+            strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon))
+        )
 
     def expected_squared_errors(self, boxes: CodeBoxes, schema: Schema, epsilon: float) -> Floats:
         """Of each of these very questions, shape (n,)."""
@@ -86,7 +98,9 @@ class Hdmm(Common):
 
     def _strategy(self, schema: Schema, epsilon: float) -> Strategy:
         if max(schema.sizes) > MOST_CODES:
-            raise MethodError(f"HDMM knows no strategy for attributes of more than {MOST_CODES} codes. Use wider bins.")
+            raise MethodError(
+                f"HDMM knows no strategy for attributes of more than {MOST_CODES} codes. Use wider bins."
+            )
         return strategy_for(self.workload, schema.sizes, exact_epsilon(epsilon))
 
 

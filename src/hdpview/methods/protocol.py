@@ -1,4 +1,6 @@
-"""What a method is: from exact counts to a release, within a budget. The one protocol for ours and for every baseline."""
+"""What a method is: from exact counts to a release, within a budget. The one protocol for ours and for every
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import Growth
-from hdpview.privacy.ledger import Charge, Ledger, exact_delta
+from hdpview.privacy.budget import Budget, Charge, exact_delta
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
 from hdpview.query.cover import group_estimates
@@ -28,7 +30,9 @@ Floats = NDArray[np.float64]
 
 
 class Engine(Protocol):
-    """Where exact statistics are computed and partitions grown. Engines differ in speed and reach, never in what they build."""
+    """Where exact statistics are computed and partitions grown. Engines differ in speed and reach, never in
+    what they build.
+    """
 
     def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[NDArray[np.int64]]:
         """Exact counts per code of each attribute, shapes (size,)."""
@@ -40,13 +44,17 @@ class Engine(Protocol):
         """Exact counts per pair of bins, for all pairs of attributes a < b: shapes (bins of a, bins of b)."""
         ...
 
-    def grow(self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None) -> ExactBlocks:
+    def grow(
+        self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None
+    ) -> ExactBlocks:
         """The leaves, in depth-first order."""
         ...
 
 
 class Release(Protocol):
-    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased or its fitted reading."""
+    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased
+    or its fitted reading.
+    """
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Estimated records in each box, shape (n,)."""
@@ -72,7 +80,9 @@ class BlockRelease:
     @property
     def _counts(self) -> Floats:
         """The reading that benchmarks use: fitted where a method fits, else noisy."""
-        return self.blocks.noisy_counts.astype(np.float64) if self.blocks.fitted is None else self.blocks.fitted
+        return (
+            self.blocks.noisy_counts.astype(np.float64) if self.blocks.fitted is None else self.blocks.fitted
+        )
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         found = summarise(self.blocks, as_questions(boxes, self.sizes))
@@ -94,7 +104,7 @@ class Method(Protocol):
         ...
 
     @property
-    def leaves_cells_to_the_engine(self) -> bool:
+    def supports_spark(self) -> bool:
         """Whether it looks at no cell itself, so that cells may be spread over machines."""
         ...
 
@@ -103,22 +113,33 @@ class Method(Protocol):
         ...
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Why this method cannot build a view of this domain with this budget, and what can; None if it can."""
+        """Why this method cannot build a view of this domain with this budget, and what can; None if it
+        can.
+        """
         ...
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> Release:
-        """Release what it releases, spending all of the ledger's budget. Rows of `counts` may be reordered, nothing else."""
+        """Release what it releases, spending all of the budget. Rows of `counts` may be reordered, nothing
+        else.
+        """
         ...
 
 
 class Common:
-    """What most methods have in common, to inherit from. The settings are the numbers among a method's fields."""
+    """What most methods have in common, to inherit from. The settings are the numbers among a method's
+    fields.
+    """
 
     name: ClassVar[str]
     makes_views: ClassVar[bool] = False
-    leaves_cells_to_the_engine: ClassVar[bool] = False
+    supports_spark: ClassVar[bool] = False
 
     def settings(self) -> Mapping[str, float]:
         return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
@@ -154,9 +175,14 @@ def with_delta(method: Method, delta: Fraction) -> Method:
 
 
 def release_with(
-    method: Method, counts: SparseCounts, epsilon: Fraction, randomness: Randomness, engine: Engine, progress: Progress | None = None
+    method: Method,
+    counts: SparseCounts,
+    epsilon: Fraction,
+    randomness: Randomness,
+    engine: Engine,
+    progress: Progress | None = None,
 ) -> tuple[Release, tuple[Charge, ...]]:
     """Run a method on a budget of its own; returns what it spent too."""
-    ledger = Ledger(epsilon, delta=delta_of(method))
-    released = method.release(counts, ledger, randomness, engine, progress)
-    return released, ledger.close()
+    budget = Budget(epsilon, delta=delta_of(method))
+    released = method.release(counts, budget, randomness, engine, progress)
+    return released, budget.close()

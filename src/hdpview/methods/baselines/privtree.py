@@ -1,17 +1,22 @@
-"""PrivTree (Zhang, Xiao, Xie, SIGMOD 2016): split into all halves at once, as long as a block's count, biased by depth, is large.
+"""PrivTree (Zhang, Xiao, Xie, SIGMOD 2016): split into all halves at once, as long as a block's count, biased
+by depth, is large.
 
-The definition. Of the budget, half grows the tree and half pays for noise on the leaves' counts. A block with count c at depth t (the
-whole domain has depth 0) is split if b + Lap(λ) > θ, where b = max(θ − δ, c − tδ), θ = 0, λ = (2β − 1)/((β − 1)·ε_tree) and
-δ = λ·ln β. A split halves every attribute that has more than one code left, which makes up to β = 2^d children; with `n_cut_attributes` = k
-the attributes take turns, k at a time, and β = 2^k. Where fewer attributes are left, there are fewer children and the same λ and δ: the
-proof runs along one path and asks for no siblings. A block of one cell is never split, which is public.
+The definition. Of the budget, half grows the tree and half pays for noise on the leaves' counts. A block with
+count c at depth t (the whole domain has depth 0) is split if b + Lap(λ) > θ, where b = max(θ − δ, c − tδ), θ
+= 0, λ = (2β − 1)/((β − 1)·ε_tree) and δ = λ·ln β. A split halves every attribute that has more than one code
+left, which makes up to β = 2^d children; with `n_cut_attributes` = k the attributes take turns, k at a time,
+and β = 2^k. Where fewer attributes are left, there are fewer children and the same λ and δ: the proof runs
+along one path and asks for no siblings. A block of one cell is never split, which is public.
 
-Children without records are not made one by one, and nothing is lost by that. Below the root, an empty block has b = −δ and so
-is split with probability P[Lap(λ) > δ] = 1/(2β), each by itself. Instead of a draw for each of m empty children, the gaps between
-those that are split are drawn, which are geometric: the same joint law of decisions, at a cost of about one draw per split. Decisions
-are all that leaves this step, so the tree has exactly the law of the definition. An empty child that is split becomes a block like
-any other; the rest are leaves. Every leaf, occupied or empty, then gets discrete Laplace noise of its own: leaves are held as one
-array of numbers per split, not as boxes, so that 2²² of them take 32 MiB. Nothing here is approximate.
+Children without records are not made one by one, and nothing is lost by that. Below the root, an empty block
+has b = −δ and so is split with probability P[Lap(λ) > δ] = 1/(2β), each by itself. Instead of a draw for each
+of m empty children, the gaps between
+those that are split are drawn, which are geometric: the same joint law of decisions, at a cost of about one
+    draw per split. Decisions
+are all that leaves this step, so the tree has exactly the law of the definition. An empty child that is split
+becomes a block like any other; the rest are leaves. Every leaf, occupied or empty, then gets discrete Laplace
+noise of its own: leaves are held as one array of numbers per split, not as boxes, so that 2²² of them take 32
+MiB. Nothing here is approximate.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import Common, Engine, Floats, Progress
-from hdpview.privacy.ledger import Ledger
+from hdpview.methods.protocol import Common, Engine, Floats, Progress
+from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.query.halved import HalvedBlocks, middle_of, walsh_hadamard
@@ -40,7 +45,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SplitRule:
-    """When a block is split. noise_scale and bias_per_level are in records; they follow from the budget and the fan-out alone."""
+    """When a block is split. noise_scale and bias_per_level are in records; they follow from the budget and
+    the fan-out alone.
+    """
 
     n_children: int
     noise_scale: float
@@ -53,14 +60,18 @@ class SplitRule:
 
     def chance(self, exact_counts: Ints, depth: int) -> Floats:
         """P[biased count + Lap(noise_scale) > 0] of blocks of this depth, shape of `exact_counts`."""
-        biased = np.maximum(-self.bias_per_level, exact_counts - depth * self.bias_per_level) / self.noise_scale
+        biased = (
+            np.maximum(-self.bias_per_level, exact_counts - depth * self.bias_per_level) / self.noise_scale
+        )
         tail: Floats = 0.5 * np.exp(-np.abs(biased))
         return np.where(biased > 0, 1 - tail, tail)
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A block that is to be split: its codes, half-open, shape (n_attributes,), which rows of the table it holds, whose turn it is."""
+    """A block that is to be split: its codes, half-open, shape (n_attributes,), which rows of the table it
+    holds, whose turn it is.
+    """
 
     lower: Ints
     upper: Ints
@@ -71,9 +82,11 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Split:
-    """A block and what its split made. exact_leaves: shape (2^attributes cut,), counts of children that are leaves.
+    """A block and what its split made. exact_leaves: shape (2^attributes cut,), counts of children that are
+    leaves.
 
-    The child at index i has the upper half of cut attribute j where bit j of i is set. is_leaf: same shape; the others are split in turn.
+    The child at index i has the upper half of cut attribute j where bit j of i is set. is_leaf: same shape;
+    the others are split in turn.
     """
 
     block: _Block
@@ -83,7 +96,9 @@ class _Split:
 
 
 def empty_children_to_split(occupied: Ints, n_children: int, chance: float, draws: Draws) -> list[int]:
-    """Indices below `n_children`, none of them in `occupied` (rising), each chosen with this chance by itself: by the gaps between them."""
+    """Indices below `n_children`, none of them in `occupied` (rising), each chosen with this chance by
+    itself: by the gaps between them.
+    """
     n_empty, found, at = n_children - len(occupied), list[int](), -1
     empty_before = occupied - np.arange(len(occupied))  # empty children before each occupied one
     while True:
@@ -95,14 +110,23 @@ def empty_children_to_split(occupied: Ints, n_children: int, chance: float, draw
 
 
 class _Grower:
-    """Splits blocks, first come first served: so draws come in an order that the key and the table alone decide."""
+    """Splits blocks, first come first served: so draws come in an order that the key and the table alone
+    decide.
+    """
 
     def __init__(self, counts: SparseCounts, rule: SplitRule, n_cut: int, draws: Draws) -> None:
         self._codes, self._counts = counts.exact_codes, counts.exact_counts
-        self._sizes, self._rule, self._n_cut, self._draws = np.array(counts.schema.sizes, np.int64), rule, n_cut, draws
+        self._sizes, self._rule, self._n_cut, self._draws = (
+            np.array(counts.schema.sizes, np.int64),
+            rule,
+            n_cut,
+            draws,
+        )
 
     def grow(self) -> list[_Split]:
-        """All splits, the whole domain's first. A domain that is not split is a split without cuts: one child, a leaf."""
+        """All splits, the whole domain's first. A domain that is not split is a split without cuts: one
+        child, a leaf.
+        """
         whole = _Block(np.zeros_like(self._sizes), self._sizes, 0, np.arange(len(self._counts)), 0)
         total = np.array([self._counts.sum()])
         if self._sizes.max() == 1 or not self._decide(total, 0)[0]:
@@ -132,7 +156,8 @@ class _Grower:
         splits_on = np.flatnonzero(self._decide(sums, block.depth + 1))
         going_on = [(int(occupied[i]), rows[i]) for i in splits_on]
         going_on += [
-            (i, block.exact_rows[:0]) for i in empty_children_to_split(occupied, len(leaves), 0.5 / self._rule.n_children, self._draws)
+            (i, block.exact_rows[:0])
+            for i in empty_children_to_split(occupied, len(leaves), 0.5 / self._rule.n_children, self._draws)
         ]
         children = []
         for i, its_rows in going_on:
@@ -143,7 +168,9 @@ class _Grower:
         return _Split(block, cut, leaves, is_leaf), children
 
     def _attributes_to_cut(self, block: _Block) -> tuple[list[int], int]:
-        """The next attributes in turn that can be halved, in their order, and whose turn it is in the children."""
+        """The next attributes in turn that can be halved, in their order, and whose turn it is in the
+        children.
+        """
         d = len(self._sizes)
         in_turn = [(block.turn + i) % d for i in range(d)]
         chosen = [a for a in in_turn if block.upper[a] - block.lower[a] > 1][: self._n_cut]
@@ -165,8 +192,12 @@ class Privtree(Common):
 
     def __post_init__(self) -> None:
         k = self.n_cut_attributes
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_CUT_ATTRIBUTES):
-            raise MethodError(f"n_cut_attributes must be a whole number from 1 to {MOST_CUT_ATTRIBUTES}, or None for all, not {k!r}.")
+        if k is not None and (
+            isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_CUT_ATTRIBUTES
+        ):
+            raise MethodError(
+                f"n_cut_attributes must be a whole number from 1 to {MOST_CUT_ATTRIBUTES}, or None for all, not {k!r}."
+            )
 
     def _n_cut(self, schema: Schema) -> int:
         """Attributes that the first split halves."""
@@ -183,11 +214,16 @@ class Privtree(Common):
         )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> HalvedBlocks:
         n_cut = self._n_cut(counts.schema)
-        epsilon_tree = ledger.charge("grow the tree", ledger.epsilon / 2)
-        epsilon_counts = ledger.charge("noise on counts", ledger.epsilon / 2)
+        epsilon_tree = budget.charge("grow the tree", budget.epsilon / 2)
+        epsilon_counts = budget.charge("noise on counts", budget.epsilon / 2)
         rule = SplitRule.choose(2**n_cut, epsilon_tree)
         splits = _Grower(counts, rule, n_cut, Draws(randomness.root_key("privtree"))).grow()
         is_leaf = np.concatenate([split.is_leaf for split in splits])
@@ -199,5 +235,7 @@ class Privtree(Common):
         bit = np.full((len(splits), len(counts.schema.sizes)), -1, dtype=np.int64)
         for i, split in enumerate(splits):
             bit[i, split.cut] = np.arange(len(split.cut))
-        lower, upper = (np.array([getattr(split.block, end) for split in splits]) for end in ("lower", "upper"))
+        lower, upper = (
+            np.array([getattr(split.block, end) for split in splits]) for end in ("lower", "upper")
+        )
         return HalvedBlocks(lower, upper, bit, first[:-1], leaves, int(is_leaf.sum()))

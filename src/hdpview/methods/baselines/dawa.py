@@ -1,19 +1,26 @@
-"""DAWA's partition (Li, Hay, Miklau, Wang: PVLDB 7(5), 2014), without its second stage, which needs a workload.
+"""DAWA's partition (Li, Hay, Miklau, Wang: PVLDB 7(5), 2014), without its second stage, which needs a
+workload.
 
-The cells of the domain are laid in a row. Every interval whose length is a power of two is priced: the deviation of its counts
-from their mean, plus 1/ε₂, the error of one noisy count. Noise is put on the prices, the cheapest way to tile the row is found,
-and the records of each of its buckets are counted with noise and spread evenly, as real numbers.
+The cells of the domain are laid in a row. Every interval whose length is a power of two is priced: the
+deviation of its counts from their mean, plus 1/ε₂, the error of one noisy count. Noise is put on the prices,
+the cheapest way to tile the row is found, and the records of each of its buckets are counted with noise and
+spread evenly, as real numbers.
 
-Why the partition costs ε₁ although each price has noise of its own: one record more changes the price of an interval of length
-l by at most Δ_l = 2(1 − 1/l), and lies in exactly one bucket of any tiling. Let b be the bucket of the chosen tiling that holds
-it, and Δ the largest Δ_l. With the noise of b lower by Δ_b + Δ and all other noise as it was, the other table makes the same
-choice: tilings with b in them keep their order; those without have become cheaper by Δ at most, and b by Δ at least. So one
+Why the partition costs ε₁ although each price has noise of its own: one record more changes the price of an
+    interval of length
+l by at most Δ_l = 2(1 − 1/l), and lies in exactly one bucket of any tiling. Let b be the bucket of the chosen
+tiling that holds it, and Δ the largest Δ_l. With the noise of b lower by Δ_b + Δ and all other noise as it
+was, the other table makes the same
+choice: tilings with b in them keep their order; those without have become cheaper by Δ at most, and b by Δ at
+    least. So one
 draw pays, and noise of scale (Δ_b + Δ)/ε₁ suffices.
 
-The authors' code draws half of that noise, none for single cells, and lifts noisy deviations below 0 to 0. Then a lucky bucket
-cannot become cheaper, and the argument fails: on a row of eight empty cells, one record raises the odds that its cell becomes a
-bucket of its own some 30-fold where e^ε₁ = 2.7 is promised. Lifted prices make far fewer and larger buckets, which is why figures
-made with that code differ from these.
+The authors' code draws half of that noise, none for single cells, and lifts noisy deviations below 0 to 0.
+Then a lucky bucket
+cannot become cheaper, and the argument fails: on a row of eight empty cells, one record raises the odds that
+    its cell becomes a
+bucket of its own some 30-fold where e^ε₁ = 2.7 is promised. Lifted prices make far fewer and larger buckets,
+which is why figures made with that code differ from these.
 """
 
 from __future__ import annotations
@@ -29,8 +36,8 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.base import Common, Engine, Progress
-from hdpview.privacy.ledger import Ledger
+from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
 from hdpview.query.corners import DenseRelease
@@ -42,7 +49,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Dawa(Common):
-    """The partition of DAWA on the flattened domain. partition_share: share of the budget for the partition; the paper's is 1/4."""
+    """The partition of DAWA on the flattened domain. partition_share: share of the budget for the partition;
+    the paper's is 1/4.
+    """
 
     name = "dawa"
     partition_share: float = 0.25
@@ -58,27 +67,40 @@ class Dawa(Common):
         return f"DAWA lays out all {schema.n_cells:.2g} cells of the domain; its limit is {MOST_CELLS:,}. Use hdpview, or fewer attributes."
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> DenseRelease:
-        reason = self.why_infeasible(counts.schema, float(ledger.epsilon))
+        reason = self.why_infeasible(counts.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
         share = Fraction(str(self.partition_share))
-        epsilon_partition = ledger.charge("choose buckets", share * ledger.epsilon)
-        epsilon_counts = ledger.charge("noise on buckets", ledger.remaining)
+        epsilon_partition = budget.charge("choose buckets", share * budget.epsilon)
+        epsilon_counts = budget.charge("noise on buckets", budget.remaining)
         sizes = counts.schema.sizes
         exact_row = np.zeros(counts.schema.n_cells, np.int64)
-        exact_row[np.ravel_multi_index(tuple(counts.exact_codes.T.astype(np.int64)), sizes)] = counts.exact_counts
+        exact_row[np.ravel_multi_index(tuple(counts.exact_codes.T.astype(np.int64)), sizes)] = (
+            counts.exact_counts
+        )
         starts = least_cost_partition(
-            exact_row, float(1 / epsilon_counts), float(1 / epsilon_partition), randomness.root_key("dawa prices")
+            exact_row,
+            float(1 / epsilon_counts),
+            float(1 / epsilon_partition),
+            randomness.root_key("dawa prices"),
         )
         noisy = noisy_vector(np.add.reduceat(exact_row, starts), epsilon_counts, randomness, "dawa buckets")
         lengths = np.diff(starts, append=len(exact_row))
         return DenseRelease(np.repeat(noisy / lengths, lengths).reshape(sizes), len(starts))
 
 
-def least_cost_partition(exact_row: Ints, bucket_price: float, noise_scale: float, key: NDArray[np.uint32]) -> Ints:
-    """First cells of the buckets of the cheapest tiling by intervals with lengths of powers of two, shape (n_buckets,), rising.
+def least_cost_partition(
+    exact_row: Ints, bucket_price: float, noise_scale: float, key: NDArray[np.uint32]
+) -> Ints:
+    """First cells of the buckets of the cheapest tiling by intervals with lengths of powers of two, shape
+    (n_buckets,), rising.
 
     Args:
         exact_row: counts, shape (n_cells,), not negative.
@@ -87,7 +109,9 @@ def least_cost_partition(exact_row: Ints, bucket_price: float, noise_scale: floa
         key: where the noise comes from, shape (8,).
     """
     values, rank = np.unique(exact_row, return_inverse=True)
-    lengths = _last_bucket_lengths(exact_row, rank.astype(np.int32), values.astype(np.float64), bucket_price, noise_scale, key)
+    lengths = _last_bucket_lengths(
+        exact_row, rank.astype(np.int32), values.astype(np.float64), bucket_price, noise_scale, key
+    )
     starts, end = [], len(exact_row)
     while end > 0:
         end -= 1 << int(lengths[end])
@@ -103,10 +127,12 @@ def tiling_cost(exact_row: Ints, starts: Ints, bucket_price: float) -> float:
 
 @nb.njit(cache=True, nogil=True)
 def _last_bucket_lengths(row, rank, values, bucket_price, noise_scale, key):  # type: ignore[no-untyped-def]
-    """For each prefix of the row, log₂ of the length of the last bucket of its cheapest tiling, shape (n + 1,).
+    """For each prefix of the row, log₂ of the length of the last bucket of its cheapest tiling, shape (n +
+    1,).
 
-    One window per length slides along. Counts are whole numbers, so in a window with mean below 1 exactly the occupied cells lie above
-    the mean, and two running sums give the deviation; otherwise a Fenwick tree over the distinct counts of the window does.
+    One window per length slides along. Counts are whole numbers, so in a window with mean below 1 exactly the
+    occupied cells lie above the mean, and two running sums give the deviation; otherwise a Fenwick tree over
+    the distinct counts of the window does.
     """
     n, n_levels = len(row), 1
     while (1 << n_levels) <= n:
@@ -155,7 +181,9 @@ def _price_sensitivity(level):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _laplace(uniform):  # type: ignore[no-untyped-def]
-    """A Laplace variable of scale 1 from one uniform number: its sign from the first bit, its size from the rest."""
+    """A Laplace variable of scale 1 from one uniform number: its sign from the first bit, its size from the
+    rest.
+    """
     if uniform < 0.5:
         return math.log1p(-2.0 * uniform)
     return -math.log1p(-(2.0 * uniform - 1.0))

@@ -1,4 +1,6 @@
-"""Any source as an Ibis table on Spark: a DataFrame, a table by its name, files that workers can read, a frame that is sent to them."""
+"""Any source as an Ibis table on Spark: a DataFrame, a table by its name, files that workers can read, a
+frame that is sent to them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from ibis.backends.sql.compilers.pyspark import PySparkCompiler
 from hdpview.counts.files import csv_layout, files_of, kind_of_file
 from hdpview.counts.frames import arrow_of
 from hdpview.counts.sources import OpenSource
-from hdpview.counts.spark_session import DataFrame, Session, is_spark_frame, quiet_child
 from hdpview.errors import DataError
+from hdpview.spark.session import DataFrame, Session, is_spark_frame, quiet_child
 
 _ADDRESS = r"[a-zA-Z][\w+.-]+://"
 _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
@@ -47,16 +49,20 @@ class SparkBackend(Backend):  # type: ignore[misc]
 def open_on_spark(session: Session, source: Any, wanted: Sequence[str] | None = None) -> Iterator[OpenSource]:
     """Open a table for queries on Spark, in a child session.
 
-    source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of Parquet or CSV files that every
-        worker can read; Ibis table on Spark; or a pandas, Polars or Arrow table, which is sent to the workers.
+    source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of
+        Parquet or CSV files that every worker can read; Ibis table on Spark; or a pandas, Polars or Arrow
+        table, which is sent to the workers.
     wanted: the columns that will be asked for; all when None.
     """
-    view = f"hdpview_{secrets.token_hex(8)}"  # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
+    # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
+    view = f"hdpview_{secrets.token_hex(8)}"
     _frame_of(session, source, wanted).createOrReplaceGlobalTempView(view)
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
-            assert ibis.pyspark is not None  # asked for by this name, Ibis's own backend brings the options that ours reads
+            assert (
+                ibis.pyspark is not None
+            )  # asked for by this name, Ibis's own backend brings the options that ours reads
             backend = SparkBackend().connect(child)
             yield OpenSource(backend.table(view), backend)
     finally:
@@ -68,7 +74,9 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None) -> Da
         return source
     if isinstance(source, ibis.Table):
         if source.get_backend().name != "pyspark":
-            raise DataError("This Ibis table is not on Spark. Build it with engine='local', which leaves the counting to its database.")
+            raise DataError(
+                "This Ibis table is not on Spark. Build it with engine='local', which leaves the counting to its database."
+            )
         return session.sql(source.get_backend().compile(source))
     if isinstance(source, (str, Path)):
         return _named(session, source)
@@ -77,15 +85,24 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None) -> Da
 
 
 def _named(session: Session, source: str | Path) -> DataFrame:
-    """The table or the files that a text stands for. Files come first: `adult.parquet` could be the name of a table, too."""
+    """The table or the files that a text stands for. Files come first: `adult.parquet` could be the name of a
+    table, too.
+    """
     text = str(source)
     if re.match(_ADDRESS, text):
         return _read(session, [text])
-    is_name = isinstance(source, str) and re.fullmatch(_TABLE_NAME, text) and kind_of_file(Path(text)) is None and not Path(text).exists()
+    is_name = (
+        isinstance(source, str)
+        and re.fullmatch(_TABLE_NAME, text)
+        and kind_of_file(Path(text)) is None
+        and not Path(text).exists()
+    )
     if is_name and session.catalog.tableExists(text):
         return session.table(text)
     if is_name:
-        raise DataError(f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() tells what there is.")
+        raise DataError(
+            f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() tells what there is."
+        )
     return _read(session, [str(file.resolve()) for file in files_of(source)])
 
 
@@ -93,11 +110,15 @@ def _read(session: Session, paths: list[str]) -> DataFrame:
     if kind_of_file(Path(paths[0])) != "csv":
         return session.read.parquet(*map(_literal, paths), mergeSchema=len(paths) > 1)
     if re.match(_ADDRESS, paths[0]):
-        raise DataError("CSV files are read here from paths, not from addresses. Make them Parquet, or pass spark.read.csv(address, ...).")
+        raise DataError(
+            "CSV files are read here from paths, not from addresses. Make them Parquet, or pass spark.read.csv(address, ...)."
+        )
     delimiter, names = csv_layout([Path(path) for path in paths])
     frame = session.read.csv(
         list(map(_literal, paths)),
-        schema=", ".join(f"`{name.replace('`', '``')}` STRING" for name in names),  # guessed types would depend on values
+        schema=", ".join(
+            f"`{name.replace('`', '``')}` STRING" for name in names
+        ),  # guessed types would depend on values
         header=True,
         sep=delimiter,
         quote='"',

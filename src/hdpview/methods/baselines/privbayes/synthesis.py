@@ -5,16 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.privbayes.candidates import size_at
-from hdpview.methods.privbayes.network import Node
+from hdpview.methods.baselines.privbayes.candidates import size_at
+from hdpview.methods.baselines.privbayes.network import Node
 from hdpview.view.blocks import project_to_simplex
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def best_total(noisy_total: float, noisy_tables: list[Ints], total_variance: float, cell_variance: float) -> float:
-    """The number of records, from its own noisy count and from the sums of all tables, weighted by precision; 1 at least."""
+def best_total(
+    noisy_total: float, noisy_tables: list[Ints], total_variance: float, cell_variance: float
+) -> float:
+    """The number of records, from its own noisy count and from the sums of all tables, weighted by precision;
+    1 at least.
+    """
     totals = [noisy_total, *(float(table.sum()) for table in noisy_tables)]
     precision = [1 / total_variance, *(1 / (cell_variance * table.size) for table in noisy_tables)]
     return max(1.0, float(np.average(totals, weights=precision)))
@@ -32,12 +36,17 @@ def conditional(noisy_table: Ints, total: float) -> Floats:
 
 
 def synthesise(
-    network: list[Node], conditionals: list[Floats], sizes: tuple[int, ...], n_records: int, rng: np.random.Generator
+    network: list[Node],
+    conditionals: list[Floats],
+    sizes: tuple[int, ...],
+    n_records: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.unsignedinteger]:
     """Records drawn down the network, shape (n_attributes, n_records).
 
-    Within the records of one combination of parents the child's values are drawn evenly spaced, not independently: their
-    shares then differ from the conditional distribution by less than one record per value.
+    Within the records of one combination of parents the child's values are drawn evenly spaced, not
+    independently: their shares then differ from the conditional distribution by less than one record per
+    value.
     """
     codes = np.zeros((len(sizes), n_records), np.uint8 if max(sizes) <= 256 else np.uint16)
     for node, table in zip(network, conditionals, strict=True):
@@ -55,7 +64,9 @@ def _draw_evenly(table: Floats, row: Ints, rng: np.random.Generator) -> Ints:
     n_of_row = np.bincount(row, minlength=len(table))
     first = np.cumsum(n_of_row) - n_of_row
     sorted_row = row[order]
-    point = (np.arange(len(row)) - first[sorted_row] + rng.random(len(table))[sorted_row]) / n_of_row[sorted_row]
+    point = (np.arange(len(row)) - first[sorted_row] + rng.random(len(table))[sorted_row]) / n_of_row[
+        sorted_row
+    ]
     reach = np.cumsum(table, axis=1)
     reach[:, -1] = np.inf
     steps = np.arange(len(table))[:, None] * 2.0 + np.minimum(reach, 1.5)

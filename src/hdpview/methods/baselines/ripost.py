@@ -1,8 +1,11 @@
-"""RIPOST (Laouir and Imine, ESORICS 2025, arXiv 2502.10207): first part full from empty space, then cut where counts deviate.
+"""RIPOST (Laouir and Imine, ESORICS 2025, arXiv 2502.10207): first part full from empty space, then cut where
+counts deviate.
 
-What could be established, from the paper's abstract, published reviews of it and a published audit of its authors' program:
+What could be established, from the paper's abstract, published reviews of it and a published audit of its
+authors' program:
 - Blocks are bisected in two phases. In the first a block is done if its count, with noise, is at most a threshold; what is done goes
-  on to the second, where it is a leaf if its absolute deviation from the mean, with noise, is at most a threshold.
+  on to the second, where it is a leaf if its absolute deviation from the mean, with noise, is at most a
+  threshold.
 - Cuts of both phases are drawn by the exponential mechanism on the absolute deviations of the two halves.
 - Of the budget, 0.7 is for noise on leaves, 0.27 for the tests of both phases and 0.03 for cuts; a number 0.4 divides what is for
   tests and cuts between the phases.
@@ -10,15 +13,18 @@ What could be established, from the paper's abstract, published reviews of it an
 
 What could not, and is our choice:
 - The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the scale of the noise on a leaf, and that number is 1: the rule
-  of HDPView, on which the authors' program is built. Tests have wider noise than that, so an empty block is cut with probability close
-  to 1/2 and empty space is cut finely. `bench accuracy` takes other values as `ripost:threshold_in_scales=20`; little depends on it.
+  of HDPView, on which the authors' program is built. Tests have wider noise than that, so an empty block is
+  cut with probability close to 1/2 and empty space is cut finely. `bench accuracy` takes other values as
+  `ripost:threshold_in_scales=20`; little depends on it.
 - Whether levels are counted anew in the second phase. They are here: each phase has its own budget, and this leaves more for it.
 - That the share 0.4 is the first phase's, for tests and for cuts alike.
 - The program divides by a sensitivity of 4(1 − 1/|B|) when it draws cuts. A record lies in one half only, so 2(1 − 1/|B|) is enough, and
   is used here.
 
-Privacy: along one path a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute deviation), a cut costs its share,
-and the shares sum to less than 1 however deep the path goes; leaves are disjoint. The whole series is charged.
+Privacy: along one path a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute
+    deviation), a cut costs its share,
+and the shares sum to less than 1 however deep the path goes; leaves are disjoint. The whole series is
+charged.
 """
 
 from __future__ import annotations
@@ -32,8 +38,8 @@ import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
-from hdpview.methods.base import BlockRelease, Common, Engine, Progress
-from hdpview.privacy.ledger import Ledger
+from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
+from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
 from hdpview.view.blocks import Blocks
@@ -43,7 +49,8 @@ _FIRST, _SECOND = 0, 1  # phases
 
 @dataclass(frozen=True)
 class Ripost(Common):
-    """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in this order.
+    """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in
+    this order.
 
     threshold_in_scales: thresholds of both phases, in units of the scale of the noise on a leaf.
     """
@@ -60,15 +67,24 @@ class Ripost(Common):
             if not isinstance(value, (int, float)) or not 0 < value < 1:
                 raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
         if not isinstance(self.threshold_in_scales, (int, float)) or not 0 < self.threshold_in_scales <= 1e6:
-            raise MethodError(f"threshold_in_scales must be greater than 0, not {self.threshold_in_scales!r}.")
+            raise MethodError(
+                f"threshold_in_scales must be greater than 0, not {self.threshold_in_scales!r}."
+            )
 
     def release(
-        self, counts: SparseCounts, ledger: Ledger, randomness: Randomness, engine: Engine, progress: Progress | None = None
+        self,
+        counts: SparseCounts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
     ) -> BlockRelease:
-        epsilon_partition = Fraction(str(self.partition_share)) * ledger.epsilon
-        epsilon_tests = ledger.charge("decide when to stop", Fraction(str(self.converge_share)) * epsilon_partition)
-        epsilon_cuts = ledger.charge("choose cuts", epsilon_partition - epsilon_tests)
-        epsilon_counts = ledger.charge("noise on counts", ledger.remaining)
+        epsilon_partition = Fraction(str(self.partition_share)) * budget.epsilon
+        epsilon_tests = budget.charge(
+            "decide when to stop", Fraction(str(self.converge_share)) * epsilon_partition
+        )
+        epsilon_cuts = budget.charge("choose cuts", epsilon_partition - epsilon_tests)
+        epsilon_counts = budget.charge("noise on counts", budget.remaining)
         of_phase = np.array([self.first_phase_share, 1 - self.first_phase_share])
         lower, upper, depth, sums = _grow(
             counts.exact_codes,
@@ -101,7 +117,9 @@ def chance_to_stop(value, scale, threshold):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  # type: ignore[no-untyped-def]
-    """Leaves in depth-first order, left before right: bounds, depths (from 1), exact counts. Draws come in that order too."""
+    """Leaves in depth-first order, left before right: bounds, depths (from 1), exact counts. Draws come in
+    that order too.
+    """
     order, stream, n_drawn = np.arange(len(counts)), new_stream(), 0
     scores = np.empty(sizes.sum())
     waiting = [(np.zeros_like(sizes), sizes.copy(), 1, _FIRST, 1, 0, len(counts))]
@@ -128,7 +146,9 @@ def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  #
             found.append((lower, upper, depth, total))
             continue
         rate = epsilon_cuts[phase] * level_share(level) / (2.0 * 2.0 * (1.0 - 1.0 / n_cells))
-        a, cut = choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, draw(key, n_drawn, stream), scores)
+        a, cut = choose_cut(
+            codes, counts, rows, lower, upper, total, n_cells, rate, draw(key, n_drawn, stream), scores
+        )
         n_drawn += 1
         middle = first + _part_rows(codes, rows, a, cut)
         left_upper, right_lower = upper.copy(), lower.copy()
@@ -154,10 +174,14 @@ def _deviation(counts, rows, total, n_cells):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform, scores):  # type: ignore[no-untyped-def]
-    """A cut drawn with probability ∝ exp(−rate · deviations of its halves). Cuts are numbered by attribute, then by cut point."""
+    """A cut drawn with probability ∝ exp(−rate · deviations of its halves). Cuts are numbered by attribute,
+    then by cut point.
+    """
     n_cuts = 0
     for a in range(len(lower)):
-        n_cuts += _half_deviations(codes, counts, rows, a, lower[a], upper[a], total, n_cells, scores[n_cuts:])
+        n_cuts += _half_deviations(
+            codes, counts, rows, a, lower[a], upper[a], total, n_cells, scores[n_cuts:]
+        )
     least, sum_of_weights = scores[:n_cuts].min(), 0.0
     for i in range(n_cuts):
         sum_of_weights += math.exp(rate * (least - scores[i]))
@@ -172,9 +196,11 @@ def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform,
 
 @nb.njit(cache=True, nogil=True)
 def _half_deviations(codes, counts, rows, a, low, high, total, n_cells, out):  # type: ignore[no-untyped-def]
-    """Deviations of the two halves of each cut of attribute `a`, added up, into `out`; returns the number of cuts.
+    """Deviations of the two halves of each cut of attribute `a`, added up, into `out`; returns the number of
+    cuts.
 
-    Where both halves have a mean below 1, every occupied cell lies above it, and sums and numbers of cells say it all.
+    Where both halves have a mean below 1, every occupied cell lies above it, and sums and numbers of cells
+    say it all.
     """
     width = high - low
     if width == 1:
@@ -191,7 +217,9 @@ def _half_deviations(codes, counts, rows, a, low, high, total, n_cells, out):  #
         right_cells = n_cells / width * (width - i - 1)
         right_sum = total - left_sum
         if left_sum < left_cells and right_sum < right_cells:
-            sparse = left_sum * (1.0 - left_occupied / left_cells) + right_sum * (1.0 - (len(rows) - left_occupied) / right_cells)
+            sparse = left_sum * (1.0 - left_occupied / left_cells) + right_sum * (
+                1.0 - (len(rows) - left_occupied) / right_cells
+            )
             out[i] = 2.0 * sparse
         else:
             above = 0.0

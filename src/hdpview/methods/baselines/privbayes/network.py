@@ -1,10 +1,13 @@
-"""Choosing the network: one attribute after another joins with the parents it depends on most, by the exponential mechanism.
+"""Choosing the network: one attribute after another joins with the parents it depends on most, by the
+exponential mechanism.
 
-The score is the paper's R in units of records: R(X, Π) = ½ Σ |c(x, π) − c(x)·c(π)/n|, the records one would have to move to make the child
-independent of its parents. Its sensitivity to one record is below 2: write a, b for the margins and let the record come to (x₀, π₀) with
-a₀ = c(x₀), b₀ = c(π₀). The products a·b/n grow to (a + e)(b + e′)/(n + 1); they fall, if at all, only where x ≠ x₀ and π ≠ π₀, together by
-(n − a₀)(n − b₀)/(n(n + 1)) ≤ n/(n + 1), and rise by 1 more than that. The cell itself gains 1. So the terms change by at most
-2(1 − 1/(n + 1)) + 2n/(n + 1) < 4 together, and half of that is below 2. A first record in its row and its column comes near it.
+The score is the paper's R in units of records: R(X, Π) = ½ Σ |c(x, π) − c(x)·c(π)/n|, the records one would
+have to move to make the child independent of its parents. Its sensitivity to one record is below 2: write a,
+b for the margins and let the record come to (x₀, π₀) with a₀ = c(x₀), b₀ = c(π₀). The products a·b/n grow to
+(a + e)(b + e′)/(n + 1); they fall, if at all, only where x ≠ x₀ and π ≠ π₀, together by (n − a₀)(n − b₀)/(n(n
++ 1)) ≤ n/(n + 1), and rise by 1 more than that. The cell itself gains 1. So the terms change by at most 2(1 −
+1/(n + 1)) + 2n/(n + 1) < 4 together, and half of that is below 2. A first record in its row and its column
+comes near it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
+from hdpview.methods.baselines.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
 from hdpview.privacy.randomness import Randomness, draw_block
 
 SCORE_SENSITIVITY = 2.0
@@ -34,16 +37,23 @@ class Node:
 class ExactTables:
     """Joint counts of attributes of one table. Exact, so for mechanisms alone."""
 
-    def __init__(self, exact_codes: NDArray[np.unsignedinteger], exact_counts: Ints, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, exact_codes: NDArray[np.unsignedinteger], exact_counts: Ints, sizes: tuple[int, ...]
+    ) -> None:
         self._exact_columns = np.ascontiguousarray(exact_codes.T)
         self._exact_counts = exact_counts
         self.sizes = sizes
 
     def exact_joint(self, node: Node) -> Ints:
-        """Records per combination of parents, in the order of their codes, and child: shape (n_parent_cells, size of child)."""
+        """Records per combination of parents, in the order of their codes, and child: shape (n_parent_cells,
+        size of child).
+        """
         chosen = np.array([*(a for a, _ in node.parents), node.child], dtype=np.int64)
         levels = np.array([*(level for _, level in node.parents), 0], dtype=np.int64)
-        widths = np.array([*(size_at(self.sizes[a], level) for a, level in node.parents), self.sizes[node.child]], dtype=np.int64)
+        widths = np.array(
+            [*(size_at(self.sizes[a], level) for a, level in node.parents), self.sizes[node.child]],
+            dtype=np.int64,
+        )
         joint: Ints = _joint_counts(self._exact_columns, self._exact_counts, chosen, levels, widths)
         return joint.reshape(-1, self.sizes[node.child])
 
@@ -74,7 +84,9 @@ def _joint_counts(columns, counts, chosen, levels, widths):  # type: ignore[no-u
     return joint
 
 
-def choose_network(tables: ExactTables, most_cells: float, epsilon: float, randomness: Randomness) -> list[Node]:
+def choose_network(
+    tables: ExactTables, most_cells: float, epsilon: float, randomness: Randomness
+) -> list[Node]:
     """Nodes in an order in which parents come before their children; the first is drawn blindly.
 
     Args:
@@ -111,7 +123,11 @@ def _choose(scores: Floats, rate: float, uniform: float) -> int:
 
 
 def _uniforms(randomness: Randomness, n: int) -> Floats:
-    key, words, draws = randomness.root_key("privbayes network"), np.empty(16, np.uint32), np.empty((-(-n // 8), 8))
+    key, words, draws = (
+        randomness.root_key("privbayes network"),
+        np.empty(16, np.uint32),
+        np.empty((-(-n // 8), 8)),
+    )
     for block in range(len(draws)):
         draw_block(key, block, words, draws[block])
     return draws.reshape(-1)[:n]

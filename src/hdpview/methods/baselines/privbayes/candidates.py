@@ -1,7 +1,9 @@
 """Which parents an attribute may have: all that its table can afford. Public knowledge alone goes in.
 
-A parent may be taken as it is or more coarsely: at level l, runs of 2^l neighbouring codes count as one (the paper's taxonomy
-trees, for codes in order). A set of parents is worth considering if the table of child and parents has at most `most_cells`
+A parent may be taken as it is or more coarsely: at level l, runs of 2^l neighbouring codes count as one (the
+    paper's taxonomy
+trees, for codes in order). A set of parents is worth considering if the table of child and parents has at
+most `most_cells`
 cells, and if nothing finer has too: neither a parent at a lower level nor one parent more.
 """
 
@@ -26,15 +28,21 @@ def n_levels(size: int) -> int:
     return max(1, (size - 1).bit_length())
 
 
-def parent_sets(sizes: Sequence[int], available: Iterable[int], most_cells: float, most_parents: int) -> Iterator[Parents]:
-    """Maximal sets of parents among the available attributes whose joint domain has at most `most_cells` cells; () if none fits."""
+def parent_sets(
+    sizes: Sequence[int], available: Iterable[int], most_cells: float, most_parents: int
+) -> Iterator[Parents]:
+    """Maximal sets of parents among the available attributes whose joint domain has at most `most_cells`
+    cells; () if none fits.
+    """
     attributes = [a for a in sorted(available) if sizes[a] > 1]
     for parents in _affordable(sizes, attributes, most_cells, most_parents):
         if _is_maximal(sizes, attributes, parents, most_cells, most_parents):
             yield parents
 
 
-def _affordable(sizes: Sequence[int], attributes: Sequence[int], most_cells: float, most_parents: int) -> Iterator[Parents]:
+def _affordable(
+    sizes: Sequence[int], attributes: Sequence[int], most_cells: float, most_parents: int
+) -> Iterator[Parents]:
     yield ()
     if most_parents == 0:
         return
@@ -46,11 +54,17 @@ def _affordable(sizes: Sequence[int], attributes: Sequence[int], most_cells: flo
                     yield ((a, level), *rest)
 
 
-def _is_maximal(sizes: Sequence[int], attributes: Sequence[int], parents: Parents, most_cells: float, most_parents: int) -> bool:
+def _is_maximal(
+    sizes: Sequence[int], attributes: Sequence[int], parents: Parents, most_cells: float, most_parents: int
+) -> bool:
     n_cells = 1
     for a, level in parents:
         n_cells *= size_at(sizes[a], level)
-    finer = (n_cells // size_at(sizes[a], level) * size_at(sizes[a], level - 1) for a, level in parents if level > 0)
+    finer = (
+        n_cells // size_at(sizes[a], level) * size_at(sizes[a], level - 1)
+        for a, level in parents
+        if level > 0
+    )
     if any(n <= most_cells for n in finer):
         return False
     has_room = len(parents) < min(most_parents, len(attributes))
