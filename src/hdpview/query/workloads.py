@@ -7,13 +7,13 @@ random ranges of k attributes. Questions are drawn uniformly from that set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from hdpview.domain.tables import CodeBoxes as CodeBoxes  # most take it from here
 from hdpview.errors import QueryError, unknown_name
 from hdpview.query.boxes import Questions
 
@@ -28,18 +28,6 @@ WORKLOADS = (
     "random-4d",
 )
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class CodeBoxes:
-    """Questions as ranges of codes on k attributes each: arrays of shape (n, k), ranges half-open."""
-
-    attribute: Ints
-    lower: Ints
-    upper: Ints
-
-    def __len__(self) -> int:
-        return len(self.attribute)
 
 
 def n_attributes_of(workload: str) -> int:

@@ -1,0 +1,30 @@
+"""What methods may ask of a table: exact statistics, wherever its rows are. Exact, so never outside the private side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Schema
+from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.progress import Progress
+
+
+class Counts(Protocol):
+    """Exact counts of a table, on one machine or spread over a cluster, as cells or as rows that are read again."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def exact_tables(
+        self, shapes: Sequence[TableShape], progress: Progress | None = None
+    ) -> list[NDArray[np.int64]]:
+        """Exact counts of the cells of each table, shapes (bins of each attribute): one pass over the rows for all."""
+        ...
+
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+        """Exact number of records in each box, shape (n,): one pass over the rows for all."""
+        ...
