@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ class Mixture:
     member: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        for array in (self.weight, self.member, *self.bin_of_code, *self.shape, *self.share):
+        arrays: list[NDArray[Any]] = [self.weight, self.member, *self.bin_of_code, *self.shape, *self.share]
+        for array in arrays:
             array.setflags(write=False)
 
     def __len__(self) -> int:
