@@ -1,6 +1,4 @@
-"""A view without noise: every occupied cell of a small table is a block of its own, found by bisection as a
-build would.
-"""
+"""Views made by hand: of every occupied cell of a small table, of random cuts, and random mixtures."""
 
 from __future__ import annotations
 
@@ -10,23 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
+from hdpview.domain.tables import TableShape
 from hdpview.pview import PView
-from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
+from hdpview.view.contents import quantised
+from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest, Spending
+from hdpview.view.mixture import Mixture
+from hdpview.view.quality import prior_quality
+from hdpview.view.tables import Table
 
 TINY_NOISE = 1e-3  # the discrete Laplace law of this scale is 0 but for one draw in e^1000
 
 
-def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> Blocks:
-    """Blocks of the rows' codes, shape (n_rows, n_attributes): halve the longest side until a block is empty
-    or a single cell.
-    """
+def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...], noise_scale: float = TINY_NOISE) -> Blocks:
+    """Blocks of the rows' codes, (n_rows, n_attributes): halve the longest side until a block is empty or one cell."""
     found: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
 
-    def halve(
-        lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int
-    ) -> None:
+    def halve(lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int) -> None:
         widest = int(np.argmax(upper - lower))
         if not len(rows) or upper[widest] - lower[widest] == 1:
             found.append((lower, upper, len(rows), depth))
@@ -40,39 +39,36 @@ def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> Blocks:
 
     halve(np.zeros(len(sizes), np.int32), np.array(sizes, np.int32), codes, 1)
     lower, upper, counts, depth = zip(*found, strict=True)
-    return Blocks(np.array(lower), np.array(upper), np.array(counts, np.int64), np.array(depth, np.int32))
+    return Blocks(
+        np.array(lower), np.array(upper), np.array(counts, np.int64), np.array(depth, np.int32), noise_scale
+    )
 
 
 def noiseless_view(schema: Schema, codes: NDArray[np.int64], noise_scale: float = TINY_NOISE) -> PView:
     """A view that knows the table cell by cell."""
-    return view_of(
-        schema, cell_blocks(codes, schema.sizes), noise_scale, "cells", ("the counts have no noise",)
-    )
+    blocks = cell_blocks(codes, schema.sizes, noise_scale)
+    return view_of(schema, blocks, "cells", ("the counts have no noise",))
 
 
 def view_of(
     schema: Schema,
-    blocks: Blocks,
-    noise_scale: float = 10.0,
+    components: Blocks | Mixture,
     method: str = "hdpview",
     why: tuple[str, ...] = (),
+    tables: tuple[Table, ...] = (),
 ) -> PView:
-    """A view of these blocks, as if a method had made it with a budget of 1. why: the reasons it is not
-    private.
-    """
+    """A view of these components, as if a method had made it with a budget of 1. why: reasons it is not private."""
     spending = (Spending("noise on counts", Fraction(1), 1),)
-    return PView(
-        Manifest(schema, method, Fraction(1), spending, noise_scale, {}, {}, "0", not_private_because=why),
-        blocks,
-    )
+    manifest = Manifest(schema, method, Fraction(1), spending, {}, {}, "0", not_private_because=why)
+    return PView(manifest, (ViewPart(components, prior_quality(components), tables),))
 
 
-def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:
-    """A view of random cuts with random counts, negative ones too."""
+def noisy_blocks(sizes: tuple[int, ...], seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> Blocks:
+    """Random cuts with random counts, negative ones too."""
     rng = np.random.default_rng(seed)
-    leaves = [(np.zeros(len(schema), np.int32), np.array(schema.sizes, np.int32), 1)]
+    leaves = [(np.zeros(len(sizes), np.int32), np.array(sizes, np.int32), 1)]
     for _ in range(n_cuts):
-        i, a = int(rng.integers(len(leaves))), int(rng.integers(len(schema)))
+        i, a = int(rng.integers(len(leaves))), int(rng.integers(len(sizes)))
         lower, upper, depth = leaves[i]
         if upper[a] - lower[a] > 1:
             left, right = upper.copy(), lower.copy()
@@ -80,55 +76,65 @@ def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float =
             leaves[i : i + 1] = [(lower, left, depth + 1), (right, upper, depth + 1)]
     lower, upper, depth = (np.array(column) for column in zip(*leaves, strict=True))
     counts = rng.integers(-40, 160, len(leaves)) * rng.integers(0, 2, len(leaves))
-    manifest = noiseless_view(schema, np.zeros((0, len(schema)), np.int64), noise_scale).manifest
-    return PView(manifest, Blocks(lower, upper, counts, depth.astype(np.int32)))
+    return Blocks(lower, upper, counts, depth.astype(np.int32), noise_scale)
 
 
-def random_base(sizes: tuple[int, ...], rng: np.random.Generator) -> Base:
-    """A random forest over random bins, with random shapes and tables; noise on its histograms, too."""
-    n, order, parent = len(sizes), rng.permutation(len(sizes)), [-1] * len(sizes)
-    for i in range(1, n):
-        parent[order[i]] = int(order[rng.integers(i)]) if rng.random() < 0.8 else -1
-    bins = [np.cumsum(np.append(0, rng.random(size - 1) < 0.4)).astype(np.int32) for size in sizes]
-    weights = [rng.random(size) ** 3 + 0.01 for size in sizes]
-    shape = [
-        weight / np.bincount(of_code, weight)[of_code] for weight, of_code in zip(weights, bins, strict=True)
-    ]
-    tables = [
-        rng.random((1 if parent[a] < 0 else bins[parent[a]][-1] + 1, bins[a][-1] + 1)) ** 3 + 0.01
-        for a in range(n)
-    ]
-    tables = [table / table.sum(axis=1, keepdims=True) for table in tables]
-    return Base(tuple(bins), tuple(shape), tuple(parent), tuple(tables), rng.random(n) * 9)
+def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:
+    """A view of random cuts with random counts, negative ones too."""
+    return view_of(schema, noisy_blocks(schema.sizes, seed, n_cuts, noise_scale))
 
 
-def cell_masses(base: Base) -> NDArray[np.float64]:
-    """P(cell) by its definition, cell by cell, shape (size of each attribute)."""
-    found = np.ones(base.sizes)
-    for cell in np.ndindex(*base.sizes):
-        for a, code in enumerate(cell):
-            row = 0 if base.parent[a] < 0 else base.bin_of_code[base.parent[a]][cell[base.parent[a]]]
-            found[cell] *= base.table[a][row, base.bin_of_code[a][code]] * base.shape[a][code]
+def random_mixture(sizes: tuple[int, ...], seed: int, n_components: int = 5, n_members: int = 2) -> Mixture:
+    """Random components over random bins; bins are not runs of codes."""
+    rng = np.random.default_rng(seed)
+    bins, shapes, shares = [], [], []
+    n = n_components * n_members
+    for size in sizes:
+        n_bins = int(rng.integers(1, size + 1))
+        bin_of_code = np.concatenate([np.arange(n_bins), rng.integers(0, n_bins, size - n_bins)]).astype(np.int32)
+        rng.shuffle(bin_of_code)
+        weight = rng.random(size) + 0.05
+        bins.append(bin_of_code)
+        shapes.append(weight / np.bincount(bin_of_code, weight)[bin_of_code])
+        share = rng.random((n_bins, n)) ** 4 + 1e-3
+        shares.append(quantised(share / share.sum(axis=0)))
+    member = np.repeat(np.arange(n_members), n_components).astype(np.int32)
+    weight = rng.random(n) * 200
+    for each in range(n_members):
+        weight[member == each] *= 1000.0 / n_members / weight[member == each].sum()
+    return Mixture(weight, tuple(bins), tuple(shapes), tuple(shares), member)
+
+
+def tables_of(mixture: Mixture, seed: int, scale: float = 5.0) -> tuple[Table, ...]:
+    """Released tables as a build would have made them: a histogram per attribute, and tables of some pairs."""
+    rng = np.random.default_rng(seed)
+    sizes = mixture.sizes
+    sets = [(a,) for a in range(len(sizes))] + [(a, a + 1) for a in range(0, len(sizes) - 1, 2)]
+    found = []
+    for attributes in sets:
+        shape = TableShape.of_codes(attributes, sizes)
+        counts = np.rint(mixture.grid(attributes, mixture.weight) + rng.laplace(0, scale, shape.shape))
+        found.append(Table(shape, counts.astype(np.int64), "laplace", scale))
+    return tuple(found)
+
+
+def mixture_view(schema: Schema, seed: int) -> PView:
+    """A view of a random mixture with its tables."""
+    mixture = random_mixture(schema.sizes, seed)
+    return view_of(schema, mixture, "mixture", tables=tables_of(mixture, seed))
+
+
+def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Records in each cell by definition, cell by cell: an oracle that is slow and obviously right."""
+    found = np.zeros(components.sizes)
+    for cell in np.ndindex(*components.sizes):
+        for z in range(len(components)):
+            share = 1.0
+            for a, code in enumerate(cell):
+                if isinstance(components, Blocks):
+                    inside = components.lower[z, a] <= code < components.upper[z, a]
+                    share *= inside / (components.upper[z, a] - components.lower[z, a])
+                else:
+                    share *= components.share[a][components.bin_of_code[a][code], z] * components.shape[a][code]
+            found[cell] += weight[z] * share
     return found
-
-
-def cell_counts(blocks: Blocks, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Records in each cell by definition: every block's count, spread as its part's base says, or evenly."""
-    sizes = tuple(blocks.upper.max(axis=0).tolist())
-    masses = [np.ones(sizes) if base is None else cell_masses(base) for base in blocks.base_of_parts]
-    found = np.zeros(sizes)
-    for lower, upper, part, count in zip(blocks.lower, blocks.upper, blocks.parts, counts, strict=True):
-        inside = tuple(map(slice, lower.tolist(), upper.tolist()))
-        found[inside] += count * masses[part][inside] / masses[part][inside].sum()
-    return found
-
-
-def based_view(schema: Schema, seed: int, n_cuts: int = 12, fitted: bool = True) -> PView:
-    """The blocks of `noisy_view` over a random base."""
-    view, rng = noisy_view(schema, seed, n_cuts), np.random.default_rng([seed, 1])
-    blocks, base = view.blocks, random_base(schema.sizes, rng)
-    counts = rng.random(len(blocks)) * 100 if fitted else None
-    return PView(
-        view.manifest,
-        Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, base=base, fitted=counts),
-    )

@@ -28,35 +28,35 @@ if TYPE_CHECKING:
         ViewFileError,
     )
     from hdpview.forecast import Estimate, estimate
-    from hdpview.methods import Calibrated, Hdpview
+    from hdpview.methods import Hdpview
     from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
-    from hdpview.query.answers import Answer, Answers, Interval
-    from hdpview.query.compare import Comparison
-    from hdpview.query.verbs import Statistic
+    from hdpview.query.interval.answers import Answer, Answers, Interval
+    from hdpview.query.interval.quality import QualityReport
+    from hdpview.query.interval.statistics import Comparison, Statistic
 
 _HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
-    "Answer": "query.answers",
-    "Answers": "query.answers",
+    "Answer": "query.interval.answers",
+    "Answers": "query.interval.answers",
     "Boolean": "domain",
     "BudgetError": "errors",
-    "Calibrated": "methods",
     "Category": "domain",
     "DataError": "errors",
-    "Comparison": "query.compare",
+    "Comparison": "query.interval.statistics",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
     "HdpviewError": "errors",
     "Integer": "domain",
-    "Interval": "query.answers",
+    "Interval": "query.interval.answers",
     "MethodError": "errors",
     "PView": "pview",
+    "QualityReport": "query.interval.quality",
     "QueryError": "errors",
     "Real": "domain",
     "Schema": "domain",
     "SchemaError": "errors",
-    "Statistic": "query.verbs",
+    "Statistic": "query.interval.statistics",
     "ViewFileError": "errors",
     "build": "build",
     "estimate": "forecast",
@@ -69,7 +69,6 @@ __all__ = [
     "Answers",
     "Boolean",
     "BudgetError",
-    "Calibrated",
     "Category",
     "Comparison",
     "DataError",
@@ -81,6 +80,7 @@ __all__ = [
     "Interval",
     "MethodError",
     "PView",
+    "QualityReport",
     "QueryError",
     "Real",
     "Schema",

@@ -16,15 +16,17 @@ from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.protocol import BlockRelease, Engine, delta_of, release_with, with_delta
+from hdpview.methods.protocol import Engine, ViewRelease, delta_of, release_with, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, name_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress
 from hdpview.pview import PView
-from hdpview.query.frames import kind_of
+from hdpview.query.present.frames import kind_of
+from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest, Spending
+from hdpview.view.quality import prior_quality
 
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
@@ -174,7 +176,7 @@ def release(
         for_one, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress
     )  # [P11]
     growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
-    if not isinstance(released, BlockRelease):
+    if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
     manifest = Manifest(
         schema=counts.schema,
@@ -184,7 +186,6 @@ def release(
             Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth)
             for charge in charges
         ),
-        noise_scale=released.noise_scale,
         settings=method.settings(),
         parameters=released.parameters,
         library_version=__version__,
@@ -194,7 +195,8 @@ def release(
         count_column=limits.count,
         delta=delta,
     )
-    return PView(manifest, released.blocks)
+    part = ViewPart(released.components, prior_quality(released.components), released.tables)
+    return PView(manifest, (part,))
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:

@@ -28,10 +28,10 @@ from hdpview.methods.protocol import delta_of, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
-from hdpview.query.summary import summarise
-from hdpview.query.workloads import WORKLOADS, as_questions, draw, n_attributes_of
+from hdpview.query.estimate.estimates import estimates
+from hdpview.query.workloads import WORKLOADS, draw, pack_boxes, n_attributes_of
+from hdpview.view.file import size_in_bytes
 from hdpview.view.risk import risk_sentence
-from hdpview.view.storage import size_in_bytes
 
 KINDS = {  # what is asked → the workload that stands for it
     "range of one attribute": "range-1d",
@@ -247,13 +247,13 @@ def _measure_one(
         b"estimate %d" % number
     )  # the data are invented, and budgets compare on equal terms
     view = release(table, epsilon, method, key)
-    measured: Measured = {"seconds": time.perf_counter() - started, "blocks": len(view.blocks)}
+    measured: Measured = {"seconds": time.perf_counter() - started, "blocks": view.n_components}
     measured["bytes"] = size_in_bytes(view)
     for kind, workload in kinds.items():
         rng = np.random.default_rng([number, WORKLOADS.index(workload)])
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
         assert boxes is not None
-        found = summarise(view.blocks, as_questions(boxes, table.schema.sizes)).consistent
+        found = estimates(view, pack_boxes(boxes, table.schema.sizes))
         measured[kind] = float(
             np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean())
         )

@@ -7,31 +7,39 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from hdpview.query import answers
-from hdpview.query.answers import Answer, Answers, Interval, Where
-from hdpview.query.compare import Comparison, compare
-from hdpview.query.frames import FrameKind, to_frame
-from hdpview.query.intervals import Kind, Reading
-from hdpview.query.meaning import Meaning, smallest_meaningful_counts
-from hdpview.query.paper_bound import error_bound
-from hdpview.view import storage
+from hdpview.errors import QueryError
+from hdpview.query.interval import answers
+from hdpview.query.interval.answers import Answer, Answers, Interval, Kind, Reading, Where
+from hdpview.query.present.frames import FrameKind, to_frame
+from hdpview.view import file
+from hdpview.view.blocks import Blocks
 from hdpview.view.card import PrivacyCard, privacy_card
 from hdpview.view.data import ViewData
 from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer
-    from hdpview.query.plots import Plots
-    from hdpview.query.verbs import Statistic
-    from hdpview.view.base import Base
+    from hdpview.query.interval.quality import QualityReport
+    from hdpview.query.interval.statistics import Comparison, Statistic
+    from hdpview.query.present.plots import Plots
+    from hdpview.query.question.aggregates import Aggregate
 
 
 @dataclass(frozen=True, eq=False)
 class PView(ViewData):
     """A differentially private view of a table. Ask any number of questions; none costs further budget.
 
-    frame: the kind of data frame that results come in: pandas, polars or pyarrow; None for the first that is
-        installed.
+    Words that questions share:
+        where: which records, as SQL text ("age >= 40 AND sex = 'Female'") or a dictionary ({"age": (30, 39),
+            "sex": "Female", "region": ["North", "South"]}); None for all.
+        confidence: how often the interval should hold the truth, such as 0.95.
+        counts: `consistent` estimates are never negative; `raw` ones are unbiased and add up. Views by the default
+            method have one reading for both.
+        interval: which interval `lower` and `upper` are: `typical` (noise and the model's error, as measured),
+            `guaranteed` (holds whatever the data), or `noise` (noise alone).
+        as_: the kind of data frame to return: pandas, polars or pyarrow.
+
+    frame: the kind of data frame that results come in unless told otherwise; None for the first that is installed.
 
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
@@ -46,12 +54,7 @@ class PView(ViewData):
         counts: Reading = "consistent",
         interval: Kind = "typical",
     ) -> Answer:
-        """How many records satisfy a condition: SQL text, or a dictionary such as {"age": (30, 39), "sex":
-        "Female"}.
-
-        `lower` and `upper` of the answer are the ends of the interval named: typical, guaranteed or noise;
-            all three are there.
-        """
+        """How many records satisfy a condition. All three intervals are in the answer."""
         found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
         return found
 
@@ -67,13 +70,15 @@ class PView(ViewData):
         return answers.count_many(self, wheres, confidence, counts, interval)
 
     def compare(self, first: Where, second: Where, *, confidence: float = 0.95) -> Comparison:
-        """Whether two counts really differ: their difference and ratio, with intervals that know what the
-        counts share.
-        """
+        """Whether two counts really differ: their difference and ratio, with intervals that know what they share."""
+        from hdpview.query.interval.statistics import compare
+
         return compare(self, first, second, confidence)
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
+        from hdpview.query.interval.paper_bound import error_bound
+
         return error_bound(self, where, mu, xi)
 
     def sql(
@@ -86,16 +91,16 @@ class PView(ViewData):
         dialect: str = "duckdb",
         as_: FrameKind | None = None,
     ) -> Any:
-        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and
-        `n_upper`.
+        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and `n_upper`.
+
+        dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
 
         >>> view.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS mean_age FROM view GROUP BY sex")   # doctest: +SKIP
         """
         from hdpview.query.sql import run
 
-        return to_frame(
-            run(self, statement, confidence, counts, interval, dialect).to_arrow(), as_ or self.frame
-        )
+        result = run(self, statement, confidence, counts, interval, dialect)
+        return to_frame(result.to_arrow(), as_ or self.frame)
 
     def histogram(
         self,
@@ -108,11 +113,9 @@ class PView(ViewData):
         as_: FrameKind | None = None,
     ) -> Any:
         """Counts of the values or bins of an attribute."""
-        from hdpview.query import verbs
+        from hdpview.query.interval.statistics import histogram
 
-        return to_frame(
-            verbs.histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame
-        )
+        return to_frame(histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame)
 
     def marginal(
         self,
@@ -125,11 +128,9 @@ class PView(ViewData):
         as_: FrameKind | None = None,
     ) -> Any:
         """Counts of the combinations of values of several attributes, a row each."""
-        from hdpview.query import verbs
+        from hdpview.query.interval.statistics import marginal
 
-        return to_frame(
-            verbs.marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame
-        )
+        return to_frame(marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame)
 
     def crosstab(
         self,
@@ -140,41 +141,78 @@ class PView(ViewData):
         counts: Reading = "consistent",
         as_: FrameKind | None = None,
     ) -> Any:
-        """Counts with one attribute down, another across, and totals."""
-        from hdpview.query import verbs
+        """Estimated counts with one attribute down, another across, and totals. For intervals ask for `marginal`."""
+        from hdpview.query.interval.statistics import crosstab
 
-        return to_frame(verbs.crosstab(self, row, column, where, counts), as_ or self.frame)
+        return to_frame(crosstab(self, row, column, where, counts), as_ or self.frame)
 
-    def mean(
-        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    def mean(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
+        """The mean of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+        from hdpview.query.interval.statistics import mean_of
+
+        return self._statistic(mean_of(self, attribute), where, **how)
+
+    def sum(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
+        """The sum of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+        from hdpview.query.interval.statistics import sum_of
+
+        return self._statistic(sum_of(self, attribute), where, **how)
+
+    def quantile(self, attribute: str, q: float = 0.5, where: Where = None, **how: Any) -> Statistic:
+        """The value below which a share q of the records lies: the median for 0.5. how: confidence, interval."""
+        from hdpview.query.interval.statistics import quantile_of
+
+        return self._statistic(quantile_of(self, attribute, q), where, **how)
+
+    def stddev(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
+        """The standard deviation of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+        from hdpview.query.interval.statistics import stddev_of
+
+        return self._statistic(stddev_of(self, attribute), where, **how)
+
+    def correlation(self, x: str, y: str, where: Where = None, **how: Any) -> Statistic:
+        """Pearson's correlation of two attributes. how: confidence, counts, interval."""
+        from hdpview.query.interval.statistics import correlation_of
+
+        return self._statistic(correlation_of(self, x, y), where, **how)
+
+    def rate(self, outcome: Where, where: Where = None, **how: Any) -> Statistic:
+        """The share of the records of `where` that satisfy a condition. how: confidence, counts, interval."""
+        from hdpview.query.interval.statistics import rate_of
+
+        return self._statistic(rate_of(self, outcome), where, **how)
+
+    def odds_ratio(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
+        """The odds of an outcome among the exposed, by those among the others. how: confidence, counts, interval."""
+        return self._association("odds_ratio", outcome, exposure, where, how)
+
+    def risk_ratio(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
+        """The rate of an outcome among the exposed, by that among the others. how: confidence, counts, interval."""
+        return self._association("risk_ratio", outcome, exposure, where, how)
+
+    def risk_difference(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
+        """The rate of an outcome among the exposed, less that among the others. how: confidence, counts, interval."""
+        return self._association("risk_difference", outcome, exposure, where, how)
+
+    def _association(
+        self, kind: str, outcome: Where, exposure: Where, where: Where, how: dict[str, Any]
     ) -> Statistic:
-        """The mean of an attribute; bins count as their middle."""
-        return self._statistic("mean", attribute, where, confidence, interval)
+        from hdpview.query.interval.statistics import association_of
 
-    def sum(
-        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
-    ) -> Statistic:
-        """The sum of an attribute; bins count as their middle."""
-        return self._statistic("sum", attribute, where, confidence, interval)
-
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where = None,
-        *,
-        confidence: float = 0.95,
-        interval: Kind = "typical",
-    ) -> Statistic:
-        """The value below which a share q of the records lies: the median for 0.5."""
-        return self._statistic("quantile", attribute, where, confidence, interval, q)
+        return self._statistic(association_of(self, kind, outcome, exposure), where, **how)
 
     def _statistic(
-        self, kind: str, attribute: str, where: Where, confidence: float, interval: Kind, q: float = 0.5
+        self,
+        aggregate: Aggregate,
+        where: Where,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
     ) -> Statistic:
-        from hdpview.query.verbs import statistic
+        from hdpview.query.interval.statistics import statistic
 
-        return statistic(self, kind, attribute, where, confidence, "consistent", interval, q)
+        return statistic(self, aggregate, where, confidence, counts, interval)
 
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
         """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""
@@ -182,42 +220,53 @@ class PView(ViewData):
 
         return to_frame(draw(self, n, seed), as_ or self.frame)
 
+    def quality(self) -> QualityReport:
+        """How far answers are off by kind of question, as measured, and which attributes were counted together."""
+        from hdpview.query.interval.quality import quality_report
+
+        return quality_report(self)
+
     @property
     def plot(self) -> Plots:
-        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`,
-        `view.plot.partition("age", "hours")`.
-        """
-        from hdpview.query.plots import Plots
+        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`, `view.plot.partition(…)`."""
+        from hdpview.query.present.plots import Plots
 
         return Plots(self)
 
     def explore(self, port: int = 0) -> Explorer:
-        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`. `stop()`
-        ends it.
-        """
+        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`."""
         from hdpview.explore.notebook import explore
 
         return explore(self, port=port)
 
     def with_frames(self, kind: FrameKind) -> PView:
         """The same view with results in another kind of data frame."""
-        return PView(self.manifest, self.blocks, kind)
+        return PView(self.manifest, self.parts, kind)
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks of a view by the paper's method."""
+        found = self.parts[0].components
+        if len(self.parts) > 1 or not isinstance(found, Blocks):
+            raise QueryError("This view is not made of blocks. Views by method='hdpview' are.")
+        return found
 
     def privacy_card(self) -> PrivacyCard:
-        """One page to judge the view by: what is protected, what it cost, what was assumed. Has .text, .html
-        and .save(path).
+        """One page to judge the view by: what is protected, what it cost, what was assumed.
+
+        It has .text, .html and .save(path).
         """
-        return privacy_card(self.manifest, len(self.blocks), self._released_bases())
+        return privacy_card(self, file.checksum_of(self))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""
-        storage.write(self, path)
+        file.write(self, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> PView:
         """Open a .pview file. All of it is checked first."""
-        data = storage.read(path)
-        return cls(data.manifest, data.blocks)
+        data = file.read(path)
+        return cls(data.manifest, data.parts)
 
     def info(self) -> dict[str, Any]:
         """The public facts about this view, as plain data."""
@@ -230,47 +279,35 @@ class PView(ViewData):
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
+            "about": manifest.estimand,
             "spending": {spent.purpose: float(spent.epsilon * spent.times) for spent in manifest.spending},
             "method": manifest.method,
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
-            "noise_scale": manifest.noise_scale,
             "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
-            "meaningful_from": self.smallest_meaningful_counts()._asdict(),
+            "quality": self.quality().as_dict(),
             **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
-            **(
-                {"base": [base.story(self.schema.names) for base in bases]}
-                if (bases := self._released_bases())
-                else {}
-            ),
-            "n_blocks": len(self.blocks),
+            "n_components": self.n_components,
             "estimated_records": self.count(None).estimate,
             "n_attributes": len(self.schema),
             "n_cells": float(self.schema.n_cells),
             "attributes": self.schema.to_dict()["attributes"],
+            "created": manifest.created,
             "library_version": manifest.library_version,
         }
-
-    def _released_bases(self) -> list[Base]:
-        return [base for base in self.blocks.base_of_parts if base is not None]
-
-    def smallest_meaningful_counts(self, confidence: float = 0.95) -> Meaning:
-        """How large a count must be before it means something: of a single block, and of a range of two
-        attributes.
-        """
-        return smallest_meaningful_counts(self, confidence)
 
     def __repr__(self) -> str:
         manifest, n_records = self.manifest, self.count(None).estimate
         private = "" if manifest.is_private else " — NOT PRIVATE: " + "; ".join(manifest.not_private_because)
+        kind = "blocks" if isinstance(self.parts[0].components, Blocks) else "components"
         return (
-            f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, {len(self.blocks):,} blocks\n"
+            f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, {self.n_components:,} {kind}\n"
             f"{manifest.budget} (adding or removing one {manifest.privacy_unit}), method {manifest.method}{private}\n"
             f"attributes: {', '.join(self.schema.names)}"
         )
 
     def _repr_html_(self) -> str:
-        from hdpview.query.html import page
+        from hdpview.query.present.html import page
 
         return page(self, str(self))
 
@@ -278,14 +315,14 @@ class PView(ViewData):
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
     """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
 
-    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest
-    δ. If somebody may be, say `overlapping=True`: then they add up.
+    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest δ. If
+    somebody may be, say `overlapping=True`: then they add up.
     """
     from hdpview.view.merge import merged
 
     views = list(views)
     data = merged(views, overlapping=overlapping)
-    return PView(data.manifest, data.blocks, views[0].frame)
+    return PView(data.manifest, data.parts, views[0].frame)
 
 
 def open_view(path: str | PathLike[str]) -> PView:

@@ -19,7 +19,7 @@ from cells import noisy_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
 from hdpview.pview import PView
-from hdpview.query.plots import save
+from hdpview.query.present.plots import save
 
 SCHEMA = Schema(
     [

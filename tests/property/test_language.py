@@ -16,8 +16,8 @@ from cells import noisy_view
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.query.grouped import summarise_groups
 from hdpview.query.histograms import histograms
-from hdpview.query.paint import Rectangles
-from hdpview.query.predicates import boxes_of
+from hdpview.view.rectangles import Rectangles
+from hdpview.query.question.where import boxes_of
 from hdpview.query.sql import run
 
 SCHEMA = Schema(
@@ -135,7 +135,7 @@ def test_painted_groups_are_those_asked_one_by_one(
     """All fields of a painted summary equal those of single questions, for any two attributes and any
     filter.
     """
-    from hdpview.query.boxes import intersect, pack
+    from hdpview.query.question.boxes import intersect, pack
     from hdpview.query.sql.axes import code_conditions
     from hdpview.query.summary import Summary, summarise
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.interval.noise import NoiseLaw
 
 N = 300_000  # simulated sums per case
 PATTERNS = {  # weight and number of blocks with that weight

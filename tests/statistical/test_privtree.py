@@ -29,7 +29,7 @@ from hdpview.methods.baselines.privtree import Privtree, SplitRule, empty_childr
 from hdpview.methods.protocol import release_with
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Draws, Randomness
-from hdpview.query.halved import HalvedBlocks, middle_of, walsh_hadamard
+from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
 from hdpview.query.workloads import WORKLOADS, draw
 
 Box = tuple[tuple[int, int], ...]

@@ -17,7 +17,7 @@ from hdpview.errors import ViewFileError
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending
-from hdpview.view.storage import MANIFEST_KEY
+from hdpview.view.file import MANIFEST_KEY
 
 SCHEMA = Schema(
     [

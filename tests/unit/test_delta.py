@@ -29,7 +29,7 @@ from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import gaussian_scale
 from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
 from hdpview.pview import PView
-from hdpview.view.storage import MANIFEST_KEY
+from hdpview.view.file import MANIFEST_KEY
 
 N_ATTRIBUTES = 12
 SCHEMA = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=3) for i in range(N_ATTRIBUTES)])

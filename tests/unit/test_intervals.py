@@ -10,11 +10,11 @@ import pytest
 
 import hdpview as hv
 from hdpview.demo import hospital_schema, hospital_table
-from hdpview.query.boxes import pack
+from hdpview.query.question.boxes import pack
 from hdpview.query.compare import _fieller
 from hdpview.query.intervals import error_left, typical_tail
-from hdpview.query.paper_bound import error_bound
-from hdpview.query.predicates import boxes_of
+from hdpview.query.interval.paper_bound import error_bound
+from hdpview.query.question.where import boxes_of
 from hdpview.query.summary import block_weights
 
 QUESTIONS = [

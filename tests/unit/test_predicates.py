@@ -14,9 +14,9 @@ import pytest
 from calls import n_calls
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
-from hdpview.query import conditions
-from hdpview.query.boxes import Box, pack
-from hdpview.query.predicates import MAX_TEXT, boxes_of
+from hdpview.query.question import conditions
+from hdpview.query.question.boxes import Box, pack
+from hdpview.query.question.where import MAX_TEXT, boxes_of
 
 SCHEMA = Schema(
     [
@@ -231,7 +231,7 @@ def test_a_long_list_of_values_costs_what_its_values_cost() -> None:
 def test_a_pattern_cannot_backtrack_for_ever() -> None:
     """LIKE with many wildcards on a long value takes no more than linear or quadratic time."""
     program = (
-        "from hdpview.domain import Category, Schema\nfrom hdpview.query.predicates import boxes_of\n"
+        "from hdpview.domain import Category, Schema\nfrom hdpview.query.question.where import boxes_of\n"
         "schema = Schema([Category(name='c', values=('a' * 60,))])\n"
         "print(boxes_of('c LIKE ' + repr('%a' * 20 + '%b'), schema))"
     )

@@ -19,7 +19,7 @@ from cells import noiseless_view, noisy_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import HdpviewError, QueryError
 from hdpview.pview import PView
-from hdpview.query.predicates import boxes_of, name_in_sql, parse
+from hdpview.query.question.where import boxes_of, name_in_sql, parse
 from hdpview.query.sql import run
 from hdpview.query.sql.plan import plan
 

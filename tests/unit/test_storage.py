@@ -16,7 +16,7 @@ from stored import COUNTS, SCHEMA, a_view
 from hdpview.domain import Boolean, Schema
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
-from hdpview.view.storage import MANIFEST_KEY, column_types
+from hdpview.view.file import MANIFEST_KEY, column_types
 
 
 def test_a_view_is_the_same_after_its_file(path: Path) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
 
 Scores = NDArray[np.float64]
@@ -39,25 +38,7 @@ def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
     ]
     seen += [path[:2], path[:3]]
     seen.append((path, int(np.clip(blocks.noisy_counts[leaf], -3, 40))))
-    for base in blocks.bases:
-        seen += _of_base(base, at)
-    if blocks.fitted is not None:
-        seen.append(float(blocks.fitted[leaf]))
     return tuple(seen)
-
-
-def _of_base(base: Base, canary: NDArray[np.int64]) -> list[Hashable]:
-    """What a base says of the canary's cell, of each of its values, and of each pair of bins that depend on
-    each other; and the forest.
-    """
-    log_mass, _ = base.masses(canary[None], canary[None] + 1)
-    bins = [int(of_code[code]) for of_code, code in zip(base.bin_of_code, canary, strict=True)]
-    chances = [
-        table[bins[parent] if parent >= 0 else 0, bin_]
-        for table, parent, bin_ in zip(base.table, base.parent, bins, strict=True)
-    ]
-    values = [base.marginal(a)[code] for a, code in enumerate(canary)]
-    return [float(log_mass[0]), *map(float, values), *map(float, chances), base.parent]
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:

@@ -22,7 +22,7 @@ from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.query.answers import Answers, with_intervals
-from hdpview.query.noise_width import NoiseLaw
+from hdpview.query.interval.noise import NoiseLaw
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import WORKLOADS, as_questions, draw
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.halved import HalvedBlocks, middle_of
 from hdpview.methods.protocol import BlockRelease, Release
-from hdpview.query.halved import HalvedBlocks, middle_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

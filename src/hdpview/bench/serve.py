@@ -211,7 +211,7 @@ def _gesture(view: PView, name: str, dice: random.Random) -> Iterator[dict[str, 
 
 def _range(attribute: Ordered, first: int, last: int) -> str:
     from hdpview.explore.answers import literal
-    from hdpview.query.predicates import name_in_sql
+    from hdpview.query.question.where import name_in_sql
 
     column = name_in_sql(attribute.name)
     low, high = (literal(attribute, float(attribute.edges[i])) for i in (first, last))

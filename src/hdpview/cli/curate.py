@@ -193,7 +193,7 @@ def build(
     from hdpview.build import build as build_view
     from hdpview.domain import Schema
     from hdpview.privacy.ledger import Ledger, name_of
-    from hdpview.view.storage import check_place
+    from hdpview.view.file import check_place
 
     check_place(output_path)
     if ledger is None and not no_ledger and test_key is None:

@@ -108,7 +108,7 @@ def _draw(view: PView, table: pa.Table, path: Path) -> None:
     import numpy as np
 
     from hdpview.domain import Integer
-    from hdpview.query.plots import histogram
+    from hdpview.query.present.plots import histogram
 
     age = view.schema["age"]
     assert isinstance(age, Integer)

@@ -48,14 +48,15 @@ def info(
         typer.secho("NOT PRIVATE: " + "; ".join(facts["not_private_because"]), fg="red", bold=True)
     spent = ", ".join(f"{purpose} {epsilon:g}" for purpose, epsilon in facts["spending"].items())
     typer.echo(
-        f"about {facts['estimated_records']:,.0f} records in {facts['n_blocks']:,} blocks of {facts['n_cells']:.3g} cells"
+        f"about {facts['estimated_records']:,.0f} records in {facts['n_components']:,} components "
+        f"over {facts['n_cells']:.3g} cells; about {facts['about']}"
     )
     typer.echo(
         f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}"
     )
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
-    typer.echo(f"meaning: {opened.smallest_meaningful_counts()}\n")
+    typer.echo("")
     output.print_table(
         ["attribute", "type", "values", "from", "to", "missing"],
         [_row(attribute) for attribute in opened.schema],
@@ -149,7 +150,7 @@ def plot(
     """
     from hdpview.errors import QueryError
     from hdpview.pview import PView
-    from hdpview.query.plots import save
+    from hdpview.query.present.plots import save
 
     opened = PView.open(view)
     if len(columns) > 2 or (partition and (len(columns) != 2 or where is not None)):

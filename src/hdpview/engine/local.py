@@ -18,7 +18,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.counts.tables import exact_histograms, exact_pair_tables
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
-from hdpview.partition.parameters import Growth
+from hdpview.partition.parameters import PartitionParameters
 from hdpview.progress import Progress, silent
 
 _ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
@@ -46,7 +46,7 @@ class LocalEngine:
     def grow(
         self,
         counts: SparseCounts,
-        parameters: Growth,
+        parameters: PartitionParameters,
         key: NDArray[np.uint32],
         progress: Progress | None = None,
     ) -> ExactBlocks:

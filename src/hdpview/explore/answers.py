@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +13,18 @@ import pyarrow.parquet as pq
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
 from hdpview.pview import PView
-from hdpview.query.answers import Answer, with_intervals
-from hdpview.query.compare import compare
-from hdpview.query.grouped import check_number_of_groups, summarise_groups
-from hdpview.query.histograms import Histogram, panel
-from hdpview.query.noise_width import NoiseLaw
-from hdpview.query.predicates import attribute_number, boxes_of, name_in_sql
+from hdpview.query.interval.answers import Answer
+from hdpview.query.interval.groups import Groups
+from hdpview.query.interval.spans import Measures
+from hdpview.query.interval.statistics import Histogram, compare, histograms
+from hdpview.query.question.aggregates import count
+from hdpview.query.question.axes import attribute_axis
+from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
 from hdpview.query.sql import run
+from hdpview.view.blocks import Blocks
 
 Json = dict[str, Any]
 MAX_ROWS = 20_000  # of one result
-_MOST_KEPT = 1_000  # histograms of one view
-_kept: WeakKeyDictionary[PView, dict[tuple[str | None, str, float], Json]] = WeakKeyDictionary()
 
 
 def describe(name: str, view: PView) -> Json:
@@ -36,7 +34,7 @@ def describe(name: str, view: PView) -> Json:
         "name": name,
         **{
             key: facts[key]
-            for key in ("epsilon", "delta", "private", "n_blocks", "n_attributes", "estimated_records")
+            for key in ("epsilon", "delta", "private", "n_components", "n_attributes", "estimated_records")
         },
     }
 
@@ -99,23 +97,15 @@ def histogram_answer(
     condition given there.
     """
     others = [name for name in view.schema.names if name not in own]
-    count, charts = panel(view, where, others, confidence)
-    found = {each.attribute.name: _histogram(each) for each in charts}
+    charts = histograms(view, where, others, confidence)
     for name, condition in own.items():
-        found[name] = _own_histogram(view, condition, name, confidence)
-    return {"count": _answer(count), "histograms": found, "confidence": confidence}
-
-
-def _own_histogram(view: PView, where: str | None, name: str, confidence: float) -> Json:
-    """One histogram, kept as long as its view is: while a brush moves, the chart under it stays the same."""
-    kept, key = _kept.setdefault(view, {}), (where, name, confidence)
-    answer = kept.get(key)
-    if answer is None:
-        if len(kept) >= _MOST_KEPT:
-            kept.clear()
-        _, (found,) = panel(view, where, [name], confidence)
-        answer = kept[key] = _histogram(found)
-    return answer
+        charts += histograms(view, condition, [name], confidence)
+    found = {each.attribute.name: _histogram(each) for each in charts}
+    return {
+        "count": _answer(view.count(where, confidence=confidence)),
+        "histograms": found,
+        "confidence": confidence,
+    }
 
 
 def warm_up(views: Iterable[PView]) -> None:
@@ -132,18 +122,14 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     the second.
     """
     numbers = _two_numbers(view, first, second)
-    shape = tuple(view.schema.sizes[a] for a in numbers)
-    check_number_of_groups(math.prod(shape))
-    boxes = boxes_of(where, view.schema)
-    summary = summarise_groups(view.blocks, view.schema, boxes, numbers)
-    if summary is None:
-        raise QueryError(
-            "This condition treats the two attributes in too many ways for one picture. Simplify it, or group by one of them."
-        )
-    found = with_intervals(summary, NoiseLaw(view.manifest.noise_scale), confidence)
-    return {
-        key: getattr(found, key).reshape(shape).round(2).tolist() for key in ("estimate", "lower", "upper")
-    }
+    groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in numbers])
+    span = Measures(groups).span(count([{}]), confidence)
+    found = {}
+    for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
+        grid = np.zeros(groups.shape)
+        grid.reshape(-1)[groups.cells] = column
+        found[key] = grid.round(2).tolist()
+    return found
 
 
 def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
@@ -151,7 +137,9 @@ def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
     there are too many.
     """
     a, b = _two_numbers(view, first, second)
-    blocks = view.blocks
+    blocks = view.parts[0].components
+    if len(view.parts) > 1 or not isinstance(blocks, Blocks):
+        return {"blocks": [], "of": 0}
     bounds = np.stack(
         [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
     ).astype(np.int64)

@@ -12,14 +12,12 @@ from hdpview.methods.baselines.identity import Identity
 from hdpview.methods.baselines.privbayes import Privbayes
 from hdpview.methods.baselines.privtree import Privtree
 from hdpview.methods.baselines.ripost import Ripost
-from hdpview.methods.calibrated import Calibrated
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.protocol import Method
 
-DEFAULT_METHOD = "calibrated"
+DEFAULT_METHOD = "hdpview"
 
 METHODS: dict[str, type[Any]] = {
-    "calibrated": Calibrated,
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
@@ -44,4 +42,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "Calibrated", "Hdpview", "Method", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Hdpview", "Method", "method_named"]

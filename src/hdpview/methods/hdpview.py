@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
+from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_scale, noisy_counts
@@ -47,16 +47,15 @@ class Hdpview(PartitionSettings, Common):
         randomness: Randomness,
         engine: Engine,
         progress: Progress | None = None,
-    ) -> BlockRelease:
+    ) -> ViewRelease:
         parameters = PartitionParameters.choose(self, budget.epsilon, counts.schema.n_cells)
         budget.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
         budget.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
         epsilon_counts: Fraction = budget.charge("noise on counts", parameters.epsilon_counts)  # [P6]
         leaves = engine.grow(counts, parameters, randomness.root_key("partition"), progress)
         noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
-        return BlockRelease(
-            blocks=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth),
-            noise_scale=laplace_scale(epsilon_counts),
+        return ViewRelease(
+            components=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, laplace_scale(epsilon_counts)),
             parameters={
                 "epsilon_counts": float(epsilon_counts),
                 "epsilon_cut": float(parameters.epsilon_cut),

@@ -17,14 +17,15 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
-from hdpview.partition.parameters import Growth
+from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import Budget, Charge, exact_delta
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
-from hdpview.query.cover import group_estimates
-from hdpview.query.summary import summarise
-from hdpview.query.workloads import CodeBoxes, as_questions
+from hdpview.query.estimate.estimates import term_means
+from hdpview.query.workloads import CodeBoxes, pack_boxes
 from hdpview.view.blocks import Blocks
+from hdpview.view.mixture import Mixture
+from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +46,11 @@ class Engine(Protocol):
         ...
 
     def grow(
-        self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None
+        self,
+        counts: SparseCounts,
+        parameters: PartitionParameters,
+        key: NDArray[np.uint32],
+        progress: Progress | None,
     ) -> ExactBlocks:
         """The leaves, in depth-first order."""
         ...
@@ -66,30 +71,28 @@ class Release(Protocol):
 
 
 @dataclass(frozen=True)
-class BlockRelease:
-    """Blocks, and the public facts about how they came about."""
+class ViewRelease:
+    """A release that can be a view: components, released tables, and the public facts about how they came about."""
 
-    blocks: Blocks
-    noise_scale: float
+    components: Blocks | Mixture
     parameters: Mapping[str, float]
+    tables: tuple[Table, ...] = ()
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(int(size) for size in self.blocks.upper.max(axis=0))
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        """Raw counts of blocks, as the paper has them; estimates of a mixture."""
+        batch = pack_boxes(boxes, self.components.sizes)
+        found = np.zeros(len(batch))
+        for quantities, piece, means in term_means(self.components, batch):
+            found[quantities] = piece.sums(means @ self._counts)
+        return found
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        return self.components.grid(attributes, self._counts)
 
     @property
     def _counts(self) -> Floats:
-        """The reading that benchmarks use: fitted where a method fits, else noisy."""
-        return (
-            self.blocks.noisy_counts.astype(np.float64) if self.blocks.fitted is None else self.blocks.fitted
-        )
-
-    def answer(self, boxes: CodeBoxes) -> Floats:
-        found = summarise(self.blocks, as_questions(boxes, self.sizes))
-        return found.raw if self.blocks.fitted is None else found.consistent
-
-    def marginal(self, attributes: Sequence[int]) -> Floats:
-        return group_estimates(self.blocks, self.sizes, attributes, self._counts)
+        blocks = self.components
+        return blocks.noisy_counts.astype(np.float64) if isinstance(blocks, Blocks) else blocks.weight
 
 
 class Method(Protocol):
@@ -168,7 +171,7 @@ def with_delta(method: Method, delta: Fraction) -> Method:
         return method
     if not hasattr(method, "delta"):
         raise MethodError(
-            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, or use method='calibrated'."
+            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, or use method='mixture'."
         )
     changed: Method = dataclasses.replace(method, delta=delta)  # type: ignore[type-var]
     return changed

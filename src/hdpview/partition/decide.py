@@ -18,9 +18,8 @@ from hdpview.partition.converge import converges
 from hdpview.partition.cut import accepts, by_inversion, cut_blindly, cut_number, propose, sampling
 from hdpview.partition.deviations import dense_deviations, new_work, sparse_deviations, thresholds
 from hdpview.partition.grow import ExactBlocks, grow, offsets_of
-from hdpview.partition.guide import candidate_cuts, choose_cut, new_guide_work
 from hdpview.partition.kernels import compiled, deviation_above, mean_in_parts, sparse_deviation, volume
-from hdpview.partition.parameters import Growth, GuidedParameters, PartitionParameters
+from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import draw, new_stream
 
 Integers = NDArray[np.int64]
@@ -165,51 +164,6 @@ class PaperDecisions:
         """Where the values of each attribute with a choice of cuts begin, and how many they are."""
         starts = self.offsets + lower
         return [(int(at), int(width)) for at, width in zip(starts, upper - lower, strict=True) if width > 1]
-
-
-@dataclass(frozen=True)
-class GuidedDecisions:
-    """Cuts guided by a base measure, block by block."""
-
-    parameters: GuidedParameters
-
-    def least_above(self, block: ExactBlocks, statistics: ExactStatistics) -> None:
-        """Nothing has to be known: cuts are scored by records per value alone."""
-
-    def cut(
-        self,
-        block: ExactBlocks,
-        statistics: ExactStatistics,
-        above: ExactAbove | None,  # noqa: ARG002
-    ) -> tuple[int, int] | None:
-        """Attribute and cut point, as `guide.cut_by_guide` chooses them from rows; None where the block stays
-        whole. [P9]
-        """
-        lower, upper, _, total, _ = _facts(block)
-        numbers, guide = self.parameters, self.parameters.guide
-        room = new_guide_work(guide)
-        n_cuts = candidate_cuts(lower, upper, int(block.depth[0]), numbers.n_private_cut_levels, guide, room)
-        if n_cuts == 0:
-            return None
-        found = statistics.exact_sums, guide.offsets  # both over the values of the whole domain
-        draws = block.keys[0], new_stream()
-        chosen = choose_cut(
-            lower, total, *found, n_cuts, float(numbers.epsilon_cut), guide, room, *draws, np.empty(n_cuts)
-        )
-        return int(chosen[0]), int(chosen[1])
-
-    def finish(self, exact_codes: Codes, exact_counts: Integers, block: ExactBlocks) -> ExactBlocks:
-        """All leaves of a block whose rows are here: rows [exact_first, exact_last)."""
-        return grow(exact_codes, exact_counts, block, self.parameters)[0]
-
-
-def decisions_by(parameters: Growth, sizes: tuple[int, ...]) -> PaperDecisions | GuidedDecisions:
-    """The decisions that `grow` would take with these parameters in a domain of these sizes."""
-    return (
-        GuidedDecisions(parameters)
-        if isinstance(parameters, GuidedParameters)
-        else PaperDecisions(parameters, sizes)
-    )
 
 
 def least_above_mean(block: ExactBlocks) -> int:

@@ -19,9 +19,8 @@ from hdpview.counts.sparse import Codes
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import cut_blindly, cut_privately
 from hdpview.partition.deviations import new_work
-from hdpview.partition.guide import cut_by_guide, new_guide_work
 from hdpview.partition.kernels import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
-from hdpview.partition.parameters import Growth
+from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
 ROOT_DEPTH = 1
@@ -88,7 +87,7 @@ def grow(
     exact_codes: Codes,
     exact_counts: NDArray[np.int64],
     start: ExactBlocks,
-    parameters: Growth,
+    parameters: PartitionParameters,
     max_steps: int = 2**62,
 ) -> tuple[ExactBlocks, ExactBlocks]:
     """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first
@@ -97,7 +96,7 @@ def grow(
     Rows of the block are reordered in place. With the default every block is grown to the end.
     """
     arrays = exact_codes, exact_counts, _packed(start), offsets_of(start.upper[0])
-    leaves, pending = _grow(*arrays, parameters.numbers, parameters.guide, max_steps)
+    leaves, pending = _grow(*arrays, parameters.numbers, max_steps)
     return _unpacked(leaves), _unpacked(pending)[::-1]
 
 
@@ -135,7 +134,7 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 
 @compiled
-def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ignore[no-untyped-def]
+def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no-untyped-def]
     """The loop: take the open block that is first in depth-first order, and cut it in two or make it a
     leaf.
     """
@@ -147,7 +146,7 @@ def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ig
         np.empty(KEY_WORDS, np.uint32),
     )
     work = new_work(offsets[-1] + start.bounds[0, 1, -1], start.facts[0, 2] - start.facts[0, 1])
-    stream, scratch, room = new_stream(), new_scratch(), new_guide_work(guide)
+    stream, scratch = new_stream(), new_scratch()
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
@@ -165,8 +164,6 @@ def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ig
             depth,
             total,
             numbers,
-            guide,
-            room,
             key,
             stream,
             work,
@@ -203,15 +200,10 @@ def _grow(codes, counts, start, offsets, numbers, guide, max_steps):  # type: ig
 
 @unmanaged
 def _decide(  # type: ignore[no-untyped-def]
-    codes, counts, first, last, offsets, lower, upper, depth, total, numbers, guide, room, key, stream, work
+    codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work
 ):
     """What becomes of a block: attribute and cut point, or −1 for a leaf."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
-    if len(guide.parent) > 0:
-        rows = codes, counts, first, last, offsets
-        return cut_by_guide(
-            *rows, lower, upper, depth, total, epsilon_cut, n_private_levels, guide, room, key, stream, work
-        )
     n_cells = volume(lower, upper)
     if n_cells == 1.0:
         return -1, -1  # a public fact: there is nothing to cut

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hdpview.errors import MethodError
-from hdpview.partition.guide import NO_GUIDE, Guide
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,6 @@ class PartitionParameters:
         )
 
     @property
-    def guide(self) -> Guide:
-        return NO_GUIDE
-
-    @property
     def converge_floor(self) -> float:
         """The least biased deviation a block can have: θ + 2 − δ. [P4]"""
         return self.converge_threshold + 2 - self.converge_bias_per_level
@@ -106,19 +101,3 @@ class PartitionParameters:
         """
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
-
-
-@dataclass(frozen=True, eq=False)
-class GuidedParameters:
-    """The same for cuts guided by a base measure: no block converges, the base tells when to stop."""
-
-    epsilon_cut: Fraction
-    n_private_cut_levels: int
-    guide: Guide
-
-    @property
-    def numbers(self) -> tuple[float, int, float, float, float, float]:
-        return float(self.epsilon_cut), self.n_private_cut_levels, 0.0, 0.0, 0.0, 0.0
-
-
-Growth = PartitionParameters | GuidedParameters

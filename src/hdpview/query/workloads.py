@@ -7,6 +7,7 @@ random ranges of k attributes. Questions are drawn uniformly from that set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain.tables import CodeBoxes as CodeBoxes  # most take it from here
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.boxes import Questions
+from hdpview.query.question.quantities import Batch, Points
 
 WORKLOADS = (
     "range-1d",
@@ -73,12 +74,15 @@ def _subsets(width: Ints, k: int, n: int, rng: Generator) -> Ints:
     return chosen
 
 
-def as_questions(boxes: CodeBoxes, sizes: tuple[int, ...]) -> Questions:
-    """The same questions for the answering kernel."""
-    n, k = boxes.attribute.shape
-    attribute, lower, upper = boxes.attribute.ravel(), boxes.lower.ravel(), boxes.upper.ravel()
-    length = np.array(sizes, dtype=np.int64)[attribute] + 1
-    at = np.concatenate([[0], np.cumsum(length)])
-    code = np.arange(at[-1]) - np.repeat(at[:-1], length)
-    prefix = np.clip(code, np.repeat(lower, length), np.repeat(upper, length)) - np.repeat(lower, length)
-    return Questions(np.arange(n + 1), np.arange(n + 1) * k, attribute, at[:-1], prefix.astype(np.float64))
+def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
+    """The same questions as a batch of counts."""
+    n = len(boxes)
+    functions: dict[int, NDArray[np.float64] | Points] = {}
+    row = np.zeros(boxes.attribute.shape, np.int64)
+    for a in np.unique(boxes.attribute).tolist():
+        here, codes = boxes.attribute == a, np.arange(sizes[a])
+        ends, row[here] = np.unique(
+            np.stack([boxes.lower[here], boxes.upper[here]], axis=1), axis=0, return_inverse=True
+        )
+        functions[a] = ((codes >= ends[:, :1]) & (codes < ends[:, 1:])).astype(np.float64)
+    return Batch(n, np.arange(n), np.ones(n), boxes.attribute, row, functions, functions)

@@ -22,9 +22,9 @@ from hdpview.counts.chunks import grouped, mapped
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.counts.tables import HistogramTables, PairTables, Tables
 from hdpview.errors import DataError
-from hdpview.partition.decide import ExactAbove, ExactStatistics, decisions_by, least_above_mean
+from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
 from hdpview.partition.grow import ExactBlocks, offsets_of, root
-from hdpview.partition.parameters import Growth
+from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import Top
 from hdpview.progress import Progress
 from hdpview.spark import tasks
@@ -89,12 +89,12 @@ class SparkEngine:
     def grow(
         self,
         counts: DistributedCounts,
-        parameters: Growth,
+        parameters: PartitionParameters,
         key: NDArray[np.uint32],
         progress: Progress | None = None,
     ) -> ExactBlocks:
         """All leaves, in depth-first order."""
-        return self.grow_by(decisions_by(parameters, counts.schema.sizes), counts, key, progress)
+        return self.grow_by(PaperDecisions(parameters, counts.schema.sizes), counts, key, progress)
 
     def grow_by(
         self,

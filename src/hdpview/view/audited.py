@@ -20,7 +20,4 @@ class Audited:
 
 AUDITED: dict[str, Audited] = {
     "hdpview": Audited(1.0, 0.04, 10_000, 0.999, "hdpview audit --method hdpview --epsilon 1 --runs 10000"),
-    "calibrated": Audited(
-        1.0, 0.33, 3_000, 0.999, "hdpview audit --method calibrated --epsilon 1 --runs 3000"
-    ),
 }

@@ -5,16 +5,18 @@ with the view.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from hdpview.domain import Attribute
 from hdpview.view.audited import AUDITED
-from hdpview.view.base import Base
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData
 from hdpview.view.manifest import Manifest
 from hdpview.view.risk import largest_belief, risk_sentence
 
+_MOST_LISTED = 200  # categories that a card lists by name
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}"
@@ -71,11 +73,13 @@ class PrivacyCard:
 _NOT_PRIVATE = "This view is NOT PRIVATE"
 
 
-def privacy_card(manifest: Manifest, n_blocks: int, bases: Sequence[Base] = ()) -> PrivacyCard:
+def privacy_card(view: ViewData, checksum: str) -> PrivacyCard:
     """The card of a view."""
+    manifest = view.manifest
     warning = [] if manifest.is_private else [(_NOT_PRIVATE, tuple(manifest.not_private_because))]
+    of = f" of {manifest.table}" if manifest.table else ""
     return PrivacyCard(
-        title=f"Privacy card of a view of {len(manifest.schema)} attributes in {n_blocks:,} blocks",
+        title=f"Privacy card of a view{of}: {len(manifest.schema)} attributes",
         is_private=manifest.is_private,
         sections=(
             *warning,
@@ -83,7 +87,8 @@ def privacy_card(manifest: Manifest, n_blocks: int, bases: Sequence[Base] = ()) 
             ("What that means", tuple(_meaning(manifest))),
             ("What is assumed to be public", tuple(_public(manifest))),
             ("What the budget was spent on", tuple(_spending(manifest))),
-            ("How it was made", tuple(_made(manifest, bases))),
+            ("How accurate it is", tuple(_accurate(view))),
+            ("How it was made", tuple(_made(view, checksum))),
             ("How the promise was checked", tuple(_checked(manifest))),
         ),
     )
@@ -145,9 +150,16 @@ def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
     lines: list[str | tuple[str, str]] = [
         "Names, types, bounds and categories of the attributes; the method, its settings and the budget."
     ]
-    lines += [(a.name, f"{a.kind}, {a.size:,} values: {a.span()}") for a in manifest.schema.attributes[:50]]
+    lines += [(a.name, _described(a)) for a in manifest.schema.attributes[:50]]
     hidden = len(manifest.schema) - 50
     return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
+
+
+def _described(attribute: Attribute) -> str:
+    """An attribute with its bounds, or with all its categories."""
+    listed = attribute.kind == "category" and attribute.n_values <= _MOST_LISTED
+    values = ", ".join(attribute.value_labels()) if listed else attribute.span()
+    return f"{attribute.kind}, {attribute.size:,} values: {values}"
 
 
 def _learnt(manifest: Manifest) -> list[str]:
@@ -169,30 +181,51 @@ def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
         (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta)))
         for spent in manifest.spending
     ]
-    return [*rows, ("in all", cost(float(manifest.epsilon), 1, float(manifest.delta))), *_learnt(manifest)]
+    rows.append(("in all", cost(float(manifest.epsilon), 1, float(manifest.delta))))
+    if manifest.spent_on_table is not None:
+        spent = f"{float(manifest.spent_on_table):.4g}"
+        rows.append((f"on {manifest.table} so far", f"{spent}, this view included, by the curator's ledger"))
+    return [*rows, *_learnt(manifest)]
 
 
-def _made(manifest: Manifest, bases: Sequence[Base]) -> list[str | tuple[str, str]]:
-    stories = dict.fromkeys(base.story(manifest.schema.names) for base in bases)
-    inside: list[str | tuple[str, str]] = [
-        ("inside blocks", f"records spread by a base measure: {story}") for story in stories
+def _accurate(view: ViewData) -> list[str]:
+    quality = view.parts[0].quality
+    how = (
+        "measured on the table, within the budget"
+        if quality.measured
+        else "expected from other tables, not measured"
+    )
+    lines = [
+        f"Of {kind}, 95 % are within ±{error:,.0f} records ({how})." for kind, error in quality.within.items()
     ]
+    return [*lines, "Every answer carries an interval of its own."]
+
+
+def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
+    manifest, components = view.manifest, view.parts[0].components
     settings = ", ".join(f"{name} {value:g}" for name, value in manifest.settings.items())
+    is_blocks = isinstance(components, Blocks)
+    noise = "discrete Gaussian" if manifest.delta else "discrete Laplace"
+    if isinstance(components, Blocks):
+        noise += f" of scale {components.noise_scale:g}"
+    focus = "; ".join(" × ".join(names) for names in manifest.focus)
     return [
         ("method", manifest.method),
         ("settings", settings or "none"),
-        (
-            "noise on counts",
-            f"discrete Laplace of scale {manifest.noise_scale:g}, from OpenDP's exact sampler",
-        ),
-        *(
-            [("noise on tables", "discrete Gaussian, from OpenDP's exact sampler, in views with a delta")]
-            if manifest.delta
-            else []
-        ),
-        *inside,
+        ("released", f"{view.n_components:,} {'blocks with counts' if is_blocks else 'components'}"),
+        *([] if is_blocks else [("fitted to", _tables(view))]),
+        *([("asked for", focus)] if focus else []),
+        ("noise on counts", f"{noise}, from OpenDP's exact sampler"),
+        *([("built on", manifest.created)] if manifest.created else []),
         ("library", f"hdpview {manifest.library_version}"),
+        ("checksum", f"SHA-256 {checksum}"),
     ]
+
+
+def _tables(view: ViewData) -> str:
+    sizes = [len(table.attributes) for part in view.parts for table in part.tables]
+    words = {1: "histograms", 2: "tables of two attributes", 3: "tables of three"}
+    return ", ".join(f"{sizes.count(k)} {word}" for k, word in words.items() if sizes.count(k))
 
 
 def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:

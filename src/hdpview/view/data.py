@@ -1,4 +1,4 @@
-"""A view as data: its manifest and its blocks. What files hold and what queries work on."""
+"""A view as data: its manifest and its parts. What files hold and what queries work on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ from dataclasses import dataclass
 from hdpview.domain import Schema
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest
+from hdpview.view.mixture import Mixture
+from hdpview.view.quality import Quality
+from hdpview.view.tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class ViewPart:
+    """What was released about one table.
+
+    components: blocks or a mixture. tables: the released tables behind a mixture; none for blocks.
+    quality: how large its errors are.
+    """
+
+    components: Blocks | Mixture
+    quality: Quality
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ViewData:
-    """A released view: never changed after it was made."""
+    """A released view: never changed after it was made. parts: one, or one per table in a merged view."""
 
     manifest: Manifest
-    blocks: Blocks
+    parts: tuple[ViewPart, ...]
 
     @property
     def schema(self) -> Schema:
         return self.manifest.schema
+
+    @property
+    def n_components(self) -> int:
+        return sum(len(part.components) for part in self.parts)

@@ -46,7 +46,6 @@ class Part(_Facts):
 
     method: str
     epsilon: Fraction
-    noise_scale: float
     settings: Mapping[str, float]
     parameters: Mapping[str, float]
     library_version: str
@@ -64,6 +63,10 @@ class Manifest(_Facts):
         max_rows: of their records in the counts, at most; count_column: where rows of the table stood for
         several records, the column that said how many.
     not_private_because: empty for a private view.
+    created: the day it was built, as 2026-01-31; empty where that is not known.
+    table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far, this
+        view's among them. None where no ledger was kept.
+    focus: sets of attributes whose tables the curator asked for.
     parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether
         somebody may be in several of them, so that their budgets were added up.
     """
@@ -72,7 +75,6 @@ class Manifest(_Facts):
     method: str
     epsilon: Fraction
     spending: tuple[Spending, ...]
-    noise_scale: float
     settings: Mapping[str, float]
     parameters: Mapping[str, float]
     library_version: str
@@ -83,6 +85,10 @@ class Manifest(_Facts):
     parts: tuple[Part, ...] = ()
     overlapping: bool = False
     delta: Fraction = Fraction(0)
+    created: str = ""
+    table: str | None = None
+    spent_on_table: Fraction | None = None
+    focus: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_private(self) -> bool:
@@ -95,13 +101,7 @@ class Manifest(_Facts):
     def as_parts(self) -> tuple[Part, ...]:
         """The parts of a merged view, or this view as the one part of itself."""
         own = Part(
-            self.method,
-            self.epsilon,
-            self.noise_scale,
-            self.settings,
-            self.parameters,
-            self.library_version,
-            self.delta,
+            self.method, self.epsilon, self.settings, self.parameters, self.library_version, self.delta
         )
         return self.parts or (own,)
 
@@ -133,6 +133,14 @@ class Manifest(_Facts):
             if self.max_rows == 1
             else f"add or remove up to {self.max_rows} records"
         )
+
+    @property
+    def estimand(self) -> str:
+        """In words: what the view's numbers are about."""
+        if self.privacy_unit == "row":
+            return "all records of the table"
+        rows = "one row" if self.max_rows == 1 else f"up to {self.max_rows:,} rows"
+        return f"{rows} of each {self.privacy_unit}, chosen by lot; counts are of these rows, not of all"
 
     def merged_story(self) -> dict[str, Any]:
         """What a merged view was made from, as plain data."""

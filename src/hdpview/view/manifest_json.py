@@ -4,59 +4,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from hdpview.domain import Schema
 from hdpview.errors import HdpviewError, ViewFileError
-from hdpview.view.base import Base
 from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 
-# Merged views have parts, which readers of version 1 do not know; views with a base or fitted counts, what
-# readers of version 2 do not; and a view with a delta promises less than readers of version 3 would say.
-FORMAT_VERSION, MERGED_FORMAT_VERSION, BASE_FORMAT_VERSION, DELTA_FORMAT_VERSION = 1, 2, 3, 4
-MAX_EPSILON, MAX_NOISE_SCALE = (
-    1e6,
-    1e12,
-)  # beyond, a view would hide nothing or tell nothing; intervals stay within doubles
+FORMAT_VERSION = 2
+# Beyond the first, a view would hide nothing; beyond the second, it would say nothing.
+MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12
 MAX_MANIFEST_BYTES = 16_000_000
 
 
-def to_json(manifest: Manifest, bases: Sequence[Base | None] = (), is_fitted: bool = False) -> str:
-    """As files hold it. bases: of the blocks, one for each part; is_fitted: whether the file has fitted
-    counts too.
-    """
-    inside = {"base": _bases_as_data(bases), "fitted": is_fitted} if any(bases) or is_fitted else {}
-    version = (
-        BASE_FORMAT_VERSION if inside else MERGED_FORMAT_VERSION if manifest.is_merged else FORMAT_VERSION
-    )
-    version = DELTA_FORMAT_VERSION if manifest.delta else version
-    return json.dumps(
-        {
-            "format_version": version,
-            "library_version": manifest.library_version,
-            "private": manifest.is_private,
-            "not_private_because": list(manifest.not_private_because),
-            "epsilon": str(manifest.epsilon),
-            "delta": str(manifest.delta) if manifest.delta else 0,
-            "neighbours": manifest.neighbours,
-            "privacy_unit": manifest.privacy_unit,
-            "max_rows": manifest.max_rows,
-            "count_column": manifest.count_column,
-            "spending": [_spending_as_data(spending) for spending in manifest.spending],
-            "noise": {"distribution": "discrete laplace", "scale": manifest.noise_scale},
-            "method": {
-                "name": manifest.method,
-                "settings": dict(manifest.settings),
-                "parameters": dict(manifest.parameters),
-            },
-            "schema": manifest.schema.to_dict(),
-            **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
-            **inside,
+def to_dict(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as plain data, as files hold it."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "library_version": manifest.library_version,
+        "created": manifest.created,
+        "private": manifest.is_private,
+        "not_private_because": list(manifest.not_private_because),
+        "epsilon": str(manifest.epsilon),
+        "delta": str(manifest.delta) if manifest.delta else 0,
+        "neighbours": manifest.neighbours,
+        "privacy_unit": manifest.privacy_unit,
+        "max_rows": manifest.max_rows,
+        "count_column": manifest.count_column,
+        "table": manifest.table,
+        "spent_on_table": None if manifest.spent_on_table is None else str(manifest.spent_on_table),
+        "spending": [_spending_as_data(spending) for spending in manifest.spending],
+        "method": {
+            "name": manifest.method,
+            "settings": dict(manifest.settings),
+            "parameters": dict(manifest.parameters),
+            "focus": [list(names) for names in manifest.focus],
         },
-        ensure_ascii=False,
-    )
+        "schema": manifest.schema.to_dict(),
+        **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
+    }
 
 
 def _spending_as_data(spending: Spending) -> dict[str, Any]:
@@ -64,19 +51,10 @@ def _spending_as_data(spending: Spending) -> dict[str, Any]:
     return {**data, "delta": str(spending.delta)} if spending.delta else data
 
 
-def _bases_as_data(bases: Sequence[Base | None]) -> Any:
-    found = [None if base is None else base.to_dict() for base in bases]
-    return found if len(found) != 1 else found[0]
-
-
-def from_json(text: bytes) -> tuple[Manifest, tuple[Base | None, ...], bool]:
-    """A manifest, the base of each part, and whether the file has fitted counts. Trusts nothing in the
-    text.
-    """
-    content = _content(text)
+def from_dict(content: dict[str, Any]) -> Manifest:
+    """A manifest from plain data. Trusts nothing in it."""
     try:
-        manifest = _manifest(content)
-        return manifest, *_inside(content, manifest)
+        return _manifest(content)
     except HdpviewError as problem:
         raise ViewFileError(f"The manifest is damaged: {problem}") from None
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError):
@@ -94,7 +72,6 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         method=_short(method["name"]),
         epsilon=_epsilon(content["epsilon"]),
         spending=spending,
-        noise_scale=_scale(content["noise"]["scale"]),
         settings=_numbers(method["settings"]),
         parameters=_numbers(method["parameters"]),
         library_version=_short(content["library_version"]),
@@ -103,7 +80,11 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         max_rows=_whole(content.get("max_rows", 1)),
         count_column=None if content.get("count_column") is None else _short(content["count_column"]),
         delta=_whole_delta(content),
-        **(_merged_from(content["merged"]) if _is_merged(content) else {}),
+        created=_short(content["created"]),
+        table=None if content["table"] is None else _short(content["table"]),
+        spent_on_table=None if content["spent_on_table"] is None else _fraction(content["spent_on_table"]),
+        focus=tuple(tuple(_short(name) for name in names) for names in method["focus"][:1_000]),
+        **(_merged_from(content["merged"]) if "merged" in content else {}),
     )
     if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours:
         raise ValueError
@@ -121,7 +102,7 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     return manifest
 
 
-def _content(text: bytes) -> dict[str, Any]:
+def content_of(text: bytes) -> dict[str, Any]:
     """The JSON of a manifest, of a version that is known."""
     if len(text) > MAX_MANIFEST_BYTES:
         raise ViewFileError(
@@ -132,32 +113,13 @@ def _content(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ViewFileError("The manifest is not valid JSON; the file is damaged.") from None
     version = content.get("format_version") if isinstance(content, dict) else None
-    if isinstance(version, bool) or version not in range(FORMAT_VERSION, DELTA_FORMAT_VERSION + 1):
+    if isinstance(version, bool) or version != FORMAT_VERSION or "checksum" not in content:
         raise ViewFileError(
-            f"The file has format version {str(version)[:20]}; this hdpview reads {FORMAT_VERSION} to {DELTA_FORMAT_VERSION}. "
-            "Open it with a newer hdpview."
+            f"The file has format version {str(version)[:20]}; this hdpview reads version {FORMAT_VERSION}. "
+            "Open it with the hdpview that wrote it."
         )
     found: dict[str, Any] = content
     return found
-
-
-def _is_merged(content: dict[str, Any]) -> bool:
-    version = content["format_version"]
-    return version == MERGED_FORMAT_VERSION or (version >= BASE_FORMAT_VERSION and "merged" in content)
-
-
-def _inside(content: dict[str, Any], manifest: Manifest) -> tuple[tuple[Base | None, ...], bool]:
-    """What a file of version 3 says of the inside of blocks, and one of version 4 may say."""
-    version = content["format_version"]
-    if version < BASE_FORMAT_VERSION or (version == DELTA_FORMAT_VERSION and "base" not in content):
-        return (), False
-    data, n_parts = content["base"], max(len(manifest.parts), 1)
-    listed = data if isinstance(data, list) else [data]
-    if not isinstance(content["fitted"], bool) or len(listed) != n_parts:
-        raise ValueError
-    return tuple(
-        None if base is None else Base.from_dict(base, manifest.schema.sizes) for base in listed
-    ), content["fitted"]
 
 
 def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +127,6 @@ def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
         Part(
             _short(part["method"]),
             _epsilon(part["epsilon"]),
-            _scale(part["noise_scale"]),
             _numbers(part["settings"]),
             _numbers(part["parameters"]),
             _short(part["library_version"]),
@@ -179,12 +140,8 @@ def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_delta(content: dict[str, Any]) -> Fraction:
-    """The δ of a view: above 0 in files of version 4, and there alone."""
-    if content["format_version"] == DELTA_FORMAT_VERSION and _delta(content) > 0:
-        return _delta(content)
-    if content["format_version"] == DELTA_FORMAT_VERSION or content["delta"] != 0:
-        raise ValueError
-    return Fraction(0)
+    """The δ of a view; written as 0 where there is none."""
+    return Fraction(0) if content["delta"] == 0 else _delta(content)
 
 
 def _delta(content: Mapping[str, Any]) -> Fraction:
@@ -208,12 +165,6 @@ def _epsilon(text: Any) -> Fraction:
     if not 0.0 < float(epsilon) <= MAX_EPSILON:
         raise ValueError
     return epsilon
-
-
-def _scale(value: Any) -> float:
-    if not 0.0 < _number(value) <= MAX_NOISE_SCALE:
-        raise ValueError
-    return float(value)
 
 
 def _number(value: Any) -> float:

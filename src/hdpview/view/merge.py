@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from hdpview._version import __version__
 from hdpview.domain import Schema
 from hdpview.errors import SchemaError
-from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 from hdpview.view.manifest import MAX_PARTS, Manifest, Spending
 
@@ -37,6 +34,11 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     parts = [part for view in views for part in view.manifest.as_parts()]
     if len(parts) > MAX_PARTS:
         raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
+    if len({type(part.components) for view in views for part in view.parts}) > 1:
+        raise SchemaError(
+            "Views by methods that release different things, blocks and mixtures, cannot be one file. "
+            "Build them by the same method."
+        )
     manifests = [view.manifest for view in views]
     spending = _added_up(manifests) if overlapping else _largest(manifests)
     manifest = Manifest(
@@ -49,9 +51,6 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         method="merge",
         epsilon=sum((spent.epsilon * spent.times for spent in spending), Fraction(0)),
         spending=spending,
-        noise_scale=max(
-            m.noise_scale for m in manifests
-        ),  # the widest noise among the parts: intervals hold for all
         settings={},
         parameters={},
         library_version=__version__,
@@ -65,9 +64,10 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
         parts=tuple(parts),
         overlapping=overlapping or any(m.overlapping for m in manifests),
+        created=max(m.created for m in manifests),
         delta=sum((spent.delta for spent in spending), Fraction(0)),
     )
-    return ViewData(manifest, _stacked([view.blocks for view in views]))
+    return ViewData(manifest, tuple(part for view in views for part in view.parts))
 
 
 def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
@@ -114,31 +114,4 @@ def _largest(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
         costliest.spending
         if costliest.delta == delta
         else (Spending("the costliest of the views", costliest.epsilon, 1, delta),)
-    )
-
-
-def _stacked(blocks: Sequence[Blocks]) -> Blocks:
-    """All blocks, part after part; each part tiles the domain by itself."""
-    part, n_parts = [], 0
-    for each in blocks:
-        part.append(each.parts.astype(np.int64) + n_parts)
-        n_parts += int(each.parts[-1]) + 1
-    lower, upper, noisy_counts, depth = (
-        np.concatenate([getattr(each, name) for each in blocks])
-        for name in ("lower", "upper", "noisy_counts", "depth")
-    )
-    bases = tuple(base for each in blocks for base in each.base_of_parts)
-    fitted = (
-        np.concatenate([each.consistent_counts for each in blocks])
-        if any(each.fitted is not None for each in blocks)
-        else None
-    )
-    return Blocks(
-        lower,
-        upper,
-        noisy_counts,
-        depth,
-        np.concatenate(part).astype(np.uint16),
-        bases if any(bases) else None,
-        fitted,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Mixture:
         columns sum to 1.
     member: shape (n_components,), int32, rising from 0: which of several fits to the same released tables a
         component belongs to. Each fit is a view of the whole table by itself, and the weights of each add up to
-        the number of records divided by the number of fits; how far they disagree tells how sure the model is.
+        the number of records divided by the number of fits.
     """
 
     weight: Floats
@@ -52,22 +53,76 @@ class Mixture:
 
     def factors(self, a: int, values: Floats) -> Floats:
         """Mean, in each component, of values given per code of attribute `a`: (k, size) → (k, n_components)."""
-        n_bins = len(self.share[a])
-        in_bins = np.zeros((len(values), n_bins))
-        np.add.at(in_bins.T, self.bin_of_code[a], (values * self.shape[a]).T)
-        return in_bins @ self.share[a]
+        spread = self._spread[a]
+        found: Floats = (values if spread is None else values @ spread) @ self.share[a]
+        return found
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:
-        """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, shape (size of each attribute)."""
+        """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, one axis per attribute."""
         table = weight[None, :]
         for a in attributes[:-1]:
             table = (table[:, None, :] * self._per_code(a)[None]).reshape(-1, len(self))
-        sizes = [self.sizes[a] for a in attributes]
         last = self._per_code(attributes[-1]) if attributes else np.ones((1, len(self)))
-        found: Floats = (table @ last.T).reshape(sizes)
+        found: Floats = (table @ last.T).reshape([self.sizes[a] for a in attributes])
         return found
+
+    def draw(self, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
+        """Codes of one record drawn from each of these components, shape (n_attributes, n)."""
+        codes = np.empty((len(self.share), len(component)), np.int32)
+        order = np.argsort(component, kind="stable")
+        which, starts = np.unique(component[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(component)]
+        for a in range(len(self.share)):
+            reach = np.cumsum(self._per_code(a), axis=0)
+            uniform, found = rng.random(len(component)), np.empty(len(component), np.int64)
+            for z, start, end in zip(which.tolist(), starts.tolist(), ends, strict=True):
+                rows = order[start:end]
+                found[rows] = np.searchsorted(reach[:, z], uniform[rows] * reach[-1, z], side="right")
+            codes[a] = np.minimum(found, len(reach) - 1)
+        return codes
+
+    @cached_property
+    def _spread(self) -> tuple[Floats | None, ...]:
+        """Share of each bin's records at each code, shape (size, n_bins); None where every code is a bin."""
+        found: list[Floats | None] = []
+        for bins, shape, share in zip(self.bin_of_code, self.shape, self.share, strict=True):
+            if len(share) == len(bins) and (bins == np.arange(len(bins))).all():
+                found.append(None)
+                continue
+            matrix = np.zeros((len(bins), len(share)))
+            matrix[np.arange(len(bins)), bins] = shape
+            found.append(matrix)
+        return tuple(found)
 
     def _per_code(self, a: int) -> Floats:
         """Share of each component's records at each code, shape (size, n_components)."""
+        if self._spread[a] is None:
+            return self.share[a]
         per_code: Floats = self.share[a][self.bin_of_code[a]] * self.shape[a][:, None]
         return per_code
+
+
+def fault_in_mixture(mixture: Mixture, sizes: Sequence[int]) -> str | None:
+    """Why arrays are not a mixture over a domain of these sizes; None if they are."""
+    n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.shape, mixture.share)
+    if not n or any(len(part) != len(sizes) for part in parts):
+        return "there are no components, or they do not speak of every attribute"
+    weight, member = mixture.weight, mixture.member
+    if not (np.isfinite(weight) & (weight >= 0)).all() or len(member) != n:
+        return "a weight is not a number of records"
+    if member[0] != 0 or not np.isin(np.diff(member), (0, 1)).all():
+        return "the fits are not numbered from 0"
+    for size, bins, shape, share in zip(sizes, *parts, strict=True):
+        if bins.shape != (size,) or shape.shape != (size,) or share.ndim != 2 or share.shape[1] != n:
+            return "bins or shares of an attribute are of the wrong number"
+        if (np.bincount(np.clip(bins, 0, size), minlength=len(share)) == 0).any() or (bins < 0).any():
+            return "bins of an attribute are not numbered from 0 without gaps"
+        if int(bins.max()) + 1 != len(share):
+            return "bins of an attribute are not those that its shares are about"
+        for values, total in ((shape, np.bincount(bins, shape)), (share, share.sum(axis=0))):
+            if not (np.isfinite(values) & (values >= 0)).all() or (np.abs(total - 1) > _TOLERANCE).any():
+                return "shares are negative, or do not add up to 1"
+    return None
+
+
+_TOLERANCE = 1e-6

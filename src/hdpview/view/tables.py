@@ -1,7 +1,8 @@
-"""Released tables: noisy counts of combinations of bins, unbiased and with known noise. What a mixture is fitted to."""
+"""Released tables: noisy counts of combinations of bins, unbiased and with known noise."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,3 +28,15 @@ class Table:
 
     def __post_init__(self) -> None:
         self.counts.setflags(write=False)
+
+    @property
+    def attributes(self) -> tuple[int, ...]:
+        """Numbers of the attributes it counts, rising."""
+        return self.shape.attributes
+
+    @property
+    def variance(self) -> float:
+        """Of the noise of one cell."""
+        if self.noise == "gaussian":
+            return self.scale**2
+        return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2

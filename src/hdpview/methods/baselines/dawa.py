@@ -36,11 +36,11 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.dense import DenseRelease
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
-from hdpview.query.corners import DenseRelease
 
 MOST_CELLS = 2**24
 

@@ -20,11 +20,11 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
+from hdpview.methods.baselines.dense import DenseRelease
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.corners import DenseRelease
 from hdpview.query.workloads import WORKLOADS, n_attributes_of
 
 MOST_CELLS = 2 * 10**7

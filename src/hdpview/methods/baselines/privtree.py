@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
 from hdpview.methods.protocol import Common, Engine, Floats, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
-from hdpview.query.halved import HalvedBlocks, middle_of, walsh_hadamard
 
 MOST_CUT_ATTRIBUTES = 24
 Ints = NDArray[np.int64]

@@ -38,7 +38,7 @@ import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
-from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
+from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -78,7 +78,7 @@ class Ripost(Common):
         randomness: Randomness,
         engine: Engine,
         progress: Progress | None = None,
-    ) -> BlockRelease:
+    ) -> ViewRelease:
         epsilon_partition = Fraction(str(self.partition_share)) * budget.epsilon
         epsilon_tests = budget.charge(
             "decide when to stop", Fraction(str(self.converge_share)) * epsilon_partition
@@ -95,9 +95,9 @@ class Ripost(Common):
             self.threshold_in_scales / float(epsilon_counts),
             randomness.root_key("ripost"),
         )
-        return BlockRelease(
-            blocks=Blocks(lower, upper, noisy_vector(sums, epsilon_counts, randomness, "leaves"), depth),
-            noise_scale=laplace_scale(epsilon_counts),
+        noisy = noisy_vector(sums, epsilon_counts, randomness, "leaves")
+        return ViewRelease(
+            components=Blocks(lower, upper, noisy, depth, laplace_scale(epsilon_counts)),
             parameters={"epsilon_counts": float(epsilon_counts)},
         )
 

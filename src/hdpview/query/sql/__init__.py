@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.intervals import Kind, Reading
-from hdpview.query.predicates import DIALECT, parse
+from hdpview.query.interval.answers import Kind, Reading
+from hdpview.query.question.where import DIALECT, parse
 from hdpview.query.sql.execute import Result, execute
 from hdpview.query.sql.plan import Plan, plan
 from hdpview.query.sql.relations import WHAT_WORKS

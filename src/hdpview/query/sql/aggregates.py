@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
 from hdpview.domain import Attribute, Datetime, Ordered
 from hdpview.errors import QueryError
-from hdpview.query import conditions
-from hdpview.query.boxes import Box, intersect
-from hdpview.query.conditions import Condition
-from hdpview.query.predicates import attribute_number
-from hdpview.query.sql.axes import (
-    AxisReader,
-    any_of,
-    attributes_in,
-    code_conditions,
-    code_keys,
-    has_single_values,
-)
+from hdpview.query.question import aggregates, conditions
+from hdpview.query.question.aggregates import Aggregate
+from hdpview.query.question.axes import any_of, code_conditions, code_keys, has_single_values
+from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.question.conditions import Condition
+from hdpview.query.question.quantities import Part, Values, bin_values
+from hdpview.query.question.where import attribute_number
+from hdpview.query.sql.axes import AxisReader, attributes_in
 from hdpview.query.sql.scalar import UNKNOWN, constant, evaluate, shown
-from hdpview.query.sums import Part, Values, bin_values
 
-Kind = Literal["count", "sum", "mean", "quantile"]
 _MAX_PARTS = 2_000
 _LARGEST_SUMMAND = 1e60  # fourth powers of values stay within doubles
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _NAMED_QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont"}
-
-
-@dataclass(frozen=True, eq=False)
-class Aggregate:
-    """One aggregate.
-
-    boxes: which records it counts. parts: for sums and means, the same records with their values.
-    attribute, quantile: for quantiles. of_moments: whether its values are microseconds that stand for
-        datetimes.
-    """
-
-    kind: Kind
-    boxes: Sequence[Box]
-    parts: Sequence[Part] = ()
-    attribute: int = -1
-    quantile: float = 0.5
-    of_moments: bool = False
+ASSOCIATIONS = ("odds_ratio", "risk_ratio", "risk_difference")
+# Whether the variance is that of a sample, and whether its root is meant.
+_SPREADS: dict[type[exp.Expr], tuple[bool, bool]] = {
+    exp.Stddev: (True, True),
+    exp.StddevSamp: (True, True),
+    exp.StddevPop: (False, True),
+    exp.Variance: (True, False),
+    exp.VariancePop: (False, False),
+}
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node takes many records and gives one value."""
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
         return not isinstance(node, exp.Filter) or is_aggregate(node.this)
-    return isinstance(node, exp.Anonymous) and node.name.lower() in {"mean", *_NAMED_QUANTILES}
+    return isinstance(node, exp.Anonymous) and node.name.lower() in {"mean", *_NAMED_QUANTILES, *ASSOCIATIONS}
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
@@ -85,11 +70,11 @@ class AggregateReader:
     def read(self, node: exp.Expr) -> Aggregate:
         """What an aggregate asks for, or why it cannot be told."""
         if isinstance(node, exp.Filter):
-            return self._filtered(self.read(node.this), self.axes.boxes(node.expression.this))
+            return self.read(node.this).within(self.axes.boxes(node.expression.this))
         if isinstance(node, exp.Count):
-            return Aggregate("count", self._counted(node))
+            return aggregates.count(self._counted(node))
         if isinstance(node, exp.CountIf):
-            return Aggregate("count", self.axes.boxes(node.this))
+            return aggregates.count(self.axes.boxes(node.this))
         named = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, (exp.Sum, exp.Avg)) or named == "mean":
             return self._sum(
@@ -99,11 +84,13 @@ class AggregateReader:
             )
         if isinstance(node, (*_QUANTILES, exp.WithinGroup)) or named in _NAMED_QUANTILES:
             return self._quantile(node)
+        if type(node) in _SPREADS:
+            return self._spread(node)
+        if isinstance(node, (exp.Corr, exp.CovarPop, exp.CovarSamp)):
+            return self._of_two(node)
+        if named in ASSOCIATIONS:
+            return self._association(node, named)
         raise QueryError(_why_not(node))
-
-    def _filtered(self, of: Aggregate, boxes: Sequence[Box]) -> Aggregate:
-        parts = [Part(box, part.values) for part in of.parts for box in intersect(boxes, [part.box])]
-        return Aggregate(of.kind, intersect(boxes, of.boxes), parts, of.attribute, of.quantile, of.of_moments)
 
     def _counted(self, node: exp.Count) -> Sequence[Box]:
         argument = node.this.unnest()
@@ -122,7 +109,7 @@ class AggregateReader:
             box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes
         ]
 
-    def _sum(self, node: exp.Expr, argument: exp.Expr, kind: Kind) -> Aggregate:
+    def _sum(self, node: exp.Expr, argument: exp.Expr, kind: str) -> Aggregate:
         argument = argument.unnest()
         if isinstance(argument, exp.Distinct):
             raise QueryError(
@@ -138,7 +125,8 @@ class AggregateReader:
             raise QueryError(
                 f"{shown(argument)} takes too many different values to add up; sum single attributes."
             )
-        return Aggregate(kind, [part.box for part in parts], parts, of_moments=isinstance(single, Datetime))
+        make = aggregates.total if kind == "sum" else aggregates.mean
+        return make(parts, of_moments=isinstance(single, Datetime))
 
     def _attribute(self, node: exp.Expr) -> Attribute | None:
         return (
@@ -153,7 +141,7 @@ class AggregateReader:
         cases = self.axes.cases(node)
         if cases is not None:
             parts = [(inside, part) for inside, result in cases for part in self._parts(result)]
-            return [Part(box, part.values) for inside, part in parts for box in intersect(inside, [part.box])]
+            return [part.within(box) for inside, part in parts for box in intersect(inside, [part.box])]
         numbers = attributes_in(node, self.schema)
         if not numbers:
             value = constant(node)
@@ -200,6 +188,36 @@ class AggregateReader:
         holds = _condition_of_codes(attribute, has_value)
         return [Part({a: holds}, values)] if any(has_value) else []
 
+    def _spread(self, node: exp.Expr) -> Aggregate:
+        """STDDEV, VARIANCE and their kin of one attribute."""
+        values, boxes = self._numbers(node, node.this)
+        of_sample, root = _SPREADS[type(node)]
+        return aggregates.variance(values, boxes, of_sample, root)
+
+    def _of_two(self, node: exp.Expr) -> Aggregate:
+        """CORR and the covariances of two attributes."""
+        (x, inside), (y, others) = (self._numbers(node, each) for each in (node.this, node.expression))
+        boxes = intersect(inside, others)
+        if isinstance(node, exp.Corr):
+            return aggregates.correlation(x, y, boxes)
+        return aggregates.covariance(x, y, boxes, of_sample=isinstance(node, exp.CovarSamp))
+
+    def _numbers(self, node: exp.Expr, argument: Any) -> tuple[Values, Sequence[Box]]:
+        """The values of a numeric attribute, and where it has one."""
+        argument = argument.unnest() if isinstance(argument, exp.Expr) else argument
+        attribute = self._attribute(argument)
+        if attribute is None or isinstance(attribute, Datetime):
+            raise QueryError(f"{shown(node)}: takes numeric attributes by themselves, such as STDDEV(age).")
+        a = attribute_number(argument.name, self.schema)
+        return bin_values(attribute, a), [{a: conditions.everything(attribute)}]
+
+    def _association(self, node: exp.Expr, name: str) -> Aggregate:
+        """ODDS_RATIO(outcome, exposure) and its kin; both are conditions."""
+        if len(node.expressions) != 2:
+            raise QueryError(f"{name.upper()} takes two conditions: {name}(outcome, exposure).")
+        outcome, exposed = (self.axes.boxes(each) for each in node.expressions)
+        return aggregates.association(name, outcome, exposed, self.schema)
+
     def _quantile(self, node: exp.Expr) -> Aggregate:
         argument, share = _quantile_arguments(node)
         if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
@@ -213,9 +231,7 @@ class AggregateReader:
             )
         a = attribute_number(argument.name, self.schema)
         boxes = [{a: conditions.everything(attribute)}]
-        return Aggregate(
-            "quantile", boxes, attribute=a, quantile=float(share), of_moments=isinstance(attribute, Datetime)
-        )
+        return aggregates.quantile(a, boxes, float(share), of_moments=isinstance(attribute, Datetime))
 
 
 def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:

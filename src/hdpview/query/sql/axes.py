@@ -11,18 +11,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from sqlglot import exp
 
-from hdpview.domain import Attribute, Datetime, Integer, Ordered, Schema, calendar
+from hdpview.domain import Datetime, Ordered, Schema
 from hdpview.errors import QueryError
-from hdpview.query import conditions
-from hdpview.query.boxes import Box, intersect, subtract
-from hdpview.query.conditions import Condition
-from hdpview.query.predicates import attribute_number, boxes_of_tree
+from hdpview.query.question import conditions
+from hdpview.query.question.axes import (
+    Axis,
+    any_of,
+    attribute_axis,
+    code_conditions,
+    code_keys,
+    has_single_values,
+)
+from hdpview.query.question.boxes import Box, intersect, subtract
+from hdpview.query.question.conditions import Condition
+from hdpview.query.question.where import attribute_number, boxes_of_tree
 from hdpview.query.sql.dates import finest_unit, periods
 from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
 
@@ -61,73 +67,6 @@ _RISING = (
 )
 
 
-class BinLabel(str):
-    """The name of a bin, which stands among its fellows by where it lies, not by its letters."""
-
-    __slots__ = ("place",)
-    place: int
-
-    def __new__(cls, text: str, place: int) -> Self:
-        label = super().__new__(cls, text)
-        label.place = place
-        return label
-
-    def __lt__(self, other: str) -> bool:
-        return self.place < other.place if isinstance(other, BinLabel) else super().__lt__(other)
-
-    def __gt__(self, other: str) -> bool:
-        return self.place > other.place if isinstance(other, BinLabel) else super().__gt__(other)
-
-
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """Values of an expression, and disjoint boxes of each; together they cover everything.
-
-    attribute: where the values are exactly the codes of one attribute, in their order, its number.
-    """
-
-    keys: tuple[Any, ...]
-    boxes: tuple[Sequence[Box], ...]
-    attribute: int | None = None
-
-
-def code_keys(attribute: Attribute) -> list[Any]:
-    """What each code is called in a result: its value, its text, its truth, the start of its time bin, or the
-    name of its bin.
-    """
-    keys: list[Any]
-    if has_single_values(attribute):
-        keys = (
-            list(attribute.edges[:-1].tolist())
-            if isinstance(attribute, Integer)
-            else list(attribute.value_labels())
-        )
-        keys = [False, True] if attribute.kind == "boolean" else keys
-    elif isinstance(attribute, Datetime):
-        starts = [calendar.moment(edge) for edge in attribute.edges[:-1].tolist()]
-        by_day = all(start.time() == datetime.min.time() for start in starts)
-        keys = [start.date() if by_day else start for start in starts]
-    else:
-        keys = [BinLabel(text, place) for place, text in enumerate(attribute.value_labels())]
-    return keys + [None] * attribute.nullable
-
-
-def has_single_values(attribute: Attribute) -> bool:
-    """Whether each code stands for one value."""
-    return attribute.kind in ("category", "boolean") or (
-        isinstance(attribute, Integer) and attribute.every == 1
-    )
-
-
-def code_conditions(attribute: Attribute) -> list[Condition]:
-    """The condition that holds for one code, per code."""
-    if isinstance(attribute, Ordered):
-        found = [Condition(ranges=(ends,)) for ends in itertools.pairwise(attribute.edges.tolist())]
-    else:
-        found = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
-    return found + ([conditions.missing(attribute)] if attribute.nullable else [])
-
-
 def attributes_in(node: exp.Expr, schema: Schema) -> list[int]:
     """Numbers of the attributes that an expression speaks of, each once."""
     return list(dict.fromkeys(attribute_number(column.name, schema) for column in node.find_all(exp.Column)))
@@ -143,7 +82,7 @@ class AxisReader:
         """The values of an expression."""
         node = node.unnest()
         if isinstance(node, exp.Column):
-            return self._column(attribute_number(node.name, self.schema))
+            return attribute_axis(self.schema, attribute_number(node.name, self.schema))
         cases = self.cases(node)
         if cases is not None:
             axes = [(inside, self.axis(result)) for inside, result in cases]
@@ -212,10 +151,6 @@ class AxisReader:
             if key is (not negated)
             for box in boxes
         ]
-
-    def _column(self, a: int) -> Axis:
-        attribute = self.schema.attributes[a]
-        return Axis(tuple(code_keys(attribute)), tuple([{a: c}] for c in code_conditions(attribute)), a)
 
     def _truth(self, node: exp.Expr) -> Axis:
         true, false = self.boxes(node), self.boxes(node, negated=True)
@@ -296,14 +231,6 @@ def _joined(boxes: list[Box]) -> list[Box]:
             alike.setdefault(others, []).append(box[a])
         boxes = [{**dict(others), a: any_of(conditions)} for others, conditions in alike.items()]
     return boxes
-
-
-def any_of(found: Sequence[Condition]) -> Condition:
-    ranges = tuple(pair for condition in found for pair in condition.ranges)
-    codes = frozenset(itertools.chain.from_iterable(condition.codes for condition in found))
-    return (
-        Condition(ranges, codes, any(condition.null for condition in found)) | Condition()
-    )  # `|` sorts and joins the ranges
 
 
 def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[Any, Condition]]:

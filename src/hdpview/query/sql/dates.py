@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from hdpview.domain import Datetime, calendar
 from hdpview.errors import QueryError
-from hdpview.query.conditions import Condition
+from hdpview.query.question.conditions import Condition
 
 _MAX_PERIODS = 65_536
 

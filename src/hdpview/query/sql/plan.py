@@ -14,9 +14,11 @@ from sqlglot import exp
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
-from hdpview.query.boxes import Box, intersect
-from hdpview.query.sql.aggregates import Aggregate, AggregateReader, contains_aggregate, is_aggregate
-from hdpview.query.sql.axes import Axis, AxisReader
+from hdpview.query.question.aggregates import Aggregate
+from hdpview.query.question.axes import Axis
+from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.sql.aggregates import AggregateReader, contains_aggregate, is_aggregate
+from hdpview.query.sql.axes import AxisReader
 from hdpview.query.sql.relations import Relation, fold, reject_row_access
 from hdpview.query.sql.scalar import shown
 

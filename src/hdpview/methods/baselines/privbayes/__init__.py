@@ -25,11 +25,11 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.privbayes.network import ExactTables, choose_network
 from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
+from hdpview.methods.baselines.records import RecordRelease
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.records import RecordRelease
 
 _TOTAL_SHARE = Fraction(1, 100)
 _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22

@@ -1,0 +1,1 @@
+"""Estimates: quantities evaluated over the components of a view."""

@@ -1,0 +1,1 @@
+"""Intervals: how far an estimate may be from the truth."""

@@ -1,0 +1,213 @@
+"""Errors to expect of estimates, whatever components a view is made of. Errors of the parts of a merged view add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.query.estimate.estimates import check_number_of_groups, estimates, grid_estimates
+from hdpview.query.interval.blocks import BlockSums, block_spreads, block_sums, grid_sums
+from hdpview.query.interval.mixture import Errors, MixtureErrors
+from hdpview.query.interval.noise import NoiseLaw, bounded_quantile
+from hdpview.query.question.quantities import Batch, Quantity, pack, pack_grid
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData, ViewPart
+from hdpview.view.quality import N_ORDERS
+
+Floats = NDArray[np.float64]
+_MOST_TERM_PAIRS = 64  # of one quantity; beyond, errors of terms are added up instead of combined
+
+
+class NoiseSums(NamedTuple):
+    """Noise in estimates, shape (n,) each: its variance, its fourth cumulant, and the largest weight of one count.
+
+    scale: of discrete Laplace noise on single counts; 0 where there is none.
+    """
+
+    variance: Floats
+    fourth: Floats
+    largest: Floats
+    scale: float
+
+    def half_width(self, confidence: float) -> Floats:
+        """Half the width of the central interval that holds the noise with this confidence."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kurtosis = np.where(self.variance > 0, self.fourth / self.variance**2, 0.0)
+        width = bounded_quantile(kurtosis, confidence) * np.sqrt(self.variance) + 0.5 * self.largest
+        # Where nearly all noise is 0, a standard deviation says little of tails: the largest weight needs this.
+        least = NoiseLaw(self.scale).quantile_of_one(confidence) if self.scale else 0
+        return np.where(self.variance > 0, np.maximum(width, least * self.largest), 0.0)
+
+
+class Evaluation(NamedTuple):
+    """Estimates and their errors, shape (n,) each.
+
+    estimate: the consistent reading. raw: the unbiased one, for blocks; equal to the estimate for a mixture.
+    noise: of the raw reading.
+    variance: squared error to expect of the consistent reading; raw_variance: of the raw one.
+    """
+
+    estimate: Floats
+    raw: Floats
+    noise: NoiseSums
+    variance: Floats
+    raw_variance: Floats
+
+
+def evaluate(view: ViewData, batch: Batch) -> Evaluation:
+    """Every quantity of a batch, with its errors."""
+    found = [_evaluate_part(view, part, batch) for part in view.parts]
+    return _added(found)
+
+
+def _evaluate_part(view: ViewData, part: ViewPart, batch: Batch) -> Evaluation:
+    if isinstance(part.components, Blocks):
+        order = np.clip(batch.n_attributes, 1, N_ORDERS) - 1
+        return _of_blocks(part, block_sums(part.components, batch), order)
+    of_part = ViewData(view.manifest, (part,))
+    return _of_mixture(part, estimates(of_part, batch), batch)
+
+
+def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Evaluation:
+    """A quantity in every cell of a grid of codes, flat, in code order, the last attribute running fastest."""
+    check_number_of_groups(int(np.prod([view.schema.sizes[a] for a in attributes], dtype=np.float64)))
+    found = []
+    for part in view.parts:
+        if isinstance(part.components, Blocks):
+            order = np.array([_n_attributes(quantity, attributes)])
+            sums = grid_sums(part.components, quantity, attributes, view.schema)
+            found.append(_of_blocks(part, sums, np.clip(order, 1, N_ORDERS) - 1))
+        else:
+            grid = grid_estimates(ViewData(view.manifest, (part,)), quantity, attributes).reshape(-1)
+            found.append(_of_mixture(part, grid, pack_grid(quantity, attributes, view.schema)))
+    return _added(found)
+
+
+def _n_attributes(quantity: Quantity, attributes: Sequence[int]) -> int:
+    return max((len({*attributes, *part.attributes}) for part in quantity), default=len(attributes))
+
+
+def _added(found: Sequence[Evaluation]) -> Evaluation:
+    if len(found) == 1:
+        return found[0]
+
+    def total(column: Callable[[Evaluation], Floats]) -> Floats:
+        added: Floats = np.sum([column(each) for each in found], axis=0)
+        return added
+
+    noise = NoiseSums(
+        total(lambda each: each.noise.variance),
+        total(lambda each: each.noise.fourth),
+        np.max([each.noise.largest for each in found], axis=0),
+        max(each.noise.scale for each in found),
+    )
+    return Evaluation(
+        total(lambda each: each.estimate),
+        total(lambda each: each.raw),
+        noise,
+        total(lambda each: each.variance),
+        total(lambda each: each.raw_variance),
+    )
+
+
+def _of_blocks(part: ViewPart, sums: BlockSums, order: NDArray[np.int64]) -> Evaluation:
+    assert isinstance(part.components, Blocks)
+    law, factor = NoiseLaw(part.components.noise_scale), np.array(part.quality.factors)[order]
+    noise = NoiseSums(
+        law.variance * sums.squares,
+        law.excess_kurtosis * law.variance**2 * sums.fourths,
+        sums.largest,
+        law.scale,
+    )
+    uneven = noise.variance + (factor * sums.spread) ** 2
+    # How far counts were moved to be consistent counts as error.
+    return Evaluation(sums.estimate, sums.raw, noise, uneven + (sums.raw - sums.estimate) ** 2, uneven)
+
+
+def _of_mixture(part: ViewPart, estimate: Floats, batch: Batch) -> Evaluation:
+    errors = _summed(part, batch, batch)
+    noise = np.maximum(errors.noise, 0.0)
+    variance = np.maximum(noise + np.square(part.quality.factors) @ errors.model, 0.0)
+    zero = np.zeros(len(batch))
+    return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
+
+
+@lru_cache(maxsize=64)
+def mixture_errors(part: ViewPart) -> MixtureErrors:
+    """The errors of a part; what follows from its released tables alone is computed once."""
+    return MixtureErrors(part)
+
+
+def _summed(part: ViewPart, left: Batch, right: Batch) -> Errors:
+    """Errors of quantities from those of pairs of their terms."""
+    errors, n = mixture_errors(part), len(left)
+    n_left, n_right = (np.bincount(each.quantity, minlength=n) for each in (left, right))
+    first_left, first_right = (np.cumsum(each) - each for each in (n_left, n_right))
+    few = n_left * n_right <= _MOST_TERM_PAIRS
+    n_pairs = np.where(few, n_left * n_right, 0)
+    quantity = np.repeat(np.arange(n), n_pairs)
+    place = np.arange(len(quantity)) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
+    width = np.maximum(n_right, 1)[quantity]
+    i, j = first_left[quantity] + place // width, first_right[quantity] + place % width
+    of_pairs = errors.of_terms(left, right, i, j)
+    noise = np.bincount(quantity, of_pairs.noise, n).astype(np.float64)
+    model = np.stack([np.bincount(quantity, row, n) for row in of_pairs.model]).astype(np.float64)
+    if not few.all():
+        roots = [_roots(errors, each, ~few) for each in (left, right)]
+        noise += roots[0].noise * roots[1].noise
+        model += roots[0].model * roots[1].model
+    return Errors(noise, model)
+
+
+def _roots(errors: MixtureErrors, batch: Batch, chosen: NDArray[np.bool_]) -> Errors:
+    """Standard errors of all terms of the chosen quantities, added up: a bound on that of their sum."""
+    terms = np.flatnonzero(chosen[batch.quantity])
+    found = errors.of_terms(batch, batch, terms, terms)
+    rows = [np.sqrt(np.maximum(row, 0.0)) for row in (found.noise, *found.model)]
+    sums = [np.bincount(batch.quantity[terms], row, len(batch)).astype(np.float64) for row in rows]
+    return Errors(sums[0], np.stack(sums[1:]))
+
+
+def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Floats:
+    """Expected products of the errors of m quantities in each of n groups, shape (m, m, n).
+
+    quantities[i][g]: the i-th quantity of group g.
+    """
+    m, n = len(quantities), len(quantities[0])
+    found = np.zeros((m, m, n))
+    batches = [pack(own, view.schema) for own in quantities]
+    for part in view.parts:
+        if isinstance(part.components, Blocks):
+            spreads = block_spreads(part.components, quantities, view.schema)
+            order = np.stack([np.clip(batch.n_attributes, 1, N_ORDERS) - 1 for batch in batches])
+            size = np.array(part.quality.factors)[order] * spreads.spread
+            noise = NoiseLaw(part.components.noise_scale).variance * spreads.squares
+            found += noise + size[:, None] * size[None, :] * spreads.correlation
+            continue
+        _add_mixture_covariances(part, batches, found)
+    return found
+
+
+def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes: Sequence[int]) -> Floats:
+    """As `covariances`, in every cell of a grid of codes, for views that are mixtures, shape (m, m, n_cells)."""
+    batches = [pack_grid(quantity, attributes, view.schema) for quantity in quantities]
+    m, n = len(batches), len(batches[0])
+    found = np.zeros((m, m, n))
+    for part in view.parts:
+        _add_mixture_covariances(part, batches, found)
+    return found
+
+
+def _add_mixture_covariances(part: ViewPart, batches: Sequence[Batch], found: Floats) -> None:
+    squared = np.square(part.quality.factors)
+    for i in range(len(batches)):
+        for j in range(i + 1):
+            errors = _summed(part, batches[i], batches[j])
+            added = errors.noise + squared @ errors.model
+            found[i, j] += added
+            if i != j:
+                found[j, i] += added

@@ -1,0 +1,174 @@
+"""The groups of a question, and quantities in all of them at once.
+
+Groups by plain attributes form a grid and are evaluated together. Any other groups are listed, each with its boxes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.errors import QueryError
+from hdpview.query.estimate.estimates import check_number_of_groups
+from hdpview.query.interval.errors import Evaluation, covariances, evaluate, evaluate_grid, grid_covariances
+from hdpview.query.interval.guaranteed import guaranteed
+from hdpview.query.question.axes import Axis
+from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.question.conditions import code_shares
+from hdpview.query.question.quantities import Quantity, cut, pack
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+_MAX_LISTED = 20_000
+_MAX_LISTED_BOXES = 100_000
+
+
+class Groups:
+    """Groups that a filter leaves possible, in the order of their keys' axes, the last running fastest.
+
+    rows: shape (n_axes, n_groups): which key of each axis a group has.
+    """
+
+    def __init__(
+        self, view: ViewData, where: Sequence[Box], axes: Sequence[Axis] = (), keep_empty: bool = True
+    ) -> None:
+        self.view, self.where, self.axes = view, where, axes
+        numbers = [axis.attribute for axis in axes]
+        self.attributes = [a for a in numbers if a is not None]
+        self.shape = tuple(len(axis.keys) for axis in axes)
+        check_number_of_groups(math.prod(self.shape))
+        self._listed: list[tuple[tuple[int, ...], Sequence[Box]]] | None = None
+        if axes and len(set(numbers)) == len(axes) and None not in numbers:
+            self.cells = np.flatnonzero(self._possible_cells())
+            self.rows = np.array(np.unravel_index(self.cells, self.shape), dtype=np.int64)
+            return
+        self._listed = [
+            (place, boxes)
+            for place, boxes in self._list()
+            if keep_empty or any(map(self._is_possible, boxes))
+        ]
+        places = [place for place, _ in self._listed]
+        self.rows = np.array(places, dtype=np.int64).reshape(len(places), len(axes)).T
+
+    def only(self, kept: Ints) -> Groups:
+        """Some of the groups, by their numbers."""
+        found = copy(self)
+        found.__dict__.pop("boxes", None)
+        found.rows = self.rows[:, kept]
+        if self._listed is not None:
+            found._listed = [self._listed[i] for i in kept.tolist()]
+        else:
+            found.cells = self.cells[kept]
+        return found
+
+    def __len__(self) -> int:
+        return len(self._listed) if self._listed is not None else len(self.cells)
+
+    def keys(self, axis: int) -> list[Any]:
+        """The key of every group along one axis."""
+        keys = self.axes[axis].keys
+        return [keys[row] for row in self.rows[axis].tolist()]
+
+    @cached_property
+    def boxes(self) -> list[Sequence[Box]]:
+        """The boxes of every group."""
+        if self._listed is not None:
+            return [boxes for _, boxes in self._listed]
+        return self.boxes_of_axes(range(len(self.axes)))
+
+    def boxes_of_axes(self, chosen: Sequence[int]) -> list[Sequence[Box]]:
+        """The filter's boxes with the keys that every group has on some of the axes."""
+        if len(self) > _MAX_LISTED:
+            raise QueryError(
+                f"That takes {len(self):,} groups one by one; the limit is {_MAX_LISTED:,}. Group by fewer attributes."
+            )
+        known: dict[tuple[int, ...], Sequence[Box]] = {}
+        found = []
+        for place in (
+            zip(*(self.rows[axis].tolist() for axis in chosen), strict=True) if chosen else [()] * len(self)
+        ):
+            if place not in known:
+                boxes = [self.axes[axis].boxes[row] for axis, row in zip(chosen, place, strict=True)]
+                known[place] = reduce(intersect, boxes, self.where)
+            found.append(known[place])
+        return found
+
+    def evaluation(self, quantity: Quantity) -> Evaluation:
+        """A quantity in every group, with its errors."""
+        if self._listed is not None:
+            return evaluate(self.view, pack(self.quantities(quantity), self.view.schema))
+        found = evaluate_grid(self.view, cut(quantity, self.where), self.attributes)
+        noise = found.noise._replace(
+            variance=found.noise.variance[self.cells],
+            fourth=found.noise.fourth[self.cells],
+            largest=found.noise.largest[self.cells],
+        )
+        columns = (found.estimate, found.raw, found.variance, found.raw_variance)
+        estimate, raw, variance, raw_variance = (column[self.cells] for column in columns)
+        return Evaluation(estimate, raw, noise, variance, raw_variance)
+
+    def quantities(self, quantity: Quantity) -> list[Quantity]:
+        """The quantity cut to every group."""
+        return [cut(quantity, own) for own in self.boxes]
+
+    def covariances(self, quantities: Sequence[Quantity]) -> Floats:
+        """Expected products of the errors of quantities in every group, shape (m, m, n_groups)."""
+        blocks = any(isinstance(part.components, Blocks) for part in self.view.parts)
+        if self._listed is not None or blocks:
+            return covariances(self.view, [self.quantities(quantity) for quantity in quantities])
+        filtered = [cut(quantity, self.where) for quantity in quantities]
+        return grid_covariances(self.view, filtered, self.attributes)[..., self.cells]
+
+    def guaranteed(self, quantity: Quantity, confidence: float) -> Floats:
+        """Ends of the interval that holds whatever the data, shape (n_groups, 2)."""
+        return guaranteed(self.view, self.quantities(quantity), confidence)
+
+    def _possible_cells(self) -> NDArray[np.bool_]:
+        """Cells of the grid that any box of the filter meets, flat."""
+        schema, found = self.view.schema, np.zeros(self.shape, dtype=bool)
+        for box in self.where:
+            if self._is_possible(box):
+                axes = [
+                    code_shares(schema.attributes[a], box[a]) > 0
+                    if a in box
+                    else np.ones(schema.sizes[a], dtype=bool)
+                    for a in self.attributes
+                ]
+                found |= reduce(np.logical_and.outer, axes)
+        return found.reshape(-1)
+
+    def _is_possible(self, box: Box) -> bool:
+        attributes = self.view.schema.attributes
+        return all(bool((code_shares(attributes[a], condition) > 0).any()) for a, condition in box.items())
+
+    def _list(self) -> Iterator[tuple[tuple[int, ...], Sequence[Box]]]:
+        n_groups = n_boxes = 0
+        partial: list[tuple[tuple[int, ...], Sequence[Box]]] = [((), self.where)]
+        for axis in self.axes:
+            wider = ((place, boxes, key) for place, boxes in partial for key in range(len(axis.keys)))
+            partial = []
+            for place, boxes, key in wider:
+                inside = intersect(boxes, axis.boxes[key])
+                n_groups, n_boxes = n_groups + 1, n_boxes + len(inside)
+                if n_groups > _MAX_LISTED * 5 or n_boxes > _MAX_LISTED_BOXES or len(partial) > _MAX_LISTED:
+                    raise QueryError(
+                        "The groups fall apart into too many boxes. Group by plain attributes, or by fewer."
+                    )
+                if inside:
+                    partial.append(((*place, key), inside))
+        yield from partial
+
+
+def same_key_totals(rows: Ints) -> Ints:
+    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes, n_groups)."""
+    if not len(rows):
+        return np.zeros(rows.shape[1], dtype=np.int64)
+    return np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,288 @@
+"""How far a mixture's answers may be off: a sum over what shows in no attribute, in one, in two and so on.
+
+Any function of a record splits into a constant, functions of single attributes, functions of pairs with those taken
+out, and so on (Hoeffding's decomposition). The error of each piece is known where a released table measured it: the
+noise of that table. What no table measured is the model's own error, of a size that `Quality` gives per number of
+attributes. Derived in docs/intervals.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.query.question.quantities import Batch, Points
+from hdpview.view.data import ViewPart
+from hdpview.view.quality import N_ORDERS
+from hdpview.view.tables import Table
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+# Typical strength of dependence in a measured table: noise far above it was smoothed away by the fit.
+_DEPENDENCE = 0.1
+
+
+class Errors(NamedTuple):
+    """Expected products of errors, shape (n,): explained by noise in tables; and, per unit of each squared factor of
+    `Quality`, added by the model, shape (N_ORDERS, n).
+    """
+
+    noise: Floats
+    model: Floats
+
+
+class _Moments(NamedTuple):
+    """Of pairs of terms, attribute by attribute, shape (n_pairs, width) each.
+
+    attribute: the attributes that either term has a function of; −1 beyond the last.
+    means: product of the two functions' means. covariance: of the two, under the attribute's margin.
+    energy: Σ over codes of the product of their deviations from their means.
+    which: the pair of functions, by its number among the different ones of the attribute, in `functions`.
+    functions: attribute → the different pairs, as two arrays of shape (n_different, size), or two of points.
+    """
+
+    attribute: Ints
+    means: Floats
+    covariance: Floats
+    energy: Floats
+    which: Ints
+    functions: dict[int, tuple[Floats | Points, Floats | Points]]
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureErrors:
+    """The errors of one part of a view whose components are a mixture."""
+
+    part: ViewPart
+
+    def of_terms(self, left: Batch, right: Batch, i: Ints, j: Ints) -> Errors:
+        """Expected products of the errors of terms `i` of one batch and terms `j` of another, shape (n_pairs,)."""
+        moments = self._moments(left, right, i, j)
+        constant = left.constant[i] * right.constant[j]
+        noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
+        for table in self._tables:
+            added, explained, rows = self._measured(table, moments)
+            noise[rows] += added
+            model[len(table.attributes) - 1, rows] -= explained
+        return Errors(noise * constant, model * self._total**2 * constant)
+
+    def rests_on_tables(self, batch: Batch) -> NDArray[np.bool_]:
+        """Whether all attributes of each quantity lie in one released table, shape (n,)."""
+        found = np.ones(len(batch), dtype=bool)
+        known = [set(table.attributes) for table in self.part.tables]
+        for quantity, attributes in zip(batch.quantity.tolist(), batch.attribute.tolist(), strict=True):
+            asked = {a for a in attributes if a >= 0}
+            found[quantity] &= not asked or any(asked <= one for one in known)
+        return found
+
+    # What the released tables say, once per view.
+
+    @cached_property
+    def _total(self) -> float:
+        return max(float(self.part.components.weight.sum()), 1.0)
+
+    @cached_property
+    def margins(self) -> list[Floats]:
+        """Share of the records at each code, per attribute."""
+        components = self.part.components
+        return [components.grid([a], components.weight) / self._total for a in range(len(components.sizes))]
+
+    @cached_property
+    def _total_variance(self) -> float:
+        """Every table measures the total; the fit combines them by precision."""
+        precision = sum(1.0 / (table.counts.size * table.variance) for table in self.part.tables)
+        return 1.0 / precision if precision else self._total**2
+
+    @cached_property
+    def _code_variance(self) -> Floats:
+        """Of the noise that is left in the count of one code, per attribute: its histogram's and its tables' margins'."""
+        sizes = self.part.components.sizes
+        precision = np.zeros(len(sizes))
+        for table in self.part.tables:
+            for a, n_bins in zip(table.attributes, table.counts.shape, strict=True):
+                of_bin = table.variance * table.counts.size / n_bins
+                precision[a] += min(1.0, n_bins / sizes[a]) / of_bin
+        found: Floats = np.divide(
+            1.0, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
+        )
+        return found
+
+    @cached_property
+    def _tables(self) -> list[Table]:
+        """Tables of several attributes; of those with the same attributes, the most precise."""
+        best: dict[tuple[int, ...], Table] = {}
+        for table in self.part.tables:
+            known = best.get(table.attributes)
+            if len(table.attributes) > 1 and (known is None or table.variance < known.variance):
+                best[table.attributes] = table
+        return list(best.values())
+
+    # Pairs of terms.
+
+    def _moments(self, left: Batch, right: Batch, i: Ints, j: Ints) -> _Moments:
+        attribute, rows_left, rows_right = _joined(left, right, i, j)
+        shape = attribute.shape
+        means, covariance, energy = np.ones(shape), np.zeros(shape), np.zeros(shape)
+        which = np.zeros(shape, np.int64)
+        functions: dict[int, tuple[Floats | Points, Floats | Points]] = {}
+        for a in np.unique(attribute).tolist():
+            if a < 0:
+                continue
+            here = attribute == a
+            n = int(rows_right[here].max()) + 2
+            different, which[here] = np.unique(
+                (rows_left[here] + 1) * n + rows_right[here] + 1, return_inverse=True
+            )
+            pair = _chosen(left, a, different // n - 1), _chosen(right, a, different % n - 1)
+            means_here, covariance_here, energy_here = _gram(*pair, self.margins[a])
+            means[here] = means_here[which[here]]
+            covariance[here] = covariance_here[which[here]]
+            energy[here] = energy_here[which[here]]
+            functions[a] = pair
+        return _Moments(attribute, means, covariance, energy, which, functions)
+
+    def _noise_of_total_and_histograms(self, moments: _Moments) -> Floats:
+        found: Floats = moments.means.prod(axis=1) * self._total_variance
+        variance = np.append(self._code_variance, 0.0)[moments.attribute]
+        for position in range(moments.attribute.shape[1]):
+            rest = np.delete(moments.means, position, axis=1).prod(axis=1)
+            found += variance[:, position] * moments.energy[:, position] * rest
+        return found
+
+    def _by_order(self, moments: _Moments) -> Floats:
+        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others, (N_ORDERS, n)."""
+        n, width = moments.means.shape
+        found = np.zeros((N_ORDERS + 1, n))
+        found[0] = 1.0
+        for position in range(width):
+            mean, covariance = moments.means[:, position], moments.covariance[:, position]
+            last = found[-1] * (mean + covariance) + found[-2] * covariance
+            found[1:-1] = found[1:-1] * mean + found[:-2] * covariance
+            found[0] *= mean
+            found[-1] = last
+        return found[1:]
+
+    def _measured(self, table: Table, moments: _Moments) -> tuple[Floats, Floats, Ints]:
+        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and which pairs."""
+        on_table = np.isin(moments.attribute, table.attributes)
+        rows = np.flatnonzero(on_table.sum(axis=1) == len(table.attributes))
+        energy, covariance = np.ones(len(rows)), np.ones(len(rows))
+        rest = np.where(on_table[rows], 1.0, moments.means[rows]).prod(axis=1)
+        for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
+            here = moments.attribute[rows] == a
+            one, other = moments.functions[a]
+            of_bins = _binned(one, other, self.margins[a], bins)
+            which = moments.which[rows][here]
+            energy *= of_bins[0][which]
+            covariance *= of_bins[1][which]
+        signal = (_DEPENDENCE * self._total) ** 2
+        kept = signal / (signal + table.variance * table.counts.size)
+        return kept * table.variance * energy * rest, covariance * rest, rows
+
+
+def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
+    """Attributes of pairs of terms, and each term's functions of them; −1 for none. Shape (n_pairs, width) each."""
+    own, other = left.attribute[i], right.attribute[j]
+    if left is right and np.array_equal(i, j):
+        return own, left.row[i], left.row[i]
+    rows_of_own, rows_of_other = left.row[i], right.row[j]
+    in_other = np.full(own.shape, -1)
+    for position in range(own.shape[1]):
+        same = (other == own[:, position : position + 1]) & (other >= 0)
+        has = same.any(axis=1)
+        in_other[has, position] = rows_of_other[has, same[has].argmax(axis=1)]
+    extra = other.copy()
+    for position in range(other.shape[1]):
+        extra[(own == other[:, position : position + 1]).any(axis=1), position] = -1
+    nothing = np.full(extra.shape, -1)
+    return (
+        np.concatenate([own, extra], axis=1),
+        np.concatenate([rows_of_own, nothing], axis=1),
+        np.concatenate([in_other, np.where(extra >= 0, rows_of_other, -1)], axis=1),
+    )
+
+
+def _chosen(batch: Batch, a: int, rows: Ints) -> Floats | Points:
+    """Functions of an attribute by their numbers; the constant 1 for −1."""
+    functions = batch.functions.get(a)
+    if isinstance(functions, Points):
+        return Points(functions.code[rows], np.where(rows >= 0, functions.value[rows], np.nan))
+    if functions is None:
+        return np.full((len(rows), 1), 1.0)
+    return np.where((rows >= 0)[:, None], functions[rows], 1.0)
+
+
+def _gram(left: Floats | Points, right: Floats | Points, margin: Floats) -> tuple[Floats, Floats, Floats]:
+    """Products of means, covariances and energies of pairs of functions under a margin, shape (n,) each."""
+    if isinstance(left, Points) or isinstance(right, Points):
+        return _gram_of_points(left, right, margin)
+    mean_left, mean_right = _mean(left, margin), _mean(right, margin)
+    deviation = (left - mean_left[:, None]) * (right - mean_right[:, None])
+    deviation = np.broadcast_to(deviation, (len(deviation), len(margin)))
+    return mean_left * mean_right, deviation @ margin, deviation.sum(axis=1)
+
+
+def _mean(functions: Floats, margin: Floats) -> Floats:
+    means: Floats = functions @ margin if functions.shape[1] == len(margin) else functions[:, 0]
+    return means
+
+
+def _gram_of_points(
+    left: Floats | Points, right: Floats | Points, margin: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The same where one of the two at least is 0 but for one code."""
+    code = (
+        left.code
+        if isinstance(left, Points)
+        else right.code
+        if isinstance(right, Points)
+        else np.zeros(0, np.int64)
+    )
+    one, other = _at_point(left, code), _at_point(right, code)
+    is_point = [isinstance(each, Points) & ~np.isnan(value) for each, value in ((left, one), (right, other))]
+    share = margin[code]
+    one, other = np.nan_to_num(one, nan=1.0), np.nan_to_num(other, nan=1.0)
+    mean_one = np.where(is_point[0], one * share, one)
+    mean_other = np.where(is_point[1], other * share, other)
+    both = is_point[0] & is_point[1]
+    means = mean_one * mean_other
+    covariance = np.where(both, one * other * share - means, 0.0)
+    energy = (one - mean_one) * (other - mean_other) + (len(margin) - 1) * means
+    return means, covariance, np.where(both, energy, 0.0)
+
+
+def _at_point(functions: Floats | Points, code: Ints) -> Floats:
+    """Values at a code; NaN for the constant 1."""
+    return functions.value if isinstance(functions, Points) else np.full(len(code), np.nan)
+
+
+def _binned(
+    left: Floats | Points, right: Floats | Points, margin: Floats, bins: NDArray[np.int32]
+) -> tuple[Floats, Floats]:
+    """Energies and covariances of pairs of functions whose values are averaged over bins, shape (n,) each."""
+    of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
+    inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
+    if isinstance(left, Points) or isinstance(right, Points):
+        one, other = (_averaged_point(each, margin, bins, inverse) for each in (left, right))
+        _, covariance, energy = _gram_of_points(one, other, of_bin)
+        return energy, covariance
+    to_bins = np.zeros((len(bins), len(of_bin)))
+    to_bins[np.arange(len(bins)), bins] = margin * inverse[bins]
+    mean_left, mean_right = (
+        np.broadcast_to(each, (len(each), len(margin))) @ to_bins for each in (left, right)
+    )
+    _, covariance, energy = _gram(mean_left, mean_right, of_bin)
+    return energy, covariance
+
+
+def _averaged_point(
+    functions: Floats | Points, margin: Floats, bins: NDArray[np.int32], inverse: Floats
+) -> Floats | Points:
+    if not isinstance(functions, Points):
+        return functions
+    code = functions.code
+    return Points(bins[code].astype(np.int64), functions.value * margin[code] * inverse[bins[code]])

@@ -1,0 +1,85 @@
+"""The paper's error bound: its theorem on Θ_min and Θ_max, evaluated as stated. See docs/intervals.md for
+what it assumes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.errors import QueryError
+from hdpview.query.estimate.estimates import term_means
+from hdpview.query.interval.answers import Interval, Where
+from hdpview.query.question.quantities import count_of, pack
+from hdpview.query.question.where import boxes_of
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+_NEEDED = ("epsilon_counts", "converge_noise_scale", "converge_bias_per_level", "converge_threshold")
+_STEPS = 200
+
+
+def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0) -> Interval:
+    """Θ_min and Θ_max: the error of a raw count is above the one, and below the other, with probability at
+    least 1 − μ each.
+
+    Args:
+        view: a view built by the paper's method.
+        where: the condition.
+        mu: the probability with which each side may fail.
+        xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data that no
+            one may look up.
+    """
+    if not 0 < mu < 1 or not 0 < xi < math.inf:
+        raise QueryError(f"mu must lie between 0 and 1 and xi above 0; got {mu!r} and {xi!r}.")
+    parameters = view.manifest.parameters
+    if any(name not in parameters for name in _NEEDED):
+        raise QueryError(
+            f"The paper's bound is for its own method; this view was built by {view.manifest.method!r}."
+        )
+    blocks = view.parts[0].components
+    assert isinstance(blocks, Blocks)
+    means = next(term_means(blocks, pack([count_of(boxes_of(where, view.schema))], view.schema)), None)
+    weights = np.zeros(len(blocks)) if means is None else means[2].sum(axis=0)
+    touched = weights > 0
+    w, depth = weights[touched], blocks.depth[touched]
+    if not len(w):
+        return Interval(0.0, 0.0)
+    epsilon, scale, bias, threshold = (parameters[name] for name in _NEEDED)
+    bounds = xi * w * (depth * bias + threshold)
+
+    def log_noise(t: float) -> float:
+        return float(np.log1p(-((w / epsilon) ** 2) * t**2).sum())
+
+    def log_deviation(t: float) -> float:
+        return float(np.log1p(-((xi * w * scale) ** 2) * t**2).sum())
+
+    noise_end = epsilon / w.max()
+    both_end = min(noise_end, 1 / (xi * w.max() * scale))
+    least = -_minimum(lambda t: -(np.log(mu) + log_noise(t)) / t, noise_end)
+    most = _minimum(lambda t: -(np.log(mu) + log_noise(t) + log_deviation(t)) / t, both_end)
+    return Interval(float(least), float(bounds.sum() + most))
+
+
+def _minimum(function: Callable[[float], float], end: float) -> float:
+    """The minimum over 0 < t < end of a function that falls, then rises, and is infinite at both ends (golden
+    section).
+    """
+    golden = (5**0.5 - 1) / 2
+    low, high = 0.0, end
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = function(left), function(right)
+    for _ in range(_STEPS):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = function(right)
+    return min(at_left, at_right)

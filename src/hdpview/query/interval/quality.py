@@ -1,0 +1,110 @@
+"""What a view knows and does not know: errors by kind of question, and which attributes were counted together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData, ViewPart
+from hdpview.view.tables import Table
+
+_MOST_CELLS = 1_000_000  # of a table whose dependence is computed from the view
+
+
+class Known(NamedTuple):
+    """Attributes that were counted together, and how strongly they depend: 0 for not at all, 1 for completely."""
+
+    attributes: tuple[str, ...]
+    dependence: float
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """What was measured about a view's own errors.
+
+    within: by kind of question, how many records 95 % of the answers are off at most.
+    measured: whether that was measured on the table; otherwise it is what other tables suggest.
+    known: sets of attributes counted together, strongest dependence first; empty for views made of blocks.
+    n_pairs: how many pairs of attributes there are.
+    """
+
+    within: dict[str, float]
+    measured: bool
+    known: tuple[Known, ...]
+    n_pairs: int
+
+    def knows(self, *attributes: str) -> bool:
+        """Whether these attributes were counted together."""
+        return len(attributes) < 2 or any(set(attributes) <= set(each.attributes) for each in self.known)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        known = [
+            {"attributes": list(each.attributes), "dependence": round(each.dependence, 4)}
+            for each in self.known
+        ]
+        return {
+            "within": dict(self.within),
+            "measured": self.measured,
+            "known": known,
+            "n_pairs": self.n_pairs,
+        }
+
+    def __str__(self) -> str:
+        how = "measured on the table" if self.measured else "not measured; expected from other tables"
+        lines = [f"Errors ({how}):"]
+        lines += [
+            f"  of {kind}, 95 % are within ±{error:,.0f} records" for kind, error in self.within.items()
+        ]
+        if self.known:
+            n_known = sum(len(each.attributes) == 2 for each in self.known)
+            lines.append(f"Counted together: {n_known} of {self.n_pairs} pairs of attributes")
+            lines += [
+                f"  {' × '.join(each.attributes)} (dependence {each.dependence:.2f})"
+                for each in self.known[:20]
+            ]
+            lines += [f"  … and {len(self.known) - 20} more"] if len(self.known) > 20 else []
+            lines.append("What was not counted together is inferred, and may be flatter than it is.")
+        return "\n".join(lines)
+
+
+def quality_report(view: ViewData) -> QualityReport:
+    """What a view knows of its own errors. Of a merged view: of the part that errs most."""
+    within: dict[str, float] = {}
+    for part in view.parts:
+        for kind, error in part.quality.within.items():
+            within[kind] = max(error, within.get(kind, 0.0))
+    known = _known(view, view.parts[0]) if len(view.parts) == 1 else ()
+    n = len(view.schema)
+    return QualityReport(within, all(part.quality.measured for part in view.parts), known, n * (n - 1) // 2)
+
+
+def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
+    if isinstance(part.components, Blocks):
+        return ()
+    names = view.schema.names
+    tables = [table for table in part.tables if len(table.attributes) > 1]
+    found = [Known(tuple(names[a] for a in table.attributes), _dependence(part, table)) for table in tables]
+    return tuple(sorted(found, key=lambda each: -each.dependence))
+
+
+def _dependence(part: ViewPart, table: Table) -> float:
+    """Cramér's V of the first two attributes of a table, as the view has them over the table's bins."""
+    components, (a, b) = part.components, table.attributes[:2]
+    bins = [each.astype(np.int64) for each in table.shape.bin_of_code[:2]]
+    n_bins = [int(each.max()) + 1 for each in bins]
+    if n_bins[0] * n_bins[1] > _MOST_CELLS or min(n_bins) < 2:
+        return 0.0
+    in_bins = [np.eye(n)[own].T for n, own in zip(n_bins, bins, strict=True)]
+    rows, columns = components.factors(a, in_bins[0]), components.factors(b, in_bins[1])
+    joint = (rows * components.weight) @ columns.T
+    total = joint.sum()
+    if total <= 0:
+        return 0.0
+    joint = joint / total
+    even = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    squared = np.divide((joint - even) ** 2, even, out=np.zeros_like(even), where=even > 0).sum()
+    return float(np.sqrt(min(1.0, squared / (min(n_bins) - 1))))

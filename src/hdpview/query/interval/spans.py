@@ -1,0 +1,239 @@
+"""Aggregates in all groups, with their intervals.
+
+A typical interval follows from the errors of the sums behind an aggregate and how it changes with each of them (the
+delta method), so that errors which sums have in common cancel. Noise and guaranteed intervals are computed for each
+sum, with so much more confidence that all hold together, and carried through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Datetime, Integer, Ordered
+from hdpview.errors import QueryError
+from hdpview.query.estimate.estimates import grid_estimates
+from hdpview.query.interval.answers import Kind, Reading, check_reading, typical_ends
+from hdpview.query.interval.errors import Evaluation, evaluate
+from hdpview.query.interval.groups import Groups
+from hdpview.query.interval.noise import confidence_of_each
+from hdpview.query.interval.tails import typical_tail
+from hdpview.query.question.aggregates import Aggregate
+from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.question.conditions import Condition
+from hdpview.query.question.quantities import Part, Quantity, Values, count_of, pack
+
+Floats = NDArray[np.float64]
+_MAX_QUANTILES = 2_000
+_NOTHING = 1e-9  # an estimated count below this is 0, but for rounding
+_STEP = 1e-3  # of the delta method, in standard errors
+
+
+class Span(NamedTuple):
+    """Estimates and the ends of their intervals, shape (n_groups,) each; NaN is NULL."""
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+
+    def within(self, least: float, greatest: float) -> Span:
+        """Ends cut to what is possible; they always hold the estimate."""
+        lower, upper = np.maximum(self.lower, least), np.minimum(self.upper, greatest)
+        return Span(self.estimate, np.minimum(lower, self.estimate), np.maximum(upper, self.estimate))
+
+
+class Measures:
+    """Aggregates of groups, computed when asked for."""
+
+    def __init__(self, groups: Groups, counts: Reading = "consistent", interval: Kind = "typical") -> None:
+        check_reading(counts, interval)
+        self.groups, self.counts, self.interval = groups, counts, interval
+        self._evaluations: dict[int, tuple[Quantity, Evaluation]] = {}
+
+    def evaluation(self, quantity: Quantity) -> Evaluation:
+        """A quantity in every group; each is computed once."""
+        if id(quantity) not in self._evaluations:
+            self._evaluations[id(quantity)] = quantity, self.groups.evaluation(quantity)
+        return self._evaluations[id(quantity)][1]
+
+    def sums(self, quantities: Sequence[Quantity]) -> Floats:
+        """Estimates of quantities in every group, shape (m, n_groups)."""
+        raw = self.counts == "raw"
+        found = [self.evaluation(quantity) for quantity in quantities]
+        columns = [each.raw if raw else each.estimate for each in found]
+        return np.stack(columns) if columns else np.zeros((0, len(self.groups)))
+
+    def span(self, aggregate: Aggregate, confidence: float) -> Span:
+        """An aggregate in every group."""
+        if aggregate.kind == "quantile":
+            return self._quantile(aggregate, confidence)
+        if aggregate.kind == "count" or (aggregate.kind == "sum" and self.interval == "typical"):
+            found = self.linear(aggregate.quantities[0], confidence)
+            empty = np.isnan(aggregate.value(self.sums(aggregate.quantities)))
+            floor = aggregate.limits[0] if self.counts == "consistent" else -np.inf
+            return _null_where(empty, found.within(floor, np.inf))
+        if self.interval == "typical":
+            return self.smooth(
+                aggregate.quantities, aggregate.value, aggregate.limits, aggregate.denominators, confidence
+            )
+        return self._from_ends(aggregate, confidence)
+
+    def linear(self, quantity: Quantity, confidence: float) -> Span:
+        """A quantity in every group, with the interval that was chosen."""
+        of = self.evaluation(quantity)
+        estimate = of.raw if self.counts == "raw" else of.estimate
+        if self.interval == "typical":
+            lower, upper = typical_ends(of, confidence, self.counts)
+        elif self.interval == "noise":
+            width = of.noise.half_width(confidence)
+            lower, upper = of.raw - width, of.raw + width
+        else:
+            lower, upper = self.groups.guaranteed(quantity, confidence).T
+        return Span(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
+
+    def smooth(
+        self,
+        quantities: Sequence[Quantity],
+        value: Callable[[Floats], Floats],
+        limits: tuple[float, float],
+        denominators: Sequence[int],
+        confidence: float,
+    ) -> Span:
+        """A function of sums with its typical interval."""
+        sums, tail = self.sums(quantities), typical_tail(confidence)
+        estimate = value(sums)
+        covariances = self.groups.covariances(quantities)
+        variance = delta_variance(value, sums, covariances)
+        half = tail * np.sqrt(variance)
+        span = Span(estimate, estimate - half, estimate + half)
+        for i in denominators:
+            unsafe = sums[i] <= tail * np.sqrt(np.maximum(covariances[i, i], 0.0))
+            span = Span(estimate, np.where(unsafe, -np.inf, span.lower), np.where(unsafe, np.inf, span.upper))
+        return _null_where(np.isnan(estimate), span.within(*limits))
+
+    def _from_ends(self, aggregate: Aggregate, confidence: float) -> Span:
+        """The range of an aggregate over the ends of its sums. Means allow for the least count that may be true."""
+        quantities = aggregate.quantities
+        estimate = aggregate.value(self.sums(quantities))
+        if aggregate.kind not in ("sum", "mean"):
+            unknown = np.full(len(self.groups), np.inf)
+            return _null_where(
+                np.isnan(estimate), Span(estimate, -unknown, unknown).within(*aggregate.limits)
+            )
+        level = confidence_of_each(len(quantities), confidence)
+        total, count = (self.linear(quantity, level) for quantity in quantities)
+        if aggregate.kind == "sum":
+            return _null_where(np.isnan(estimate), Span(estimate, total.lower, total.upper))
+        few, many = np.maximum(count.lower, 1.0), np.maximum(count.upper, 1.0)
+        lower = np.where(total.lower > 0, total.lower / many, total.lower / few)
+        upper = np.where(total.upper > 0, total.upper / few, total.upper / many)
+        return _null_where(np.isnan(estimate), Span(estimate, lower, upper).within(*aggregate.limits))
+
+    def _quantile(self, aggregate: Aggregate, confidence: float) -> Span:
+        view, a = self.groups.view, aggregate.attribute
+        attribute = view.schema.attributes[a]
+        assert isinstance(attribute, Ordered)
+        if len(self.groups) > _MAX_QUANTILES:
+            raise QueryError(
+                f"Quantiles of {len(self.groups):,} groups take too long; the limit is {_MAX_QUANTILES:,}. Group by less."
+            )
+        boxes = [intersect(own, aggregate.boxes) for own in self.groups.boxes]
+        estimates = np.full(len(boxes), np.nan)
+        for g, own in enumerate(boxes):
+            if own:
+                histogram = grid_estimates(view, count_of(own), [a])
+                estimates[g] = quantile_of(histogram[: attribute.n_values], attribute, aggregate.quantile)
+        first, last = self._codes_around(boxes, aggregate, attribute, confidence)
+        edges = attribute.edges.astype(np.float64)
+        lower, upper = (
+            np.minimum(edges[first], estimates),
+            np.maximum(edges[last + 1] - attribute.whole, estimates),
+        )
+        return _null_where(np.isnan(estimates), Span(estimates, lower, upper))
+
+    def _codes_around(
+        self, boxes: Sequence[Sequence[Box]], aggregate: Aggregate, attribute: Ordered, confidence: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and last code that may hold the quantile: where the share of records up to there may, and must, reach it."""
+        n, p, a = len(boxes), aggregate.quantile, aggregate.attribute
+        low = np.zeros((2, n), dtype=np.int64)
+        high = np.full((2, n), attribute.n_values - 1)
+        edges = attribute.edges.tolist()
+        below, above = Values.constant(1.0 - p), Values.constant(-p)
+        while (low < high).any():
+            middle = (low + high) // 2
+            quantities = []
+            for g, code in zip([*range(n)] * 2, middle.reshape(-1).tolist(), strict=True):
+                border = edges[code + 1]
+                sides = ((-np.inf, border), below), ((border, np.inf), above)
+                quantities.append(
+                    [
+                        Part(box, values)
+                        for ends, values in sides
+                        for box in intersect(boxes[g], [{a: Condition(ranges=(ends,))}])
+                    ]
+                )
+            found = self._ends_of(quantities, confidence)
+            reached = np.stack([found.upper[:n] >= 0, found.lower[n:] >= 0])
+            low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)
+        return low[0], low[1]
+
+    def _ends_of(self, quantities: Sequence[Quantity], confidence: float) -> Span:
+        view = self.groups.view
+        of = evaluate(view, pack(quantities, view.schema))
+        if self.interval == "guaranteed":
+            from hdpview.query.interval.guaranteed import guaranteed
+
+            return Span(of.estimate, *guaranteed(view, quantities, confidence).T)
+        if self.interval == "noise":
+            width = of.noise.half_width(confidence)
+            return Span(of.estimate, of.raw - width, of.raw + width)
+        return Span(of.estimate, *typical_ends(of, confidence, "consistent"))
+
+
+def delta_variance(value: Callable[[Floats], Floats], sums: Floats, covariances: Floats) -> Floats:
+    """Squared error of a function of sums, shape (n,), from how it changes with each of them.
+
+    sums: shape (m, n); covariances: shape (m, m, n).
+    """
+    deviation = np.sqrt(np.maximum(covariances.diagonal(axis1=0, axis2=1).T, 0.0))
+    slopes = np.zeros_like(sums)
+    for i in range(len(sums)):
+        step = np.maximum(_STEP * deviation[i], 1e-9 * np.maximum(np.abs(sums[i]), 1.0))
+        up, down = sums.copy(), sums.copy()
+        up[i] += step
+        down[i] -= step
+        with np.errstate(all="ignore"):
+            slopes[i] = (value(up) - value(down)) / (2.0 * step)
+    found: Floats = np.einsum("in,ijn,jn->n", np.nan_to_num(slopes), covariances, np.nan_to_num(slopes))
+    squared: Floats = np.maximum(found, 0.0)
+    return squared
+
+
+def quantile_of(counts: Floats, attribute: Ordered, p: float) -> float:
+    """The quantile of a histogram, NaN of an empty one.
+
+    Between single whole numbers as databases compute it, inside bins by proportion.
+    """
+    running = np.cumsum(counts)
+    total = float(running[-1])
+    if total <= _NOTHING:
+        return np.nan
+    if isinstance(attribute, Integer) and attribute.every == 1:
+        rank = max(p * (total - 1.0), 0.0)
+        ranks = np.minimum(np.array([np.floor(rank + 1e-9), np.ceil(rank - 1e-9)]), total - 1e-6)
+        codes = np.minimum(np.searchsorted(running, ranks + 1e-7, side="right"), len(counts) - 1)
+        below, above = attribute.edges[codes].tolist()
+        return float(below + (above - below) * (rank - np.floor(rank + 1e-9)))
+    code = min(int(np.searchsorted(running, p * total, side="left")), len(counts) - 1)
+    inside = (p * total - (running[code] - counts[code])) / counts[code] if counts[code] > 0 else 0.5
+    start, end = (float(edge) for edge in attribute.edges[code : code + 2])
+    place = start + (end - start) * min(max(inside, 0.0), 1.0)
+    return float(min(place, end - 1)) if attribute.whole and not isinstance(attribute, Datetime) else place
+
+
+def _null_where(absent: NDArray[np.bool_], span: Span) -> Span:
+    return Span(*(np.where(absent, np.nan, column) for column in span))

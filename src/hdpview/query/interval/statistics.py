@@ -1,0 +1,294 @@
+"""What a view answers in Python: tables of counts, single statistics, and comparisons, with their intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute, Datetime, Ordered, calendar
+from hdpview.errors import QueryError
+from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
+from hdpview.query.interval.columns import Column, arrow_table
+from hdpview.query.interval.groups import Groups
+from hdpview.query.interval.noise import check_confidence, confidence_of_each
+from hdpview.query.interval.spans import Measures, Span
+from hdpview.query.question import aggregates, conditions
+from hdpview.query.question.aggregates import Aggregate
+from hdpview.query.question.axes import attribute_axis, code_keys
+from hdpview.query.question.quantities import Part, bin_values, count_of
+from hdpview.query.question.where import attribute_number, boxes_of
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+_TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A mean, sum, quantile or other number with its interval. Of datetimes, all three are datetimes.
+
+    None where there are no records.
+    """
+
+    estimate: float | datetime | None
+    lower: float | datetime | None
+    upper: float | datetime | None
+    confidence: float
+
+    def __str__(self) -> str:
+        ends = (self.estimate, self.lower, self.upper)
+        shown = [f"{value:,.4g}" if isinstance(value, float) else str(value) for value in ends]
+        return f"{shown[0]} ({self.confidence:.0%} between {shown[1]} and {shown[2]})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two counts and how they differ.
+
+    difference, ratio: of the first to the second, with typical intervals; a ratio without bounds has infinite ends.
+    guaranteed_difference: holds whatever the data.
+    """
+
+    first: Answer
+    second: Answer
+    confidence: float
+    difference: float
+    difference_interval: Interval
+    guaranteed_difference: Interval
+    ratio: float
+    ratio_interval: Interval
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the typical interval of the difference leaves out 0."""
+        return not self.difference_interval.lower <= 0 <= self.difference_interval.upper
+
+    def __str__(self) -> str:
+        low, high = self.difference_interval
+        verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
+        return (
+            f"{self.difference:+,.0f} ({self.confidence:.0%} typical: {low:+,.0f} to {high:+,.0f}), {verdict}"
+        )
+
+
+class Histogram(NamedTuple):
+    """Counts of the values of one attribute, in code order, with intervals; the last is of missing values, if any.
+
+    keys: what each value is called in a result; `attribute.labels()` has texts for people.
+    """
+
+    attribute: Attribute
+    keys: Sequence[Any]
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+
+
+def histograms(
+    view: ViewData,
+    where: Where = None,
+    names: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+) -> list[Histogram]:
+    """Histograms of the named attributes, or of all, of the records that satisfy a condition."""
+    check_confidence(confidence)
+    boxes, found = boxes_of(where, view.schema), []
+    for name in view.schema.names if names is None else names:
+        a = attribute_number(name, view.schema)
+        span = _counts(view, boxes, [a], confidence, counts, interval, keep_all=True)
+        attribute = view.schema.attributes[a]
+        found.append(Histogram(attribute, code_keys(attribute), *span))
+    return found
+
+
+def _counts(
+    view: ViewData,
+    boxes: Sequence[Any],
+    attributes: Sequence[int],
+    confidence: float,
+    counts: Reading,
+    interval: Kind,
+    keep_all: bool = False,
+) -> Span:
+    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in attributes])
+    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
+    if not keep_all:
+        return span
+    every = [np.zeros(math.prod(groups.shape)) for _ in span]
+    for column, values in zip(every, span, strict=True):
+        column[groups.cells] = values
+    return Span(*every)
+
+
+def histogram(
+    view: ViewData, name: str, where: Where, confidence: float, counts: Reading, interval: Kind
+) -> pa.Table:
+    """A row per value of an attribute: the value or bin, its count, and the ends of its interval."""
+    (found,) = histograms(view, where, [name], confidence, counts, interval)
+    return _counted(
+        [(found.attribute.name, list(found.keys))], Span(found.estimate, found.lower, found.upper)
+    )
+
+
+def marginal(
+    view: ViewData, names: Sequence[str], where: Where, confidence: float, counts: Reading, interval: Kind
+) -> pa.Table:
+    """A row per combination of values of several attributes that the condition leaves possible."""
+    check_confidence(confidence)
+    if isinstance(names, str) or not names:
+        raise QueryError('marginal takes a list of attributes, such as ["age", "sex"].')
+    numbers = [attribute_number(name, view.schema) for name in names]
+    if len(set(numbers)) < len(numbers):
+        raise QueryError("marginal takes each attribute once.")
+    groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in numbers])
+    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
+    return _counted([(view.schema.attributes[a].name, groups.keys(i)) for i, a in enumerate(numbers)], span)
+
+
+def crosstab(view: ViewData, row: str, column: str, where: Where, counts: Reading) -> pa.Table:
+    """Estimates with the values of one attribute down and of another across, and their totals."""
+    down, across = (attribute_number(name, view.schema) for name in (row, column))
+    if down == across:
+        raise QueryError("crosstab takes two different attributes.")
+    rows, columns = view.schema.attributes[down], view.schema.attributes[across]
+    groups = Groups(
+        view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in (down, across)]
+    )
+    grid = np.zeros(groups.shape)
+    grid.reshape(-1)[groups.cells] = Measures(groups, counts).sums([count_of([{}])])[0]
+    used = [np.unique(places).tolist() for places in groups.rows]
+    data: dict[str, list[Any]] = {rows.name: [rows.labels()[i] for i in used[0]] + [_TOTAL]}
+    labels = [columns.labels()[i] for i in used[1]]
+    for label, i in itertools.chain(zip(labels, used[1], strict=True), [(_TOTAL, -1)]):
+        cells = grid[used[0], i] if i >= 0 else grid[used[0]].sum(axis=1)
+        data[label if label not in data else f"{columns.name} {label}"] = [
+            *cells.tolist(),
+            float(cells.sum()),
+        ]
+    return pa.table(data)
+
+
+def statistic(
+    view: ViewData, aggregate: Aggregate, where: Where, confidence: float, counts: Reading, interval: Kind
+) -> Statistic:
+    """An aggregate of the records that satisfy a condition."""
+    check_confidence(confidence)
+    groups = Groups(view, boxes_of(where, view.schema))
+    span = Measures(groups, counts, interval).span(aggregate, confidence)
+    if np.isnan(span.estimate[0]):
+        return Statistic(None, None, None, confidence)
+    estimate, lower, upper = (
+        calendar.moment(round(end[0])) if aggregate.of_moments else float(end[0]) for end in span
+    )
+    return Statistic(estimate, lower, upper, confidence)
+
+
+def mean_of(view: ViewData, name: str) -> Aggregate:
+    """The mean of an attribute."""
+    attribute, parts = _parts(view, name)
+    return aggregates.mean(parts, of_moments=isinstance(attribute, Datetime))
+
+
+def sum_of(view: ViewData, name: str) -> Aggregate:
+    """The sum of an attribute."""
+    attribute, parts = _parts(view, name)
+    if isinstance(attribute, Datetime):
+        raise QueryError(f"Moments cannot be added up. Ask for the mean or median of {name!r}.")
+    return aggregates.total(parts)
+
+
+def quantile_of(view: ViewData, name: str, q: float) -> Aggregate:
+    """A quantile of an attribute."""
+    if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
+        raise QueryError("A quantile is a number from 0 to 1, such as 0.5 for the median.")
+    a = attribute_number(name, view.schema)
+    attribute = view.schema.attributes[a]
+    if not isinstance(attribute, Ordered):
+        raise QueryError(
+            f"Quantiles are taken of a numeric or datetime attribute; {name!r} is of type {attribute.kind}."
+        )
+    boxes = [{a: conditions.everything(attribute)}]
+    return aggregates.quantile(a, boxes, float(q), of_moments=isinstance(attribute, Datetime))
+
+
+def stddev_of(view: ViewData, name: str) -> Aggregate:
+    """The standard deviation of an attribute."""
+    _, parts = _parts(view, name)
+    return aggregates.variance(parts[0].values, [parts[0].box], of_sample=True, root=True)
+
+
+def correlation_of(view: ViewData, x: str, y: str) -> Aggregate:
+    """Pearson's correlation of two attributes."""
+    (_, (one,)), (_, (other,)) = _parts(view, x), _parts(view, y)
+    return aggregates.correlation(one.values, other.values, [{**one.box, **other.box}])
+
+
+def rate_of(view: ViewData, outcome: Where) -> Aggregate:
+    """The share of records that satisfy a condition."""
+    holds = boxes_of(outcome, view.schema)
+    return Aggregate("rate", (count_of(holds), count_of([{}])), _ratio, (0.0, 1.0), (1,))
+
+
+def association_of(view: ViewData, kind: str, outcome: Where, exposure: Where) -> Aggregate:
+    """How an outcome goes with an exposure: `odds_ratio`, `risk_ratio` or `risk_difference`."""
+    return aggregates.association(
+        kind, boxes_of(outcome, view.schema), boxes_of(exposure, view.schema), view.schema
+    )
+
+
+def _ratio(sums: Floats) -> Floats:
+    found: Floats = np.divide(sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=sums[1] > 1e-9)
+    return found
+
+
+def _parts(view: ViewData, name: str) -> tuple[Attribute, list[Part]]:
+    a = attribute_number(name, view.schema)
+    attribute = view.schema.attributes[a]
+    return attribute, [Part({a: conditions.everything(attribute)}, bin_values(attribute, a))]
+
+
+def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
+    """Compare the counts of two conditions. Errors that both have in common cancel in the difference."""
+    check_confidence(confidence)
+    quantities = [count_of(boxes_of(where, view.schema)) for where in (first, second)]
+    one, other = answer(view, quantities, confidence)
+    measures = Measures(Groups(view, [{}]))
+    difference = measures.smooth(quantities, lambda s: s[0] - s[1], (-math.inf, math.inf), (), confidence)
+    ratio = measures.smooth(quantities, _ratio, (0.0, math.inf), (1,), confidence)
+    level = confidence_of_each(2, confidence)
+    sure_one, sure_other = (found.guaranteed for found in answer(view, quantities, level))
+    return Comparison(
+        first=one,
+        second=other,
+        confidence=confidence,
+        difference=one.estimate - other.estimate,
+        difference_interval=Interval(float(difference.lower[0]), float(difference.upper[0])),
+        guaranteed_difference=Interval(sure_one.lower - sure_other.upper, sure_one.upper - sure_other.lower),
+        ratio=float(ratio.estimate[0]),
+        ratio_interval=_ratio_interval(ratio),
+    )
+
+
+def _ratio_interval(ratio: Span) -> Interval:
+    """Any ratio is possible where the second count is 0."""
+    known = not math.isnan(float(ratio.estimate[0]))
+    return Interval(float(ratio.lower[0]), float(ratio.upper[0])) if known else Interval(0.0, math.inf)
+
+
+def _counted(keys: Sequence[tuple[str, list[Any]]], span: Span) -> pa.Table:
+    count = "count" if all(name.lower() != "count" for name, _ in keys) else "n"
+    columns = [Column(name, values) for name, values in keys]
+    columns += [
+        Column(f"{count}{end}", values) for end, values in zip(("", "_lower", "_upper"), span, strict=True)
+    ]
+    return arrow_table(columns)

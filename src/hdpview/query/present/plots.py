@@ -1,0 +1,223 @@
+"""Pictures of a view, in Altair: one description for notebook, PNG and SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdpview.domain import Attribute
+from hdpview.errors import QueryError
+from hdpview.query.estimate.estimates import grid_estimates
+from hdpview.query.interval.answers import Kind, Where
+from hdpview.query.interval.statistics import histograms
+from hdpview.query.question.quantities import count_of
+from hdpview.query.question.where import attribute_number, boxes_of
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_BAR, _WHISKER, _LINE = "#4c78a8", "#1b2a41", "#f2f2f2"
+_MOST_LABELS, _MOST_CELLS, _MOST_BLOCKS = 40, 40_000, 20_000
+_SUFFIXES = (".png", ".svg", ".html", ".json", ".pdf")
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Pictures of one view."""
+
+    view: ViewData
+
+    def histogram(
+        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+    ) -> alt.LayerChart:
+        """Bars with whiskers: counts per value of an attribute, and how far the interval reaches: typical,
+        guaranteed or noise.
+        """
+        return histogram(self.view, attribute, where, confidence, interval)
+
+    def heatmap(self, x: str, y: str, where: Where = None) -> alt.Chart:
+        """Counts of two attributes as shades."""
+        return heatmap(self.view, x, y, where)
+
+    def partition(self, x: str, y: str) -> alt.LayerChart:
+        """Counts of two attributes as shades, with the borders of the view's blocks drawn over them."""
+        return partition(self.view, x, y)
+
+
+def histogram(
+    view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "typical"
+) -> alt.LayerChart:
+    """Bars with whiskers: counts per value of an attribute, and how far the interval reaches."""
+    import altair as alt
+
+    (found,) = histograms(view, where, [name], confidence, interval=interval)
+    columns = (found.attribute.labels(), found.estimate.tolist(), found.lower.tolist(), found.upper.tolist())
+    rows = [
+        {"label": label, "count": n, "lower": low, "upper": high}
+        for label, n, low, high in zip(*columns, strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("label:N", sort=columns[0], title=found.attribute.name, axis=_axis(columns[0]))
+    )
+    bars = base.mark_bar(color=_BAR).encode(y=alt.Y("count:Q", title="records"))
+    whiskers = base.mark_rule(color=_WHISKER).encode(y="lower:Q", y2="upper:Q")
+    return alt.layer(bars, whiskers).properties(width=720, height=280)
+
+
+def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
+    """Counts of two attributes as shades."""
+    import altair as alt
+
+    across, up = (view.schema.attributes[a] for a in _two(view, x, y))
+    if across.size * up.size > _MOST_CELLS:
+        raise QueryError(
+            f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes with fewer values."
+        )
+    labels = across.labels(), up.labels()
+    grid = _grid(view, across, up, where)
+    rows = [
+        {"x": labels[0][i], "y": labels[1][j], "count": float(grid[i, j])}
+        for i in range(across.size)
+        for j in range(up.size)
+    ]
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_rect()
+        .encode(
+            x=alt.X("x:N", sort=labels[0], title=across.name, axis=_axis(labels[0])),
+            y=alt.Y("y:N", sort=labels[1][::-1], title=up.name, axis=_axis(labels[1], angle=False)),
+            color=alt.Color("count:Q", title="records", scale=alt.Scale(scheme="viridis")),
+        )
+        .properties(width=560, height=420)
+    )
+
+
+def partition(view: ViewData, x: str, y: str) -> alt.LayerChart:
+    """The view's blocks as seen along two attributes: shades for records per cell, lines for the borders of
+    blocks.
+    """
+    import altair as alt
+
+    a, b = _two(view, x, y)
+    across, up = view.schema.attributes[a], view.schema.attributes[b]
+    blocks = _blocks(view)
+    bounds = np.stack(
+        [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
+    )
+    boxes = np.unique(bounds, axis=0)
+    if len(boxes) > _MOST_BLOCKS:  # the largest show the shape; the rest would be one black
+        area = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
+        boxes = boxes[np.argsort(-area)[:_MOST_BLOCKS]]
+    scale_x, scale_y = (alt.Scale(domain=[0, attribute.size], nice=False) for attribute in (across, up))
+    axes = [
+        alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute)) for attribute in (across, up)
+    ]
+    encoding = {
+        "x": alt.X("x1:Q", scale=scale_x, axis=axes[0], title=across.name),
+        "x2": "x2:Q",
+        "y": alt.Y("y1:Q", scale=scale_y, axis=axes[1], title=up.name),
+        "y2": "y2:Q",
+    }
+    shades = alt.Color(
+        "density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog")
+    )
+    filled = (
+        alt.Chart(alt.Data(values=_shades(view, a, b)))
+        .mark_rect(strokeWidth=0)
+        .encode(**encoding, color=shades)
+    )
+    lines = [dict(zip(("x1", "x2", "y1", "y2"), box, strict=True)) for box in boxes.tolist()]
+    borders = (
+        alt.Chart(alt.Data(values=lines))
+        .mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
+        .encode(**encoding)
+    )
+    return alt.layer(filled, borders).properties(width=560, height=420)
+
+
+def save(chart: Any, path: str | PathLike[str]) -> None:
+    """Write a picture; the name's ending says what kind."""
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise QueryError(
+            f"Pictures are written as {', '.join(_SUFFIXES)}; {target.name!r} has another ending."
+        )
+    if not target.parent.is_dir():
+        raise QueryError(f"Cannot write {str(path)!r}: the folder does not exist.")
+    chart.save(str(target), **({"scale_factor": 2} if target.suffix.lower() == ".png" else {}))
+
+
+def _two(view: ViewData, x: str, y: str) -> tuple[int, int]:
+    numbers = attribute_number(x, view.schema), attribute_number(y, view.schema)
+    if numbers[0] == numbers[1]:
+        raise QueryError("Choose two different attributes; for one there is the histogram.")
+    return numbers
+
+
+def _grid(view: ViewData, across: Attribute, up: Attribute, where: Where = None) -> Any:
+    """Consistent counts, shape (across.size, up.size)."""
+    numbers = [view.schema.index(across.name), view.schema.index(up.name)]
+    return grid_estimates(view, count_of(boxes_of(where, view.schema)), numbers)
+
+
+def _blocks(view: ViewData) -> Blocks:
+    blocks = view.parts[0].components
+    if len(view.parts) > 1 or not isinstance(blocks, Blocks):
+        raise QueryError(
+            "Only views by method='hdpview' are made of blocks that can be drawn. Draw a heatmap instead."
+        )
+    return blocks
+
+
+def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
+    """Rectangles of equal density: the blocks themselves where they are even and of only two attributes, else
+    the cells of a grid.
+    """
+    blocks, schema = _blocks(view), view.schema
+    if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS:
+        volume = (blocks.upper - blocks.lower).astype(np.float64).prod(axis=1)
+        columns = (
+            blocks.lower[:, a],
+            blocks.upper[:, a],
+            blocks.lower[:, b],
+            blocks.upper[:, b],
+            blocks.weight / volume,
+        )
+    else:
+        across, up = schema.attributes[a], schema.attributes[b]
+        steps = [max(1, -(-attribute.size // 100)) for attribute in (across, up)]
+        grid = _grid(view, across, up)
+        starts = [np.arange(0, size, step) for size, step in zip(grid.shape, steps, strict=True)]
+        pooled = np.add.reduceat(np.add.reduceat(grid, starts[0], axis=0), starts[1], axis=1)
+        left, low = (place.reshape(-1) for place in np.meshgrid(*starts, indexing="ij"))
+        right, high = np.minimum(left + steps[0], across.size), np.minimum(low + steps[1], up.size)
+        columns = (left, right, low, high, pooled.reshape(-1) / ((right - left) * (high - low)))
+    names = ("x1", "x2", "y1", "y2", "density")
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _axis(labels: list[str], angle: bool = True) -> alt.Axis:
+    import altair as alt
+
+    every = max(1, len(labels) // _MOST_LABELS)
+    return alt.Axis(values=labels[::every], labelAngle=-45 if angle and len(labels) > 12 else 0)
+
+
+def _ticks(attribute: Attribute) -> list[int]:
+    return list(range(0, attribute.size, max(1, attribute.size // 10)))
+
+
+def _names_of_ticks(attribute: Attribute) -> str:
+    import json
+
+    labels = attribute.labels()
+    return f"{json.dumps({str(i): labels[i] for i in _ticks(attribute)}, ensure_ascii=True)}[datum.value]"

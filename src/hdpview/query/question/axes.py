@@ -1,0 +1,93 @@
+"""Axes of groups: the values that groups are named by, each with the boxes where it holds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from hdpview.domain import Attribute, Datetime, Integer, Ordered, Schema, calendar
+from hdpview.query.question import conditions
+from hdpview.query.question.boxes import Box
+from hdpview.query.question.conditions import Condition
+
+
+class BinLabel(str):
+    """The name of a bin. Bins are ordered by where they lie, not by their letters."""
+
+    __slots__ = ("place",)
+    place: int
+
+    def __new__(cls, text: str, place: int) -> Self:
+        label = super().__new__(cls, text)
+        label.place = place
+        return label
+
+    def __lt__(self, other: str) -> bool:
+        return self.place < other.place if isinstance(other, BinLabel) else super().__lt__(other)
+
+    def __gt__(self, other: str) -> bool:
+        return self.place > other.place if isinstance(other, BinLabel) else super().__gt__(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Values of an expression, and disjoint boxes of each; together they cover everything.
+
+    attribute: where the values are exactly the codes of one attribute, in their order, its number.
+    """
+
+    keys: tuple[Any, ...]
+    boxes: tuple[Sequence[Box], ...]
+    attribute: int | None = None
+
+
+def attribute_axis(schema: Schema, a: int) -> Axis:
+    """The codes of an attribute as groups."""
+    attribute = schema.attributes[a]
+    return Axis(tuple(code_keys(attribute)), tuple([{a: one}] for one in code_conditions(attribute)), a)
+
+
+def code_keys(attribute: Attribute) -> list[Any]:
+    """What each code is called in a result: its value, its text, its truth, the start or the name of its bin."""
+    keys: list[Any]
+    if attribute.kind == "boolean":
+        keys = [False, True]
+    elif isinstance(attribute, Integer) and attribute.every == 1:
+        keys = attribute.edges[:-1].tolist()
+    elif has_single_values(attribute):
+        keys = list(attribute.value_labels())
+    elif isinstance(attribute, Datetime):
+        starts = [calendar.moment(edge) for edge in attribute.edges[:-1].tolist()]
+        by_day = all(start.time() == datetime.min.time() for start in starts)
+        keys = [start.date() if by_day else start for start in starts]
+    else:
+        keys = [BinLabel(text, place) for place, text in enumerate(attribute.value_labels())]
+    return keys + [None] * attribute.nullable
+
+
+def has_single_values(attribute: Attribute) -> bool:
+    """Whether each code stands for one value."""
+    is_single_integer = isinstance(attribute, Integer) and attribute.every == 1
+    return attribute.kind in ("category", "boolean") or is_single_integer
+
+
+def code_conditions(attribute: Attribute) -> list[Condition]:
+    """The condition that holds for one code, per code. The first and the last bin hold all values beyond them."""
+    if isinstance(attribute, Ordered):
+        edges = [-math.inf, *attribute.edges.tolist()[1:-1], math.inf]
+        found = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]
+    else:
+        found = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
+    return found + ([conditions.missing(attribute)] if attribute.nullable else [])
+
+
+def any_of(found: Sequence[Condition]) -> Condition:
+    """Values that satisfy one of the conditions."""
+    ranges = tuple(pair for condition in found for pair in condition.ranges)
+    codes = frozenset(itertools.chain.from_iterable(condition.codes for condition in found))
+    # `|` sorts and joins the ranges.
+    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()

@@ -1,0 +1,334 @@
+"""Conditions on one attribute: which of its values a question is about, in the data's own units.
+
+An ordered attribute's values are half-open ranges on its axis, so that conditions can be cut, joined and
+turned round exactly before any bin is looked at; any other attribute's values are a set of codes. Missing
+values are outside both, as in SQL: they satisfy `IS NULL` and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute, Boolean, Category, Ordered
+from hdpview.errors import QueryError, quoted, unknown_name
+
+Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
+
+# Fractions of bins are multiples of 1/_GRAIN, so that sums over all 2^16 codes of an attribute are exact.
+_GRAIN = 2.0**36
+# Bits of a whole number that is looked up as text; Python refuses to write out much longer ones.
+_MOST_BITS = 10_000
+# The least fraction of a bin that is cut through, on either side: all records may lie there.
+_LEAST = 2.0**-20
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A set of values of one attribute. `ranges` for ordered attributes, `codes` for the others; `null` adds
+    missing values.
+    """
+
+    ranges: tuple[Range, ...] = ()
+    codes: frozenset[int] = frozenset()
+    null: bool = False
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(
+            _common(self.ranges, other.ranges), self.codes & other.codes, self.null and other.null
+        )
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(
+            _tidy((*self.ranges, *other.ranges)), self.codes | other.codes, self.null or other.null
+        )
+
+    def meets(self, other: Condition) -> bool:
+        """Whether any value satisfies both."""
+        if (self.null and other.null) or not self.codes.isdisjoint(other.codes):
+            return True
+        if (
+            not self.ranges
+            or not other.ranges
+            or self.ranges[-1][1] <= other.ranges[0][0]
+            or other.ranges[-1][1] <= self.ranges[0][0]
+        ):
+            return False
+        return bool(_common(self.ranges, other.ranges))
+
+
+def _tidy(ranges: Any) -> tuple[Range, ...]:
+    """Sorted ranges without overlap and without empty ones."""
+    merged: list[Range] = []
+    for low, high in sorted(r for r in ranges if r[0] < r[1]):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _common(left: tuple[Range, ...], right: tuple[Range, ...]) -> tuple[Range, ...]:
+    """What two tidy lists of ranges share, in one pass over both."""
+    found: list[Range] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low < high:
+            found.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def everything(attribute: Attribute) -> Condition:
+    """All values that are not missing."""
+    if isinstance(attribute, Ordered):
+        return Condition(ranges=((-math.inf, math.inf),))
+    return Condition(codes=frozenset(range(attribute.n_values)))
+
+
+def missing(attribute: Attribute) -> Condition:
+    """Missing values. Where an attribute has no code for them this is nothing: the schema's rule put them
+    elsewhere.
+    """
+    return Condition(null=attribute.nullable)
+
+
+def complement(attribute: Attribute, condition: Condition) -> Condition:
+    """All other values that are not missing. (A negated `IS NULL` is `everything`; a negated comparison never
+    finds nulls.)
+    """
+    if isinstance(attribute, Ordered):
+        ends = [-math.inf, *(end for pair in condition.ranges for end in pair), math.inf]
+        return Condition(ranges=_tidy(zip(ends[0::2], ends[1::2], strict=True)), null=False)
+    return Condition(codes=frozenset(range(attribute.n_values)) - condition.codes)
+
+
+def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
+    """`attribute operator value` with operator one of = != < <= > >=."""
+    if isinstance(attribute, Ordered):
+        return _compare_ordered(attribute, operator, value)
+    if operator not in ("=", "!="):
+        raise QueryError(
+            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values."
+        )
+    code = _code(attribute, value)
+    condition = Condition(codes=frozenset() if code is None else frozenset({code}))
+    return condition if operator == "=" else complement(attribute, condition)
+
+
+def between(attribute: Attribute, low: Any, high: Any) -> Condition:
+    """`attribute BETWEEN low AND high`, both ends included."""
+    if isinstance(attribute, Ordered):
+        start, end = _places(attribute, low)[0], _places(attribute, high)[1]
+        return Condition(ranges=((start, end),)) if start < end else Condition()
+    return compare(attribute, ">=", low) & compare(attribute, "<=", high)
+
+
+def one_of(attribute: Attribute, values: Any) -> Condition:
+    """`attribute IN (values)`."""
+    found = [compare(attribute, "=", value) for value in values]
+    ranges = (pair for condition in found for pair in condition.ranges)
+    return Condition(_tidy(ranges), frozenset(code for condition in found for code in condition.codes))
+
+
+def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition:
+    at, after = _places(attribute, value)
+    if not attribute.whole and operator in ("=", "!="):
+        raise QueryError(
+            f"{attribute.name!r} is a real number counted in bins; a single value has no width. "
+            f"Ask for a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
+        )
+    if math.isnan(at):
+        return Condition()
+    match operator:
+        case "=":
+            return Condition(ranges=_tidy([(at, after)]))
+        case "!=":
+            return Condition(ranges=_tidy([(-math.inf, at), (after, math.inf)]))
+        case "<":
+            return Condition(ranges=((-math.inf, at),))
+        case "<=":
+            return Condition(ranges=((-math.inf, after),))
+        case ">":
+            return Condition(ranges=((after, math.inf),))
+        case _:
+            return Condition(ranges=((at, math.inf),))
+
+
+def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
+    """Where on the axis values ≥ and values > a literal begin.
+
+    On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring
+    doubles. A real axis's upper end
+    belongs to the last bin: a value there lies just inside.
+    """
+    try:
+        at = attribute.position(value)
+    except TypeError:
+        kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
+        raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
+    if not math.isfinite(at):
+        return at, at
+    if attribute.whole:
+        return math.ceil(at), math.floor(at) + 1
+    return math.nextafter(at, -math.inf) if at == attribute.edges[-1] else at, math.nextafter(at, math.inf)
+
+
+def _code(attribute: Attribute, value: Any) -> int | None:
+    if isinstance(attribute, Boolean):
+        truth: dict[Any, int] = {False: 0, True: 1, "false": 0, "true": 1}
+        key = value.lower() if isinstance(value, str) else value
+        if not isinstance(key, (str, bool, int)) or key not in truth:
+            raise QueryError(f"{attribute.name!r} is true or false, not {quoted(value)}.")
+        return truth[key]
+    assert isinstance(attribute, Category)
+    if not isinstance(value, (str, int, float, date)) or (
+        isinstance(value, int) and value.bit_length() > _MOST_BITS
+    ):
+        raise QueryError(f"{attribute.name!r} is compared with a text, not with {quoted(value)}.")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    code = attribute.code_of(text)
+    if code is None:
+        note = " Values that were not declared are counted together" + (
+            f" as {attribute.other!r}." if attribute.other else "."
+        )
+        raise QueryError(
+            unknown_name("value", text, attribute.value_labels(), f"{attribute.name!r} has") + note
+        )
+    return code
+
+
+def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
+    """The declared values of a category whose text matches."""
+    if not isinstance(attribute, Category):
+        raise QueryError(f"LIKE needs a category; {attribute.name!r} is of type {attribute.kind}.")
+    return Condition(
+        codes=frozenset(code for code, text in enumerate(attribute.value_labels()) if matches(text))
+    )
+
+
+def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
+    """Running sums, shape (size + 1,), of the share of each code that satisfies a condition.
+
+    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi)
+        satisfy it, exactly.
+    """
+    if isinstance(attribute, Ordered):
+        if len(condition.ranges) == 1 and not condition.null:
+            return _prefix_of_range(attribute, *condition.ranges[0])
+        share = _bin_shares(attribute, condition.ranges)
+    else:
+        share = np.zeros(attribute.size)
+        share[list(condition.codes)] = 1.0
+    if condition.null and attribute.null_code is not None:
+        share[attribute.null_code] = 1.0
+    prefix = np.zeros(attribute.size + 1)
+    np.cumsum(share, out=prefix[1:])
+    return prefix
+
+
+def code_shares(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
+    """Share of each code that satisfies a condition, shape (size,)."""
+    return np.diff(prefix_weights(attribute, condition))
+
+
+class Reach(NamedTuple):
+    """Codes whose records all satisfy a condition for certain, and codes some of whose records may, shape (size,)."""
+
+    certain: NDArray[np.bool_]
+    possible: NDArray[np.bool_]
+
+
+def reach(attribute: Attribute, condition: Condition) -> Reach:
+    """What is certain and what is possible, values beyond the schema's bounds included.
+
+    Such values are counted in the first or the last bin. These are certain only if the condition holds for all
+    values beyond as well, and possible if it holds for any of them.
+    """
+    shares = code_shares(attribute, condition)
+    certain, possible = shares == 1.0, shares > 0.0
+    if isinstance(attribute, Ordered) and attribute.n_values:
+        last = attribute.n_values - 1
+        sides = ((0, (-math.inf, float(attribute.edges[0]))), (last, (float(attribute.edges[-1]), math.inf)))
+        for code, beyond in sides:
+            inside = _common(condition.ranges, (beyond,))
+            certain[code] &= inside == (beyond,)
+            possible[code] |= bool(inside)
+    return Reach(certain, possible)
+
+
+def note_on(attribute: Attribute, condition: Condition) -> str | None:
+    """A sentence for people whose condition meets values that the schema gathers; None where it does not."""
+    if isinstance(attribute, Ordered):
+        low, high = attribute.edges[0], attribute.edges[-1]
+        if any(start >= high or end <= low for start, end in condition.ranges):
+            return (
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+                f"{attribute.value_labels()[0]} or {attribute.value_labels()[-1]}; "
+                "the guaranteed interval reaches over that bin."
+            )
+    elif isinstance(attribute, Category) and attribute.other is not None:
+        code = attribute.code_of(attribute.other)
+        if condition.codes == {code}:
+            return (
+                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list."
+            )
+    return None
+
+
+def _prefix_of_range(attribute: Ordered, start: float, end: float) -> NDArray[np.float64]:
+    """The running sums of `_bin_shares` for the common case of one range, without computing shares: many
+    questions ask for one.
+    """
+    (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
+    if i == j:  # inside one bin, or beyond the axis
+        low, high = float(i), i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
+    else:
+        low = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i + below_start
+        high = j + _kept_apart(below_end) if cuts_end else j + below_end
+    prefix = np.arange(attribute.size + 1, dtype=np.float64)
+    np.minimum(np.maximum(prefix, low, out=prefix), high, out=prefix)
+    prefix -= low
+    return prefix
+
+
+def _kept_apart(share: float) -> float:
+    """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact
+    sums.
+    """
+    return round(min(max(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
+
+
+def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
+    """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside
+    or outside as a whole.
+
+    No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps
+        `_LEAST` away from both, and
+    shares are coarse enough for sums of them to be exact.
+    """
+    share = np.zeros(attribute.size + 1)  # one more, for ranges that end with the axis
+    cut = set()
+    for start, end in ranges:
+        (i, below_start, cuts_start), (j, below_end, cuts_end) = (
+            attribute.bin_of(start),
+            attribute.bin_of(end),
+        )
+        share[i:j] += 1.0
+        share[i] -= below_start
+        share[j] += below_end
+        cut |= ({i} if cuts_start else set()) | ({j} if cuts_end else set())
+    share = share[:-1]
+    for i in cut - {attribute.size}:
+        share[i] = _kept_apart(float(share[i]))
+    return share

@@ -1,0 +1,337 @@
+"""From what people write to boxes: SQL conditions (parsed by sqlglot, DuckDB's dialect) and Python
+dictionaries.
+
+NOT is pushed down to single comparisons first, so that SQL's third truth value never has to be stored: a
+comparison with a missing value is neither true nor false, and neither it nor its negation finds the row.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sqlglot
+from sqlglot import exp
+
+from hdpview.domain import Attribute, Boolean, Schema
+from hdpview.errors import QueryError, SchemaError, quoted, shortened, unknown_name
+from hdpview.query.question import conditions
+from hdpview.query.question.boxes import Box, intersect, unite
+from hdpview.query.question.conditions import Condition
+
+MAX_TEXT = 200_000  # characters of one condition
+DIALECT = "duckdb"
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+}
+ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
+_WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
+_WHAT_WORKS = (
+    "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
+)
+
+
+def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]:
+    """Disjoint boxes of a condition: SQL text, a dictionary, or None for everything.
+
+    In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means
+    missing, and
+    anything else is a value: `{"age": (30, 39), "sex": "Female", "region": ["North", "South"]}`.
+    """
+    if where is None:
+        return [{}]
+    if isinstance(where, str):
+        if not where.strip():
+            raise QueryError("The condition is empty. Leave it out to count everything.")
+        return boxes_of_tree(parse(where), schema)
+    if isinstance(where, Mapping):
+        return _boxes_of_mapping(where, schema)
+    raise QueryError(f"A condition is SQL text or a dictionary, not {type(where).__name__}.")
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
+    """Parse one SQL expression or statement; anything else is a QueryError with the place where it went
+    wrong.
+    """
+    if len(text) > MAX_TEXT:
+        raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise QueryError("The text holds bytes that are not UTF-8. Write it anew in UTF-8.")
+    try:
+        parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
+    except sqlglot.errors.SqlglotError as problem:
+        first_line = (
+            re.sub(r"\x1b\[[0-9]*m", "", str(problem)).splitlines()[0] if str(problem) else "unreadable"
+        )
+        raise QueryError(f"Not valid SQL: {first_line}") from None
+    except RecursionError:
+        raise QueryError("The SQL is nested too deeply.") from None
+    if len(parsed) != 1:
+        raise QueryError("Give exactly one SQL condition or statement.")
+    return parsed[0]
+
+
+def name_in_sql(name: str) -> str:
+    """An attribute's name as SQL writes it: in double quotes where it is not a plain word, or is a word of
+    the language.
+    """
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _WORDS_OF_SQL:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def attribute_number(name: str, schema: Schema) -> int:
+    """Position of an attribute that a question names."""
+    if not isinstance(name, str):
+        raise QueryError(f"Attributes are named by text, not by {type(name).__name__}.")
+    try:
+        return schema.index(name)
+    except SchemaError:
+        odd = next(
+            (known for known in schema.names if known.startswith(name) and not known.isidentifier()), None
+        )
+        hint = "" if odd is None else f' Write a name like that in double quotes: "{odd}".'
+        raise QueryError(unknown_name("attribute", name, schema.names, "This view has") + hint) from None
+
+
+def boxes_of_tree(
+    tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None
+) -> list[Box]:
+    """Disjoint boxes of a parsed condition, or of its negation. `computed` takes comparisons of anything but
+    an attribute with values.
+    """
+    try:
+        return _Reader(schema, computed).boxes(tree, negated)
+    except RecursionError:
+        raise QueryError("The condition is nested too deeply.") from None
+
+
+def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
+    box: dict[int, Condition] = {}
+    for name, value in where.items():
+        a = attribute_number(name, schema)
+        attribute = schema.attributes[a]
+        if isinstance(value, tuple):
+            if len(value) != 2:
+                raise QueryError(f"A range of {quoted(name)} is a pair (low, high); alternatives are a list.")
+            condition = conditions.between(attribute, *map(_plain, value))
+        else:
+            alternatives = [
+                _plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])
+            ]
+            condition = conditions.one_of(attribute, [one for one in alternatives if one is not None])
+            if any(one is None for one in alternatives):
+                condition |= conditions.missing(attribute)
+        box[a] = condition & box[a] if a in box else condition
+    return intersect([box], [{}])
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes."""
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class _Reader:
+    """Reads one tree against one schema."""
+
+    def __init__(self, schema: Schema, computed: ComputedBoxes | None = None) -> None:
+        self.schema = schema
+        self.computed = computed
+
+    def boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return self.boxes(node.this, not negated)
+        if isinstance(node, exp.Between):
+            return self.boxes(_as_comparisons(node), negated)
+        if isinstance(node, (exp.And, exp.Or)):
+            if isinstance(node, exp.Or) != negated:
+                return unite([self.boxes(part, negated) for part in node.flatten()], self.schema)
+            return intersect(self.boxes(node.this, negated), self.boxes(node.expression, negated))
+        if isinstance(node, exp.Boolean):
+            return [{}] if bool(node.this) != negated else []
+        if isinstance(node, exp.Null):
+            return []
+        if self.computed is not None and not _is_about_one_attribute(node):
+            return self.computed(node, negated)
+        a, condition = self._leaf(node, negated)
+        return intersect([{a: condition}], [{}])
+
+    def _leaf(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
+        if type(node) in _COMPARISONS:
+            return self._comparison(node, negated)
+        a = self._column(node if isinstance(node, exp.Column) else node.this)
+        attribute = self.schema.attributes[a]
+        if isinstance(node, exp.Is):
+            return a, self._is(attribute, node.expression, negated)
+        found = self._values(attribute, node, negated)
+        return a, found if found is not None else Condition()
+
+    def _comparison(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
+        sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
+        if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
+            sign, left, right = _MIRRORED[sign], right, left
+        a = self._column(left)
+        if isinstance(right, exp.Null):
+            return a, Condition()
+        attribute = self.schema.attributes[a]
+        condition = conditions.compare(attribute, sign, self._literal(right))
+        return a, conditions.complement(attribute, condition) if negated else condition
+
+    def _is(self, attribute: Attribute, what: exp.Expr, negated: bool) -> Condition:
+        if isinstance(what, exp.Null):
+            return conditions.everything(attribute) if negated else conditions.missing(attribute)
+        if isinstance(what, exp.Boolean) and isinstance(attribute, Boolean):
+            found = conditions.compare(attribute, "=", bool(what.this))
+            rest = conditions.complement(attribute, found)
+            return Condition(codes=rest.codes, null=attribute.nullable) if negated else found
+        raise QueryError(
+            f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}."
+        )
+
+    def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
+        """The condition of IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
+        if isinstance(node, exp.Column):
+            found = conditions.compare(attribute, "=", True)
+        elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
+            values = [value.unnest() for value in node.expressions]
+            known = [value for value in values if not isinstance(value, exp.Null)]
+            if negated and len(known) < len(values):
+                return None
+            found = conditions.one_of(attribute, map(self._literal, known))
+        elif isinstance(node, (exp.Like, exp.ILike)):
+            found = conditions.like(
+                attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike))
+            )
+            negated = negated != bool(node.args.get("negate"))
+        else:
+            raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
+        return conditions.complement(attribute, found) if negated else found
+
+    def _column(self, node: Any) -> int:
+        node = node.unnest() if isinstance(node, exp.Expr) else node
+        if not isinstance(node, exp.Column):
+            raise QueryError(f"Expected the name of an attribute, not {_shown(node)}. {_WHAT_WORKS}")
+        return attribute_number(node.name, self.schema)
+
+    def _literal(self, node: exp.Expr) -> Any:
+        node = node.unnest()
+        if isinstance(node, exp.Literal):
+            return node.this if node.is_string else _number(node.this)
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Neg):
+            return -self._numeric(node.this)
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return node.this.this
+        if type(node) in _ARITHMETIC:
+            try:
+                found = _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
+                if math.isfinite(found):
+                    return found
+            except (ZeroDivisionError, OverflowError):
+                pass
+            raise QueryError(f"{_shown(node)} has no value.")
+        if isinstance(node, exp.Column):
+            name = shortened(node.name)
+            raise QueryError(
+                f"Attributes are compared with values, not with each other. If {name!r} is a text, write '{name}'."
+            )
+        raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
+
+    def _numeric(self, node: exp.Expr) -> float:
+        value = self._literal(node)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise QueryError(f"Expected a number, not {quoted(value)}.")
+        return value
+
+
+def _as_comparisons(node: exp.Between) -> exp.Expr:
+    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say.
+    SYMMETRIC: in either order.
+    """
+
+    def in_order(low: exp.Expr, high: exp.Expr) -> exp.Expr:
+        left, right = (
+            exp.GTE(this=node.this.copy(), expression=low.copy()),
+            exp.LTE(this=node.this.copy(), expression=high.copy()),
+        )
+        return exp.And(this=left, expression=right)
+
+    low, high = node.args["low"], node.args["high"]
+    return (
+        exp.Or(this=in_order(low, high), expression=in_order(high, low))
+        if node.args.get("symmetric")
+        else in_order(low, high)
+    )
+
+
+def _is_about_one_attribute(node: exp.Expr) -> bool:
+    """Whether a comparison is one of a plain attribute with values, or no comparison at all."""
+    if not isinstance(node, (*_COMPARISONS, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike)):
+        return True
+    sides = [node.this, node.expression] if type(node) in _COMPARISONS else [node.this]
+    subjects = sum(isinstance(side.unnest(), exp.Column) for side in sides)
+    return subjects == 1 and sum(1 for _ in node.find_all(exp.Column)) == 1
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
+    except ValueError:  # the parser takes 1e and 1e-0.5 for numbers
+        raise QueryError(f"{quoted(text)} is not a number. Write it like 1500, 0.5 or 1.5e3.") from None
+
+
+def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
+    """Whether a text matches an SQL pattern: % for any run of characters, _ for one."""
+    if not isinstance(text, str):
+        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(text)}.")
+    pieces = [
+        re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+        for piece in text.split("%")
+    ]
+    return lambda value: _matches(pieces, value)
+
+
+def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
+    """Whether a text is the pieces in order with anything between them. Each piece is taken where it first
+    fits: no going back.
+    """
+    first, *others = pieces
+    if not others:
+        return first.fullmatch(value) is not None
+    found = first.match(value)
+    if found is None:
+        return False
+    at = found.end()
+    for piece in others[:-1]:
+        found = piece.search(value, at)
+        if found is None:
+            return False
+        at = found.end()
+    return any(others[-1].fullmatch(value, start) for start in range(at, len(value) + 1))
+
+
+def _shown(node: Any) -> str:
+    return shortened(node.sql(dialect=DIALECT) if isinstance(node, exp.Expr) else str(node))

@@ -1,0 +1,254 @@
+"""The .pview file: one Parquet file with a row per component, and the manifest under one key of its metadata.
+
+Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before
+memory is taken, types, bounds, that components hold together, and a checksum over all of it. Writing goes to a
+temporary file beside the target and is renamed into place, so that a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hdpview.errors import ViewFileError
+from hdpview.view.blocks import Blocks
+from hdpview.view.contents import checksum, column_types, columns_of, facts_of, parts_from
+from hdpview.view.data import ViewData
+from hdpview.view.manifest import Manifest
+from hdpview.view.manifest_json import MAX_MANIFEST_BYTES, content_of, from_dict, to_dict
+
+MANIFEST_KEY = b"hdpview"
+_MAX_FOOTER_BYTES = 64_000_000
+_MAX_BYTES_IN_MEMORY = 8_000_000_000
+
+
+def write(view: ViewData, path: str | PathLike[str]) -> None:
+    """Write a view, whole or not at all, and over nothing but an older view."""
+    target = Path(path)
+    try:
+        _refuse_what_is_no_view(target)
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+        ) as file:
+            try:
+                _write_to(file, view)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o666 & ~_umask())
+                Path(file.name).replace(target)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as problem:
+        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+def size_in_bytes(view: ViewData) -> int:
+    """How large the file of a view would be."""
+    sink = pa.MockOutputStream()
+    _write_to(sink, view)
+    return int(sink.size())
+
+
+def _write_to(sink: Any, view: ViewData) -> None:
+    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer copy."""
+    columns = columns_of(view.parts, view.schema)
+    manifest = _manifest_bytes(view, columns)
+    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
+    table = pa.table(list(columns.values()), schema=pa.schema(fields))
+    encodings = {
+        name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN"
+        for name, column in columns.items()
+        if not pa.types.is_list(column.type)
+    }
+    encodings |= {
+        f"{name}.list.element": "PLAIN" for name, column in columns.items() if pa.types.is_list(column.type)
+    }
+    how = {
+        "compression": "zstd",
+        "compression_level": 19,
+        "use_dictionary": False,
+        "column_encoding": encodings,
+    }
+    with pq.ParquetWriter(sink, table.schema, store_schema=False, **how) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({MANIFEST_KEY: manifest})
+
+
+def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
+    content = {
+        **to_dict(view.manifest),
+        "components": _kind(view),
+        "parts": [facts_of(part) for part in view.parts],
+    }
+    content["checksum"] = checksum(columns, content)
+    manifest = json.dumps(content, ensure_ascii=False).encode()
+    if len(manifest) > MAX_MANIFEST_BYTES:
+        size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
+        raise ViewFileError(
+            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB of them. "
+            "Give attributes with very many values wider bins in the schema, or merge fewer views."
+        )
+    return manifest
+
+
+def checksum_of(view: ViewData) -> str:
+    """The checksum that the file of a view holds."""
+    found: str = json.loads(_manifest_bytes(view, columns_of(view.parts, view.schema)))["checksum"]
+    return found
+
+
+def _kind(view: ViewData) -> str:
+    return "blocks" if isinstance(view.parts[0].components, Blocks) else "mixture"
+
+
+def check_place(path: str | PathLike[str]) -> None:
+    """Refuse a place that a view cannot be written to. Ask before the budget is spent: a view that finds no
+    place is lost.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")
+    try:
+        _refuse_what_is_no_view(target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
+            pass
+    except OSError as problem:
+        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+def read(path: str | PathLike[str]) -> ViewData:
+    """Open a .pview file and check all of it."""
+    try:
+        _check_size_of_footer(path)
+        with pq.ParquetFile(path, memory_map=False) as file:
+            text = (file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path)
+            content = content_of(text)
+            manifest = from_dict(content)
+            facts, kind = _facts(content, manifest)
+            _check_columns(file, column_types(manifest.schema, kind, len(facts)), path)
+            table = file.read()
+        _check_checksum(table, content, path)
+        return ViewData(manifest, parts_from(table, facts, kind, manifest.schema))
+    except OSError as problem:
+        raise ViewFileError(
+            f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}."
+        ) from None
+    except ViewFileError as problem:
+        raise _about(problem, path) from None
+    except (
+        pa.ArrowException,
+        MemoryError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        OverflowError,
+        AttributeError,
+    ):
+        raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
+
+
+def _about(problem: ViewFileError, path: str | PathLike[str]) -> ViewFileError:
+    """Faults in the content are half a sentence; all others say already what they are about."""
+    text = str(problem)
+    return (
+        problem
+        if text[:1].isupper() or str(path) in text
+        else ViewFileError(f"{str(path)!r} is damaged: {text}.")
+    )
+
+
+def _facts(content: dict[str, Any], manifest: Manifest) -> tuple[list[dict[str, Any]], str]:
+    """What the manifest holds of each part, and the kind of components."""
+    facts, kind = content["parts"], content["components"]
+    if (
+        not isinstance(facts, list)
+        or len(facts) != max(len(manifest.parts), 1)
+        or kind not in ("blocks", "mixture")
+    ):
+        raise ValueError
+    return facts, kind
+
+
+def _check_checksum(table: pa.Table, content: dict[str, Any], path: str | PathLike[str]) -> None:
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    if any(column.null_count for column in columns.values()):
+        raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
+    if checksum(columns, content) != content["checksum"]:
+        raise ViewFileError(
+            f"{str(path)!r} is damaged: its content does not match its checksum. Get the file anew."
+        )
+
+
+def _refuse_what_is_no_view(target: Path) -> None:
+    """A slip of the pen in a name must not cost a table or a schema."""
+    if target.exists() and not (
+        target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))
+    ):
+        raise ViewFileError(
+            f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that ends in .pview."
+        )
+
+
+def _holds_a_view(file: Path) -> bool:
+    try:
+        return MANIFEST_KEY in (pq.read_schema(file).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _umask() -> int:
+    """The process's mask for new files. It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _no_manifest(path: str | PathLike[str]) -> bytes:
+    raise ViewFileError(f"{str(path)!r} is a Parquet file but not a .pview: it has no hdpview manifest.")
+
+
+def _check_size_of_footer(path: str | PathLike[str]) -> None:
+    """A Parquet file ends with the length of its footer and a mark; check both before a parser sees them."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size >= 12:
+            file.seek(size - 8)
+            length, mark = struct.unpack("<I4s", file.read(8))
+            if mark == b"PAR1" and length <= min(size - 12, _MAX_FOOTER_BYTES):
+                return
+    raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
+
+
+def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path: str | PathLike[str]) -> None:
+    found = {field.name: field.type for field in file.schema_arrow}
+    if list(found) != list(expected) or not all(
+        _is_alike(found[name], kind) for name, kind in expected.items()
+    ):
+        raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
+    metadata = file.metadata
+    n_values = sum(
+        metadata.row_group(group).column(column).num_values
+        for group in range(metadata.num_row_groups)
+        for column in range(metadata.num_columns)
+    )
+    if max(n_values, metadata.num_rows * len(expected)) * 8 > _MAX_BYTES_IN_MEMORY:
+        raise ViewFileError(
+            f"{str(path)!r} claims more components than fit in memory; it is damaged or hostile."
+        )
+
+
+def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Lists differ in what Parquet calls their elements."""
+    if pa.types.is_list(expected):
+        return bool(pa.types.is_list(found) and found.value_type == expected.value_type)
+    return bool(found == expected)
