@@ -25,7 +25,9 @@ def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...], noise_scale: f
     """Blocks of the rows' codes, (n_rows, n_attributes): halve the longest side until a block is empty or one cell."""
     found: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
 
-    def halve(lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int) -> None:
+    def halve(
+        lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int
+    ) -> None:
         widest = int(np.argmax(upper - lower))
         if not len(rows) or upper[widest] - lower[widest] == 1:
             found.append((lower, upper, len(rows), depth))
@@ -91,7 +93,9 @@ def random_mixture(sizes: tuple[int, ...], seed: int, n_components: int = 5, n_m
     n = n_components * n_members
     for size in sizes:
         n_bins = int(rng.integers(1, size + 1))
-        bin_of_code = np.concatenate([np.arange(n_bins), rng.integers(0, n_bins, size - n_bins)]).astype(np.int32)
+        bin_of_code = np.concatenate([np.arange(n_bins), rng.integers(0, n_bins, size - n_bins)]).astype(
+            np.int32
+        )
         rng.shuffle(bin_of_code)
         weight = rng.random(size) + 0.05
         bins.append(bin_of_code)
@@ -135,6 +139,8 @@ def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> ND
                     inside = components.lower[z, a] <= code < components.upper[z, a]
                     share *= inside / (components.upper[z, a] - components.lower[z, a])
                 else:
-                    share *= components.share[a][components.bin_of_code[a][code], z] * components.shape[a][code]
+                    share *= (
+                        components.share[a][components.bin_of_code[a][code], z] * components.shape[a][code]
+                    )
             found[cell] += weight[z] * share
     return found

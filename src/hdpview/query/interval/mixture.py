@@ -65,6 +65,8 @@ class MixtureErrors:
         constant = left.constant[i] * right.constant[j]
         noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
         for table in self._tables:
+            if any(a not in moments.functions for a in table.attributes):
+                continue
             added, explained, rows = self._measured(table, moments)
             noise[rows] += added
             model[len(table.attributes) - 1, rows] -= explained
@@ -191,7 +193,7 @@ def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, In
         return own, left.row[i], left.row[i]
     rows_of_own, rows_of_other = left.row[i], right.row[j]
     in_other = np.full(own.shape, -1)
-    for position in range(own.shape[1]):
+    for position in range(own.shape[1] if other.shape[1] else 0):
         same = (other == own[:, position : position + 1]) & (other >= 0)
         has = same.any(axis=1)
         in_other[has, position] = rows_of_other[has, same[has].argmax(axis=1)]
