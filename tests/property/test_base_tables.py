@@ -6,41 +6,32 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from dense import FEW, all_but, counts_of, domains, seeds
+from dense import FEW, counts_of, domains, seeds
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from cells import random_base
-from hdpview.counts.tables import exact_histograms, exact_pair_tables
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain.tables import TableShape
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.smooth import quantile_bins, smoothed_shares, smoothed_table
 from hdpview.privacy.randomness import Draws, Randomness
 
+Pair = tuple[int, int]
 
-@FEW
-@given(domains, seeds)
-def test_tables_are_those_of_numpy(sizes: tuple[int, ...], seed: int) -> None:
-    """Histograms and tables of all pairs over bins are sums of the dense cube; bins of one code give the
-    plain pair table.
-    """
-    rng = np.random.default_rng(seed)
-    dense = (rng.poisson(2, sizes) * rng.integers(0, 2, sizes)).astype(np.int64)
-    counts, n = counts_of(dense), len(sizes)
-    for a, histogram in enumerate(exact_histograms(counts)):
-        assert histogram.tolist() == dense.sum(axis=all_but(a, n)).tolist()
-    bins = random_base(sizes, rng).bin_of_code
-    tables = exact_pair_tables(counts, bins)
-    assert list(tables) == list(itertools.combinations(range(n), 2))
-    for (a, b), table in tables.items():
-        wanted = np.zeros((bins[a][-1] + 1, bins[b][-1] + 1), np.int64)
-        np.add.at(
-            wanted, np.ix_(bins[a], bins[b]), dense.sum(axis=tuple(c for c in range(n) if c not in (a, b)))
-        )
-        assert table.tolist() == wanted.tolist()
+
+def exact_pair_tables(
+    counts: SparseCounts, bins: Sequence[NDArray[np.int32]]
+) -> dict[Pair, NDArray[np.int64]]:
+    """Records per pair of bins, for all pairs of attributes."""
+    pairs = list(itertools.combinations(range(len(bins)), 2))
+    shapes = [TableShape((a, b), (bins[a], bins[b])) for a, b in pairs]
+    return dict(zip(pairs, counts.exact_tables(shapes), strict=True))
 
 
 @FEW

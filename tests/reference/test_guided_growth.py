@@ -4,7 +4,6 @@ over a base.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cells import cell_masses, random_base
+from hdpview.counts.protocol import CellCounts
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.engine import local
@@ -137,16 +137,8 @@ class Watched:
 
     grown_with: list[Growth] = field(default_factory=list)
 
-    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[Ints]:
-        return LocalEngine(1).histograms(counts, progress)
-
-    def pair_tables(
-        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
-    ) -> dict[tuple[int, int], Ints]:
-        return LocalEngine(1).pair_tables(counts, bin_of_code, progress)
-
     def grow(
-        self, counts: SparseCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None
+        self, counts: CellCounts, parameters: Growth, key: NDArray[np.uint32], progress: Progress | None
     ) -> ExactBlocks:
         self.grown_with.append(parameters)
         return LocalEngine(1).grow(counts, parameters, key, progress)

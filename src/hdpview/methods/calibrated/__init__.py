@@ -13,12 +13,14 @@ import dataclasses
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts, as_cells
 from hdpview.domain import Schema
+from hdpview.domain.tables import TableShape
 from hdpview.methods.calibrated.fit import Measured, fitted_counts
 from hdpview.methods.calibrated.forest import choose_tree, exact_dependence, parents
 from hdpview.methods.calibrated.plan import CalibratedSettings, Plan
@@ -70,7 +72,7 @@ class Calibrated(CalibratedSettings, Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -78,7 +80,7 @@ class Calibrated(CalibratedSettings, Common):
     ) -> BlockRelease:
         plan = Plan(self, budget.epsilon, len(counts.schema.sizes))
         purse: Purse = DeltaPurse(plan, budget) if budget.delta else PurePurse(plan, budget)
-        measured = _Measurement(counts, plan, purse, randomness, engine, progress)
+        measured = _Measurement(counts, plan, purse, randomness, progress)
         base, fit_to = measured.base()
         total = measured.noisy_total
         spent = purse.blocks(total, measured.with_pairs)
@@ -91,7 +93,7 @@ class Calibrated(CalibratedSettings, Common):
         )
         guide = guided_by(base)
         leaves = engine.grow(
-            counts,
+            as_cells(counts),
             GuidedParameters(spent.epsilon_cut, spent.n_levels, guide),
             randomness.root_key("partition"),
             progress,
@@ -123,23 +125,17 @@ class _Measurement:
 
     def __init__(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         plan: Plan,
         purse: Purse,
         randomness: Randomness,
-        engine: Engine,
         progress: Progress | None,
     ) -> None:
-        self.counts, self.plan, self.purse, self.randomness, self.engine, self.progress = (
-            counts,
-            plan,
-            purse,
-            randomness,
-            engine,
-            progress,
-        )
+        self.counts, self.plan, self.purse = counts, plan, purse
+        self.randomness, self.progress = randomness, progress
         noise = purse.histograms()
-        exact = engine.histograms(counts, progress)
+        sizes = counts.schema.sizes
+        exact = counts.exact_tables([TableShape.of_codes((a,), sizes) for a in range(len(sizes))], progress)
         noisy = noise.on(np.concatenate(exact), randomness, "histograms").astype(np.float64)
         self.noisy_histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
         self.variance = noise.variance
@@ -178,7 +174,9 @@ class _Measurement:
         """The tree of attributes, and a noisy table over the bins of each attribute and its parent."""
         plan = self.plan
         epsilon_choice, noise = self.purse.pairs()
-        exact = self.engine.pair_tables(self.counts, bins, self.progress)
+        pairs = list(combinations(range(plan.n_attributes), 2))
+        shapes = [TableShape((a, b), (bins[a], bins[b])) for a, b in pairs]
+        exact = dict(zip(pairs, self.counts.exact_tables(shapes, self.progress), strict=True))
         scores = exact_dependence(exact, of_bins, self.noisy_total)
         edges = choose_tree(
             scores, plan.n_attributes, epsilon_choice, Draws(self.randomness.root_key("pairs"))
