@@ -5,6 +5,7 @@ which.
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -24,8 +25,14 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real
+from hdpview.counts import stream
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.ingest import read_counts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.stream import streamed_counts
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import microseconds
+from hdpview.domain.tables import CodeBoxes, TableShape
 
 RowCodes = Callable[..., NDArray[np.int64]]
 Postgres = tuple[psycopg.Connection[Any], Any]
@@ -192,6 +199,56 @@ def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_p
     assert codes.tolist() == expected()
 
 
+LIMITS = {
+    "each row": EACH_ROW,
+    "persons": Contributions("number", 2),
+    "aggregated": Contributions(count="row"),
+    "persons, aggregated": Contributions("number", 40, "row"),
+}
+
+
+def statistics_of(counts: Counts) -> list[list[int]]:
+    """Tables of one, two and three attributes, with a bin per code and with few bins, and counts of boxes."""
+    rng, sizes = np.random.default_rng(3), counts.schema.sizes
+    shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
+    shapes += [
+        TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) * 7 // sizes[a] for a in attributes))
+        for attributes in itertools.combinations(range(0, len(sizes), 2), 3)
+    ]
+    attribute = rng.integers(0, len(sizes), (60, 2))
+    ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 60, 2)), axis=0)
+    boxes = counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1]))
+    return [*(table.reshape(-1).tolist() for table in counts.exact_tables(shapes)), boxes.tolist()]
+
+
+def assert_streamed_as_cells(source: Callable[[], Any], limits: Contributions) -> None:
+    """Streamed rows, and the cells of the same source, have the statistics of an Arrow table's cells."""
+    schema = Schema(ATTRIBUTES)
+    wanted = statistics_of(read_counts(arrow_table(), schema, limits=limits, salt="s"))
+    assert statistics_of(read_counts(source(), schema, limits=limits, salt="s")) == wanted
+    with streamed_counts(source(), schema, limits=limits, salt="s") as counts:
+        assert statistics_of(counts) == wanted
+        assert statistics_of(counts) == wanted, "a second pass saw other rows"
+    assert sum(wanted[0]) > 0
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+def test_every_source_has_the_same_statistics(kind: str, limits: str, tmp_path: Path) -> None:
+    """Rows streamed from any source, bounded by person and aggregated or not, give the tables and counts of boxes
+    that occupied cells give, pass after pass.
+    """
+    folders = (tmp_path / name for name in ("first", "second"))
+
+    def source() -> Any:
+        folder = next(folders)
+        folder.mkdir()
+        return SOURCES[kind](folder)
+
+    assert_streamed_as_cells(source, LIMITS[limits])
+
+
 @pytest.fixture
 def postgres(postgres_url: str) -> Iterator[Postgres]:
     """A connection to fill tables with, and an Ibis one to read them by."""
@@ -220,6 +277,18 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
     kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
     fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
     assert row_codes(backend.table("awkward"), *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_postgresql_has_the_same_statistics(
+    limits: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied cells."""
+    monkeypatch.setattr(stream, "BATCH_ROWS", 7)
+    connection, backend = postgres
+    kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
+    fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
+    assert_streamed_as_cells(lambda: backend.table("awkward"), LIMITS[limits])
 
 
 def test_postgresql_agrees_on_text(row_codes: RowCodes, postgres: Postgres) -> None:

@@ -63,7 +63,7 @@ def read_counts(
 
     def read(opened: OpenSource, report: Progress) -> SparseCounts:
         query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
-        batches = opened.batches(query, BATCH_ROWS)
+        batches = opened.batches_of_numbers(query, BATCH_ROWS)
         return run_query(opened, lambda stop: _collected(batches, schema, stop, threads), report, _STEP)
 
     return read_with(

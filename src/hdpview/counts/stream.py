@@ -105,7 +105,10 @@ def streamed_counts(
     def read(opened: OpenSource, report: Progress) -> StoredRows:
         query = packed_rows(opened.table, schema, limits, salt, is_ours=opened.is_ours)
         return run_query(
-            opened, lambda stop: _stored(opened.batches(query, BATCH_ROWS), layout, stop), report, _STEP
+            opened,
+            lambda stop: _stored(opened.batches_of_numbers(query, BATCH_ROWS), layout, stop),
+            report,
+            _STEP,
         )
 
     rows = read_with(
