@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from os import PathLike
-from typing import Any, cast
+from typing import Any
 
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import read_counts
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, method_named
-from hdpview.methods.protocol import Engine, ViewRelease, delta_of, release_with, with_delta
+from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, name_of
 from hdpview.privacy.randomness import Randomness
@@ -107,7 +108,7 @@ def build(
         "limits": limits,
         "salt": salt,
     }
-    with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
+    with _counted(engine, source, schema, chosen.reads, options) as (counts, where), paid:  # [P12]
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
@@ -138,26 +139,31 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 
 @contextmanager
 def _counted(
-    engine: str, source: Any, schema: Schema, options: dict[str, Any]
-) -> Iterator[tuple[SparseCounts, Engine]]:
-    """The exact counts of a table, and the engine that can work on them where they are."""
+    engine: str, source: Any, schema: Schema, reads: Reads, options: dict[str, Any]
+) -> Iterator[tuple[Counts, Engine]]:
+    """The exact counts of a table in the form that the method reads, and the engine that grows blocks of them."""
     if engine == "local":
-        yield read_counts(source, schema, **options), LocalEngine(options["threads"])
+        local = LocalEngine(options["threads"])
+        if reads == "cells":
+            yield read_counts(source, schema, **options), local
+            return
+        with streamed_counts(source, schema, **options) as rows:
+            yield rows, local
         return
-    from hdpview.spark.counts import distributed_counts
+    from hdpview.spark.counts import distributed_counts, distributed_rows
     from hdpview.spark.engine import SparkEngine
 
-    with distributed_counts(
-        source, schema, master=None if engine == "spark" else engine, **options
-    ) as counts:
-        yield (
-            cast("SparseCounts", counts),
-            cast("Engine", SparkEngine()),
-        )  # methods pass counts on to the engine that they came with
+    master = None if engine == "spark" else engine
+    if reads == "cells":
+        with distributed_counts(source, schema, master=master, **options) as cells:
+            yield cells, SparkEngine()
+        return
+    with distributed_rows(source, schema, master=master, **options) as spread:
+        yield spread, SparkEngine()
 
 
 def release(
-    counts: SparseCounts,
+    counts: Counts,
     epsilon: Fraction,
     method: Method,
     randomness: Randomness,

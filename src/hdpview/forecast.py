@@ -19,7 +19,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from hdpview.build import release
-from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, DataError, MethodError
@@ -29,7 +28,7 @@ from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
 from hdpview.query.estimate.estimates import estimates
-from hdpview.query.workloads import WORKLOADS, draw, pack_boxes, n_attributes_of
+from hdpview.query.workloads import WORKLOADS, draw, n_attributes_of, pack_boxes
 from hdpview.view.file import size_in_bytes
 from hdpview.view.risk import risk_sentence
 
@@ -254,9 +253,7 @@ def _measure_one(
         boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
         assert boxes is not None
         found = estimates(view, pack_boxes(boxes, table.schema.sizes))
-        measured[kind] = float(
-            np.sqrt(((found - exact_answers(table, boxes.attribute, boxes.lower, boxes.upper)) ** 2).mean())
-        )
+        measured[kind] = float(np.sqrt(((found - table.exact_box_counts(boxes)) ** 2).mean()))
     return measured
 
 

@@ -12,7 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 import hdpview as hv
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.ingest import read_counts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.stream import streamed_counts
+from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.spark import engine as spark_engine
+from hdpview.spark.counts import distributed_counts, distributed_rows
 from sparks import ONE_WORKER
 
 pytestmark = ONE_WORKER
@@ -136,16 +142,52 @@ def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) ->
     )
 
 
+def table_of_persons() -> tuple[pa.Table, hv.Schema]:
+    """Rows that name a person in two ways and stand for several records, or none."""
+    rng = np.random.default_rng(RNG_SEED)
+    table = pa.table({
+        "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000), "n": rng.integers(-1, 9, 2000),
+        "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000), "c": rng.integers(0, 400, 2000),
+    })  # fmt: skip
+    return table, hv.Schema(
+        [hv.Integer(name=name, min=0, max=most) for name, most in (("a", 19), ("b", 4), ("c", 399))]
+    )
+
+
+def statistics_of(counts: Counts) -> list[list[int]]:
+    """Tables of one, two and three attributes and counts of boxes."""
+    rng, sizes = np.random.default_rng(1), counts.schema.sizes
+    shapes = [TableShape.of_codes(own, sizes) for own in ((0,), (2,), (0, 1), (1, 2), (0, 1, 2))]
+    attribute = rng.integers(0, len(sizes), (70, 2))
+    ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 70, 2)), axis=0)
+    boxes = counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1]))
+    return [*(table.reshape(-1).tolist() for table in counts.exact_tables(shapes)), boxes.tolist()]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [EACH_ROW, Contributions("who", 3), Contributions("number", 5, "n"), Contributions(count="n")],
+    ids=["each row", "persons", "persons, aggregated", "aggregated"],
+)
+def test_statistics_agree(limits: Contributions, spark: Any) -> None:
+    """Tables and counts of boxes are the same for streamed rows, cells, rows on Spark and cells on Spark."""
+    table, schema = table_of_persons()
+    options: dict[str, Any] = {"limits": limits, "salt": "salt"}
+    here = statistics_of(read_counts(table, schema, **options))
+    assert sum(here[0]) > 100
+    with streamed_counts(table, schema, **options) as streamed:
+        assert statistics_of(streamed) == here
+    frame = spark.createDataFrame(table).repartition(3)
+    for read in (distributed_rows, distributed_counts):
+        with read(frame, schema, **options) as spread:
+            assert statistics_of(spread) == here
+
+
 def test_persons_and_aggregated_tables_agree(spark: Any) -> None:
     """Rows of persons bounded by lot, and rows that stand for several records, give the same view on
     Spark.
     """
-    rng = np.random.default_rng(RNG_SEED)
-    table = pa.table({
-        "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000), "n": rng.integers(-1, 9, 2000),
-        "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000),
-    })  # fmt: skip
-    schema = hv.Schema([hv.Integer(name="a", min=0, max=19), hv.Integer(name="b", min=0, max=4)])
+    table, schema = table_of_persons()
     for limits in (
         {"privacy_unit": "who", "max_rows": 3},
         {"privacy_unit": "number", "max_rows": 5, "count": "n"},

@@ -5,10 +5,12 @@ which.
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,14 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real
+from hdpview.counts import stream
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.ingest import read_counts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.stream import streamed_counts
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import microseconds
+from hdpview.domain.tables import CodeBoxes, TableShape
 
 RowCodes = Callable[..., NDArray[np.int64]]
 Postgres = tuple[psycopg.Connection[Any], Any]
@@ -192,6 +200,60 @@ def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_p
     assert codes.tolist() == expected()
 
 
+LIMITS = {
+    "each row": EACH_ROW,
+    "persons": Contributions("number", 2),
+    "aggregated": Contributions(count="row"),
+    "persons, aggregated": Contributions("number", 40, "row"),
+}
+
+
+def statistics_of(counts: Counts) -> list[list[int]]:
+    """Tables of one, two and three attributes, with a bin per code and with few bins, and counts of boxes."""
+    rng, sizes = np.random.default_rng(3), counts.schema.sizes
+    shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
+    shapes += [
+        TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) * 7 // sizes[a] for a in attributes))
+        for attributes in itertools.combinations(range(0, len(sizes), 2), 3)
+    ]
+    attribute = rng.integers(0, len(sizes), (60, 2))
+    ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 60, 2)), axis=0)
+    boxes = counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1]))
+    return [*(table.reshape(-1).tolist() for table in counts.exact_tables(shapes)), boxes.tolist()]
+
+
+@cache
+def statistics_of_cells(limits: Contributions) -> list[list[int]]:
+    """Those of the occupied cells of an Arrow table."""
+    return statistics_of(read_counts(arrow_table(), Schema(ATTRIBUTES), limits=limits, salt="s"))
+
+
+def assert_streamed_as_cells(source: Any, limits: Contributions) -> None:
+    wanted = statistics_of_cells(limits)
+    with streamed_counts(source, Schema(ATTRIBUTES), limits=limits, salt="s") as counts:
+        assert statistics_of(counts) == wanted
+        assert statistics_of(counts) == wanted, "a second pass saw other rows"
+    assert sum(wanted[0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits"),
+    [
+        *((kind, "persons, aggregated") for kind in SOURCES),
+        ("csv", "each row"),
+        ("parquet", "persons"),
+        ("pandas", "aggregated"),
+        ("arrow reader", "each row"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+def test_every_source_has_the_same_statistics(kind: str, limits: str, tmp_path: Path) -> None:
+    """Rows streamed from any source, bounded by person and aggregated or not, give the tables and counts of boxes
+    that occupied cells give, pass after pass.
+    """
+    assert_streamed_as_cells(SOURCES[kind](tmp_path), LIMITS[limits])
+
+
 @pytest.fixture
 def postgres(postgres_url: str) -> Iterator[Postgres]:
     """A connection to fill tables with, and an Ibis one to read them by."""
@@ -220,6 +282,18 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
     kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
     fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
     assert row_codes(backend.table("awkward"), *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_postgresql_has_the_same_statistics(
+    limits: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied cells."""
+    monkeypatch.setattr(stream, "BATCH_ROWS", 7)
+    connection, backend = postgres
+    kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
+    fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
+    assert_streamed_as_cells(backend.table("awkward"), LIMITS[limits])
 
 
 def test_postgresql_agrees_on_text(row_codes: RowCodes, postgres: Postgres) -> None:

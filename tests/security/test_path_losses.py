@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cells import random_base
 from hdpview.audit.tables import sparse
 from hdpview.counts.sparse import SparseCounts
-from hdpview.engine.local import LocalEngine
+from hdpview.domain.tables import TableShape
 from hdpview.methods.calibrated import guide_of
 from hdpview.methods.calibrated.forest import exact_dependence
 from hdpview.partition.guide import Guide, candidate_cuts, choose_cut, departure, new_guide_work
@@ -269,10 +269,11 @@ def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: in
     """
     ours, theirs = some_tables(sizes, seed)
     bins = list(random_base(sizes, np.random.default_rng(seed)).bin_of_code)
-    engine = LocalEngine(1)
-    changes = [b - a for a, b in zip(engine.histograms(ours), engine.histograms(theirs), strict=True)]
-    pairs, more_pairs = engine.pair_tables(ours, bins), engine.pair_tables(theirs, bins)
-    changes += [more_pairs[pair] - pairs[pair] for pair in pairs]
+    shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
+    shapes += [
+        TableShape((a, b), (bins[a], bins[b])) for a, b in itertools.combinations(range(len(sizes)), 2)
+    ]
+    changes = [b - a for a, b in zip(ours.exact_tables(shapes), theirs.exact_tables(shapes), strict=True)]
     assert len(changes) == len(sizes) + math.comb(len(sizes), 2)
     assert all(change.sum() == 1 == np.abs(change).sum() for change in changes)
 
@@ -290,8 +291,10 @@ def test_no_choice_of_pairs_loses_more_than_was_charged(n: int, seed: int, epsil
         [rng.dirichlet(np.ones(size)) for size in sizes],
     )
     total = float(rng.integers(1, 300))
+    pairs = list(itertools.combinations(range(n), 2))
+    tables = [TableShape((a, b), (bins[a], bins[b])) for a, b in pairs]
     scores = [
-        exact_dependence(LocalEngine(1).pair_tables(each, bins), shares, total)
+        exact_dependence(dict(zip(pairs, each.exact_tables(tables), strict=True)), shares, total)
         for each in some_tables(sizes, seed)
     ]
 

@@ -10,7 +10,7 @@ import pytest
 
 import hdpview as hv
 from hdpview.counts.sparse import SparseCounts
-from hdpview.engine.local import LocalEngine
+from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.privacy import noise
 from hdpview.privacy.randomness import Randomness
 
@@ -42,13 +42,16 @@ def test_noise_is_added_part_by_part_and_says_how_far_it_is(
 
 
 def test_tables_are_announced() -> None:
-    """Passes over all cells for histograms and for pairs are named before they begin."""
+    """Passes over all cells for tables and for boxes are named before they begin."""
     counts = SparseCounts(SCHEMA, np.array([[1, 2], [3, 4]], np.uint8), np.array([5, 6]))
-    told: list[str] = []
-    engine, bins = LocalEngine(1), [np.arange(100, dtype=np.int32)] * 2
-    engine.histograms(counts, lambda _, words: told.append(words))
-    engine.pair_tables(counts, bins, lambda _, words: told.append(words))
-    assert told == ["adding up histograms", "adding up tables of pairs"]
+    told: list[tuple[float | None, str]] = []
+    counts.exact_tables(
+        [TableShape.of_codes((0,), SCHEMA.sizes)], lambda fraction, words: told.append((fraction, words))
+    )
+    boxes = CodeBoxes(np.array([[0]]), np.array([[0]]), np.array([[2]]))
+    counts.exact_box_counts(boxes, lambda fraction, words: told.append((fraction, words)))
+    tables, in_boxes = "Adding up tables", "Counting records in boxes"
+    assert told == [(0.0, tables), (1.0, tables), (0.0, in_boxes), (1.0, in_boxes)]
 
 
 def test_a_build_names_its_stages_in_order() -> None:

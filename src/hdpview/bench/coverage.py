@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hdpview.bench.datasets import dataset_counts
 from hdpview.build import release
-from hdpview.counts.answers import exact_answers
 from hdpview.methods import method_named
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
@@ -85,9 +84,7 @@ def one_build(
         boxes = draw(workload, sizes, n_questions, np.random.default_rng([trial, WORKLOADS.index(workload)]))
         if boxes is not None:
             answers = with_intervals(summarise(view.blocks, as_questions(boxes, sizes)), law, confidence)
-            found[workload] = _measure(
-                answers, exact_answers(counts, boxes.attribute, boxes.lower, boxes.upper)
-            )
+            found[workload] = _measure(answers, counts.exact_box_counts(boxes).astype(np.float64))
     return found
 
 

@@ -15,7 +15,6 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.protocol import Release
@@ -118,7 +117,7 @@ class WorkloadErrors:
                 if boxes is not None:
                     found[name] = (
                         boxes,
-                        exact_answers(self._counts, boxes.attribute, boxes.lower, boxes.upper),
+                        self._counts.exact_box_counts(boxes).astype(np.float64),
                     )
         return found
 

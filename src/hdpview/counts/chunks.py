@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import Codes
-from hdpview.counts.unpack import unpack, words_of
+from hdpview.counts.rows import RowLayout
+from hdpview.counts.unpack import Codes, unpack, words_of
 
 CHUNK = pa.schema([("codes", pa.binary()), ("counts", pa.binary()), ("n", pa.int64()), ("total", pa.int64())])
+CHUNK_OF_ROWS = pa.schema([("rows", pa.binary()), ("n", pa.int64())])
 _CELLS_PER_CHUNK = 65_536
 
 
@@ -44,6 +45,13 @@ def chunks_of_cells(
             codes, counts = [], []
     if counts:
         yield _chunk(codes, counts)
+
+
+def chunks_of_rows(batches: Iterator[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
+    """In a task: packed rows become a few bytes each, those of a batch together."""
+    for batch in batches:
+        for rows in layout.rows_of(batch):
+            yield pa.record_batch([[layout.to_bytes(rows)], [len(rows)]], schema=CHUNK_OF_ROWS)
 
 
 def _chunk(codes: list[Codes], counts: list[NDArray[np.int64]]) -> pa.RecordBatch:

@@ -1,13 +1,15 @@
-"""From a table to its occupied cells: encode and group inside the database, unpack what comes back. Exact:
-private side.
+"""From a table to its encoded rows or occupied cells: encode and group inside the database, unpack what comes
+back. Exact: private side.
 """
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import duckdb
 import ibis
@@ -26,7 +28,9 @@ from hdpview.domain import Schema
 from hdpview.errors import DataError, HdpviewError, unknown_name
 from hdpview.progress import Progress, silent
 
-_BATCH_ROWS = 131_072
+Result = TypeVar("Result")
+
+BATCH_ROWS = 131_072
 _POLL_SECONDS = 0.1
 _STEP = "Counting occupied cells"
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "string", "null")
@@ -56,6 +60,28 @@ def read_counts(
         beyond it.
     limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
     """
+
+    def read(opened: OpenSource, report: Progress) -> SparseCounts:
+        query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
+        batches = opened.batches_of_numbers(query, BATCH_ROWS)
+        return run_query(opened, lambda stop: _collected(batches, schema, stop, threads), report, _STEP)
+
+    return read_with(
+        read, source, schema, limits, memory_limit=memory_limit, threads=threads, progress=progress
+    )
+
+
+def read_with(
+    read: Callable[[OpenSource, Progress], Result],
+    source: Any,
+    schema: Schema,
+    limits: Contributions,
+    *,
+    memory_limit: str | None,
+    threads: int | None,
+    progress: Progress | None,
+) -> Result:
+    """Open a table, check its columns and read it; errors that come back quote no value."""
     problem: DataError | None = None
     for parallel_csv in (True, False):
         try:
@@ -65,7 +91,7 @@ def read_counts(
             ) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
-                return _count(opened, schema, progress or silent, limits, salt)
+                return read(opened, progress or silent)
         except HdpviewError:
             raise
         # whatever a database or file reader raises may quote values: only its kind is passed on
@@ -108,19 +134,31 @@ def can_be_read(written: str, kind: str) -> bool:
     return is_one_of(written, _COLUMN_KINDS[kind])
 
 
+def packed_rows(
+    table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
+) -> ibis.Table:
+    """The query that encodes: the cell of each row that counts, packed into `word_0`, `word_1`, …, and where
+    `limits` has a count column, how many records `n` > 0 the row stands for.
+    """
+    kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
+    words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
+    if limits == EACH_ROW:
+        return words
+    rows = bounded(words, limits, salt)  # [P11]
+    cell = [name for name in rows.columns if name.startswith("word_")]
+    return rows.filter(rows["n"] > 0).select(*cell, *(["n"] if limits.count is not None else []))
+
+
 def occupied_cells(
     table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
 ) -> ibis.Table:
     """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one
     row per cell.
     """
-    kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
-    words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
-    cell = [name for name in words.columns if name.startswith("word_")]
-    if limits == EACH_ROW:
-        return words.group_by(cell).aggregate(n=words.count())  # [P7]
-    rows = bounded(words, limits, salt)  # [P11]
-    rows = rows.filter(rows["n"] > 0)
+    rows = packed_rows(table, schema, limits, salt, is_ours=is_ours)
+    cell = [name for name in rows.columns if name.startswith("word_")]
+    if limits.count is None:
+        return rows.group_by(cell).aggregate(n=rows.count())  # [P7]
     # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and
     # 64 bits cannot overflow. Through a double, which is exact here, since Ibis takes a sum for 64 bits wide
     # already and would leave the cast out.
@@ -130,31 +168,21 @@ def occupied_cells(
     return totals.select(*cell, n=held.cast("float64").cast("int64"))
 
 
-def _count(
-    opened: OpenSource, schema: Schema, report: Progress, limits: Contributions, salt: str
-) -> SparseCounts:
-    query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
-    stop = Event()
-
-    def work() -> SparseCounts:
-        return _collected(opened.batches(query, _BATCH_ROWS), schema, stop)
-
-    report(None, _STEP)
-    return _in_background(work, opened.backend.con, stop, report) if opened.is_duckdb else work()
-
-
-def _in_background(
-    work: Callable[[], SparseCounts], connection: Any, stop: Event, report: Progress
-) -> SparseCounts:
-    """Run on a thread while this one reports progress and listens for Ctrl-C, which then stops the database
-    at once.
+def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progress, text: str) -> Result:
+    """Do the work, on a thread where the database is DuckDB, while this one reports progress and listens for
+    Ctrl-C, which then stops the database at once. The work ends early when the event is set.
     """
+    report(None, text)
+    stop = Event()
+    if not opened.is_duckdb:
+        return work(stop)
+    connection = opened.backend.con
     with ThreadPoolExecutor(1, "hdpview-counts") as worker:
-        running = worker.submit(work)
+        running = worker.submit(work, stop)
         try:
             while not wait([running], _POLL_SECONDS).done:
                 percent = connection.query_progress()
-                report(percent / 100 if percent >= 0 else None, _STEP)
+                report(percent / 100 if percent >= 0 else None, text)
             return running.result()
         finally:
             stop.set()
@@ -163,7 +191,9 @@ def _in_background(
                 wait([running], _POLL_SECONDS)
 
 
-def _collected(batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event) -> SparseCounts:
+def _collected(
+    batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event, threads: int | None
+) -> SparseCounts:
     """Unpack each batch as it comes and let it go; the parts are joined one array at a time, to keep the peak
     low.
     """
@@ -177,7 +207,7 @@ def _collected(batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event) -
         counts.append(batch["n"].to_numpy().copy())  # a view would keep the whole batch
     all_codes = cast("Codes", np.concatenate(codes))
     codes.clear()
-    return SparseCounts(schema, all_codes, np.concatenate(counts))
+    return SparseCounts(schema, all_codes, np.concatenate(counts), threads)
 
 
 def without_values(refusal: Exception, source: Any) -> DataError:
@@ -186,6 +216,11 @@ def without_values(refusal: Exception, source: Any) -> DataError:
     if isinstance(refusal, duckdb.OutOfMemoryException):
         return DataError(
             f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space."
+        )
+    if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
+        return DataError(
+            f"There was no room on the disk for the encoded rows of {name}. Free space in {tempfile.gettempdir()!r}, or "
+            "set TMPDIR to a folder with more."
         )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(

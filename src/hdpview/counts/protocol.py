@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.errors import MethodError
 from hdpview.progress import Progress
 
 
@@ -28,3 +29,20 @@ class Counts(Protocol):
     def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
         """Exact number of records in each box, shape (n,): one pass over the rows for all."""
         ...
+
+
+@runtime_checkable
+class CellCounts(Counts, Protocol):
+    """Counts that are kept as occupied cells, each once, on one machine or on the workers of a cluster."""
+
+    @property
+    def exact_n_cells(self) -> int:
+        """Occupied cells in all."""
+        ...
+
+
+def as_cells(counts: Counts) -> CellCounts:
+    """The counts as occupied cells, for methods that cut the cube into blocks."""
+    if isinstance(counts, CellCounts):
+        return counts
+    raise MethodError("This method needs occupied cells, and rows were read. Its `reads` has to be 'cells'.")

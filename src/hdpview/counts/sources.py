@@ -17,6 +17,7 @@ import ibis
 import ibis.expr.datatypes as dt
 import pyarrow as pa
 
+from hdpview.counts import postgres
 from hdpview.counts.files import files_of, open_files
 from hdpview.counts.frames import arrow_of
 from hdpview.counts.spill import private_directory
@@ -44,6 +45,13 @@ class OpenSource:
     def types(self) -> dict[str, str]:
         """Type of each column, as Ibis writes it. Names and types are public."""
         return {name: str(dtype) for name, dtype in self.table.schema().items()}
+
+    def batches_of_numbers(self, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
+        """The result of a query whose columns are all 64-bit numbers, none null, in batches of about `n_rows`."""
+        if self.backend.name == "postgres":
+            yield from postgres.batches_of_numbers(self.backend, query, n_rows)
+        else:
+            yield from self.batches(query, n_rows)
 
     def batches(self, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
         """The result of a query in batches of about `n_rows`."""

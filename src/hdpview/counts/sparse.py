@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.counts import tally
+from hdpview.counts.protocol import Counts
+from hdpview.counts.rows import ROWS_PER_PART, Rows
+from hdpview.counts.unpack import Codes as Codes
 from hdpview.domain import Schema
-
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.errors import MethodError
+from hdpview.progress import Progress
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,14 +25,46 @@ class SparseCounts:
     exact_codes: shape (n_occupied, n_attributes), row-major, the smallest unsigned type that holds every
         code: a row is read and moved as a whole while blocks are cut.
     exact_counts: shape (n_occupied,), int64, all positive.
+    threads: for passes over the cells; by default all cores.
     """
 
     schema: Schema
     exact_codes: Codes
     exact_counts: NDArray[np.int64]
+    threads: int | None = None
+
+    @property
+    def exact_n_cells(self) -> int:
+        """Occupied cells in all."""
+        return len(self.exact_counts)
+
+    def exact_tables(
+        self, shapes: Sequence[TableShape], progress: Progress | None = None
+    ) -> list[NDArray[np.int64]]:
+        """Records per cell of each table, in its shape."""
+        return tally.exact_tables(_Parts(self), shapes, self.threads, progress)
+
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+        """Records in each box, shape (n,)."""
+        return tally.exact_box_counts(_Parts(self), boxes, self.threads, progress)
 
     def __repr__(self) -> str:
         return "SparseCounts(exact)"  # sizes are exact values too: they have no place in a log line
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Cells as rows that stand for several records."""
+
+    cells: SparseCounts
+
+    def __len__(self) -> int:
+        return -(-self.cells.exact_n_cells // ROWS_PER_PART)
+
+    def __iter__(self) -> Iterator[Rows]:
+        for start in range(0, self.cells.exact_n_cells, ROWS_PER_PART):
+            part = slice(start, start + ROWS_PER_PART)
+            yield Rows(tuple(self.cells.exact_codes[part].T), self.cells.exact_counts[part])
 
 
 def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:
@@ -34,3 +72,12 @@ def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:
     contiguous.
     """
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16
+
+
+def local_cells(counts: Counts) -> SparseCounts:
+    """The counts as cells on this machine, for methods that look at each of them."""
+    if isinstance(counts, SparseCounts):
+        return counts
+    raise MethodError(
+        "This method looks at single cells, which have to be on this machine. Build with engine='local'."
+    )

@@ -7,19 +7,18 @@ so the result is the same for any number of threads and any order of work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.counts.tables import exact_histograms, exact_pair_tables
+from hdpview.counts.protocol import CellCounts
+from hdpview.counts.sparse import local_cells
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.progress import Progress, silent
+from hdpview.progress import Progress
 
 _ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
 _Path = tuple[int, ...]  # 0 for a left half, 1 for a right one: sorts leaves depth-first
@@ -31,21 +30,9 @@ class LocalEngine:
 
     threads: int | None = None
 
-    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[NDArray[np.int64]]:
-        """Exact counts per code of each attribute."""
-        (progress or silent)(None, "adding up histograms")
-        return exact_histograms(counts)
-
-    def pair_tables(
-        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
-    ) -> dict[tuple[int, int], NDArray[np.int64]]:
-        """Exact counts per pair of bins, for all pairs of attributes."""
-        (progress or silent)(None, "adding up tables of pairs")
-        return exact_pair_tables(counts, bin_of_code)
-
     def grow(
         self,
-        counts: SparseCounts,
+        counts: CellCounts,
         parameters: PartitionParameters,
         key: NDArray[np.uint32],
         progress: Progress | None = None,
@@ -53,7 +40,8 @@ class LocalEngine:
         """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means
         nothing.
         """
-        codes, row_counts = counts.exact_codes, counts.exact_counts
+        cells = local_cells(counts)
+        codes, row_counts = cells.exact_codes, cells.exact_counts
         whole = root(counts.schema.sizes, row_counts, key)
         if len(row_counts) <= _ROWS_PER_TASK:  # done before a thread has started
             return grow(codes, row_counts, whole, parameters)[0]

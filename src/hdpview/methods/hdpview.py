@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts, as_cells
 from hdpview.domain import Schema
 from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
@@ -42,7 +42,7 @@ class Hdpview(PartitionSettings, Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -52,7 +52,7 @@ class Hdpview(PartitionSettings, Common):
         budget.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
         budget.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
         epsilon_counts: Fraction = budget.charge("noise on counts", parameters.epsilon_counts)  # [P6]
-        leaves = engine.grow(counts, parameters, randomness.root_key("partition"), progress)
+        leaves = engine.grow(as_cells(counts), parameters, randomness.root_key("partition"), progress)
         noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
         return ViewRelease(
             components=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, laplace_scale(epsilon_counts)),

@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import CellCounts, Counts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
@@ -28,26 +28,15 @@ from hdpview.view.mixture import Mixture
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
+Reads = Literal["cells", "tables"]
 
 
 class Engine(Protocol):
-    """Where exact statistics are computed and partitions grown. Engines differ in speed and reach, never in
-    what they build.
-    """
-
-    def histograms(self, counts: SparseCounts, progress: Progress | None = None) -> list[NDArray[np.int64]]:
-        """Exact counts per code of each attribute, shapes (size,)."""
-        ...
-
-    def pair_tables(
-        self, counts: SparseCounts, bin_of_code: Sequence[NDArray[np.int32]], progress: Progress | None = None
-    ) -> dict[tuple[int, int], NDArray[np.int64]]:
-        """Exact counts per pair of bins, for all pairs of attributes a < b: shapes (bins of a, bins of b)."""
-        ...
+    """Where partitions are grown. Engines differ in speed and reach, never in what they build."""
 
     def grow(
         self,
-        counts: SparseCounts,
+        counts: CellCounts,
         parameters: PartitionParameters,
         key: NDArray[np.uint32],
         progress: Progress | None,
@@ -111,6 +100,13 @@ class Method(Protocol):
         """Whether it looks at no cell itself, so that cells may be spread over machines."""
         ...
 
+    @property
+    def reads(self) -> Reads:
+        """What it needs of a table: `cells`, all occupied cells grouped, or `tables`, counts alone, for which rows
+        are passed over.
+        """
+        ...
+
     def settings(self) -> Mapping[str, float]:
         """What the curator chose, for the manifest."""
         ...
@@ -123,7 +119,7 @@ class Method(Protocol):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -143,6 +139,7 @@ class Common:
     name: ClassVar[str]
     makes_views: ClassVar[bool] = False
     supports_spark: ClassVar[bool] = False
+    reads: ClassVar[Reads] = "cells"
 
     def settings(self) -> Mapping[str, float]:
         return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
@@ -179,7 +176,7 @@ def with_delta(method: Method, delta: Fraction) -> Method:
 
 def release_with(
     method: Method,
-    counts: SparseCounts,
+    counts: Counts,
     epsilon: Fraction,
     randomness: Randomness,
     engine: Engine,

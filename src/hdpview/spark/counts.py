@@ -1,37 +1,84 @@
-"""Distributed counts: the occupied cells of the data cube, spread over the workers of a Spark cluster. Exact:
+"""Counts of a table on Spark: its occupied cells or its encoded rows, spread over the workers of a cluster. Exact:
 private side.
 
-    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶
-    statistics, subtrees
+    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶ statistics, subtrees
+    table ─ encode ─▶ packed rows ─▶ a row per batch of them, held on the workers ─▶ tables, counts of boxes
 
-Cells stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
-array without a copy.
+Cells and rows stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
+array without a copy. Each partition adds up its own tables; the tables travel, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hdpview.counts.chunks import CHUNK, chunks_of_cells, mapped
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hdpview.counts.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import check_columns, occupied_cells, without_values
+from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows, without_values
+from hdpview.counts.rows import RowLayout
 from hdpview.counts.sources import step_by_step
-from hdpview.counts.sparse import Codes, code_type
+from hdpview.counts.sparse import code_type
+from hdpview.counts.tally import MOST_RECORDS, BoxTally, TableTally, Tally
 from hdpview.domain import Schema
-from hdpview.errors import HdpviewError, MethodError
+from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.errors import DataError, HdpviewError
 from hdpview.progress import Progress
-from hdpview.spark.jobs import run_job
+from hdpview.spark import tasks
+from hdpview.spark.jobs import run_job, sums_by_slot
 from hdpview.spark.session import DataFrame, Session, spark_session
 
-_STEP = "Counting occupied cells"
+Ints = NDArray[np.int64]
+
+CHANGED = "The table changed while it was being read. Build from a copy that does not change."
+
+
+class _OnWorkers(ABC):
+    """Exact counts from chunks that tasks read as rows."""
+
+    schema: Schema
+    session: Session
+    exact_chunks: DataFrame
+
+    @property
+    @abstractmethod
+    def chunks(self) -> tasks.Chunks | tasks.RowChunks:
+        """How to read them."""
+
+    @property
+    @abstractmethod
+    def _exact_n(self) -> int:
+        """How many rows or cells there are in all chunks."""
+
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Ints]:
+        """Records per cell of each table, in its shape."""
+        tables = self._exact(TableTally(tuple(shapes)), progress, "Adding up tables")
+        return [table.reshape(shape.shape) for table, shape in zip(tables, shapes, strict=True)]
+
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Ints:
+        """Records in each box, shape (n,)."""
+        return self._exact(BoxTally(boxes), progress, "Counting records in boxes")[0]
+
+    def _exact(self, tally: Tally, progress: Progress | None, text: str) -> list[Ints]:
+        task = tasks.Tallied(self.chunks, tally)
+        n_rows, *found = sums_by_slot(
+            self.session, self.exact_chunks, task, [1, *tally.lengths], progress, text
+        )
+        if int(n_rows[0]) != self._exact_n:
+            raise DataError(CHANGED)
+        return [np.minimum(numbers, MOST_RECORDS) for numbers in found]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistributedCounts:
+class DistributedCounts(_OnWorkers):
     """Occupied cells, each once, in chunks on the workers: what `SparseCounts` is on one machine.
 
     exact_chunks: a DataFrame with columns codes, counts (see `chunks.chunk_arrays`), n and total: cells and
@@ -46,16 +93,51 @@ class DistributedCounts:
     exact_total: int
 
     @property
-    def exact_codes(self) -> Codes:
-        """Refused: cells do not come together on one machine."""
-        raise MethodError(
-            "This method looks at single cells, which on Spark are spread over the workers. Build with engine='local'."
-        )
+    def chunks(self) -> tasks.Chunks:
+        return tasks.Chunks(len(self.schema), code_type(self.schema))
 
-    exact_counts = exact_codes
+    @property
+    def _exact_n(self) -> int:
+        return self.exact_n_cells
 
     def __repr__(self) -> str:
         return "DistributedCounts(exact)"  # sizes are exact values too: they have no place in a log line
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributedRows(_OnWorkers):
+    """Encoded rows in chunks on the workers: what `StreamedCounts` is on one machine.
+
+    exact_chunks: a DataFrame with columns rows (see `RowLayout`) and n, the number of rows of a chunk.
+    exact_n_rows: rows in all.
+    """
+
+    schema: Schema
+    session: Session
+    layout: RowLayout
+    exact_chunks: DataFrame
+    exact_n_rows: int
+
+    @property
+    def chunks(self) -> tasks.RowChunks:
+        return tasks.RowChunks(self.layout)
+
+    @property
+    def _exact_n(self) -> int:
+        return self.exact_n_rows
+
+    def __repr__(self) -> str:
+        return "DistributedRows(exact)"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a table becomes chunks: the query, and what tasks make of its result."""
+
+    query: Callable[..., Any]
+    task: tasks.Task
+    columns: pa.Schema
+    text: str
 
 
 @contextmanager
@@ -72,25 +154,68 @@ def distributed_counts(
 ) -> Iterator[DistributedCounts]:
     """Count the occupied cells of a table on Spark and hold them on the workers while the block lasts.
 
-    source: see `spark_tables.open_on_spark`. master, memory_limit, threads: see
-        `spark_session.spark_session`.
+    source: see `sources.open_on_spark`. master, memory_limit, threads: see `session.spark_session`.
     limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
     """
-    with spark_session(source, master, threads, memory_limit) as session:
-        chunks = None
-        try:
-            chunks, n_cells, total = _counted(session, source, schema, progress, limits, salt)
-            yield DistributedCounts(schema, session, chunks, n_cells, total)
-        finally:
-            if chunks is not None:
-                chunks.unpersist()
+    task = partial(chunks_of_cells, sizes=schema.sizes, dtype=code_type(schema))
+    reading = _Reading(occupied_cells, task, CHUNK, "Counting occupied cells")
+    with (
+        spark_session(source, master, threads, memory_limit) as session,
+        _held(session, source, schema, reading, progress, limits, salt) as (chunks, n),
+    ):
+        yield DistributedCounts(schema, session, chunks, n["n"], n["total"])
 
 
-def _counted(
-    session: Session, source: Any, schema: Schema, progress: Progress | None, limits: Contributions, salt: str
-) -> tuple[DataFrame, int, int]:
+@contextmanager
+def distributed_rows(
+    source: Any,
+    schema: Schema,
+    *,
+    master: str | None = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    limits: Contributions = EACH_ROW,
+    salt: str = "",
+) -> Iterator[DistributedRows]:
+    """Encode the rows of a table on Spark and hold them on the workers while the block lasts. The arguments are
+    those of `distributed_counts`.
+    """
+    layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
+    reading = _Reading(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")
+    with (
+        spark_session(source, master, threads, memory_limit) as session,
+        _held(session, source, schema, reading, progress, limits, salt) as (chunks, n),
+    ):
+        yield DistributedRows(schema, session, layout, chunks, n["n"])
+
+
+@contextmanager
+def _held(
+    session: Session,
+    source: Any,
+    schema: Schema,
+    reading: _Reading,
+    progress: Progress | None,
+    limits: Contributions,
+    salt: str,
+) -> Iterator[tuple[DataFrame, dict[str, int]]]:
+    """Chunks on the workers, and the sums of their columns of whole numbers."""
     from pyspark import StorageLevel
 
+    made = mapped(_queried(session, source, schema, reading, limits, salt), reading.task, reading.columns)
+    chunks = made.persist(StorageLevel.MEMORY_AND_DISK)
+    numbers = {field.name: "sum" for field in reading.columns if field.type == pa.int64()}
+    try:
+        row = run_job(session, lambda: chunks.agg(numbers).collect()[0], progress, reading.text)
+        yield chunks, {name: int(row[f"sum({name})"] or 0) for name in numbers}
+    finally:
+        chunks.unpersist()
+
+
+def _queried(
+    session: Session, source: Any, schema: Schema, reading: _Reading, limits: Contributions, salt: str
+) -> DataFrame:
     from hdpview.spark.sources import open_on_spark
 
     wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
@@ -98,14 +223,9 @@ def _counted(
         with open_on_spark(session, source, wanted) as opened, step_by_step():
             check_columns(opened.types, schema)
             limits.check(opened.types)
-            cells = opened.backend.frame(occupied_cells(opened.table, schema, limits, salt))
+            return opened.backend.frame(reading.query(opened.table, schema, limits, salt))
     except HdpviewError:
         raise
     except Exception as refusal:
         problem = without_values(refusal, source)
-    else:
-        made = mapped(cells, partial(chunks_of_cells, sizes=schema.sizes, dtype=code_type(schema)), CHUNK)
-        chunks = made.persist(StorageLevel.MEMORY_AND_DISK)
-        row = run_job(session, lambda: chunks.agg({"n": "sum", "total": "sum"}).collect()[0], progress, _STEP)
-        return chunks, int(row["sum(n)"] or 0), int(row["sum(total)"] or 0)
     raise problem

@@ -11,7 +11,6 @@ number of partitions and with tasks lost and run again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
@@ -19,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.chunks import grouped, mapped
+from hdpview.counts.protocol import CellCounts
 from hdpview.counts.sparse import Codes, code_type
-from hdpview.counts.tables import HistogramTables, PairTables, Tables
-from hdpview.errors import DataError
+from hdpview.errors import DataError, MethodError
 from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
 from hdpview.partition.grow import ExactBlocks, offsets_of, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import Top
 from hdpview.progress import Progress
 from hdpview.spark import tasks
-from hdpview.spark.counts import DistributedCounts
-from hdpview.spark.jobs import run_job
+from hdpview.spark.counts import CHANGED, DistributedCounts
+from hdpview.spark.jobs import run_job, sums_by_slot
 
 Integers = NDArray[np.int64]
 
@@ -41,7 +40,6 @@ _LEAST_CELLS_PER_TASK = (
 )
 _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
-_CHANGED = "The table changed while it was being read. Build from a copy that does not change."
 
 
 class Decisions(Protocol):
@@ -70,30 +68,16 @@ class SparkEngine:
 
     cells_per_task: int | None = None
 
-    def histograms(self, counts: DistributedCounts, progress: Progress | None = None) -> list[Integers]:
-        """Exact counts per code of each attribute."""
-        return _tables(counts, HistogramTables(counts.schema.sizes), progress, "Adding up histograms")
-
-    def pair_tables(
-        self,
-        counts: DistributedCounts,
-        bin_of_code: Sequence[NDArray[np.int32]],
-        progress: Progress | None = None,
-    ) -> dict[tuple[int, int], Integers]:
-        """Exact counts per pair of bins, for all pairs of attributes."""
-        tables = PairTables(bin_of_code)
-        return dict(
-            zip(tables.pairs, _tables(counts, tables, progress, "Adding up tables of pairs"), strict=True)
-        )
-
     def grow(
         self,
-        counts: DistributedCounts,
+        counts: CellCounts,
         parameters: PartitionParameters,
         key: NDArray[np.uint32],
         progress: Progress | None = None,
     ) -> ExactBlocks:
         """All leaves, in depth-first order."""
+        if not isinstance(counts, DistributedCounts):
+            raise MethodError("These cells are on this machine. Build with engine='local'.")
         return self.grow_by(PaperDecisions(parameters, counts.schema.sizes), counts, key, progress)
 
     def grow_by(
@@ -165,11 +149,15 @@ class _Growth:
         least = np.array([least_above_mean(self.top.blocks[node]) for node in nodes], np.int64)
         n_values = sum(sizes)
         task = tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least)
-        numbers = _summed(self.counts, task, [2 + 2 * n_values] * len(nodes), self.progress, _STEP)
+        numbers = self._summed(task, [2 + 2 * n_values] * len(nodes))
         return [
             ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :])
             for own in numbers
         ]
+
+    def _summed(self, task: tasks.Task, lengths: list[int]) -> list[Integers]:
+        counts = self.counts
+        return sums_by_slot(counts.session, counts.exact_chunks, task, lengths, self.progress, _STEP)
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
         """For the blocks whose cuts need it: what lies above the means of their sides. One pass more, for
@@ -191,7 +179,7 @@ class _Growth:
         task = tasks.AboveCuts(
             self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right
         )
-        numbers = _summed(self.counts, task, [3 * sum(sizes)] * len(dense), self.progress, _STEP)
+        numbers = self._summed(task, [3 * sum(sizes)] * len(dense))
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
 
     def _subtrees(self, nodes: list[int]) -> list[ExactBlocks]:
@@ -210,7 +198,7 @@ class _Growth:
         for slot, block in enumerate(blocks):
             row = by_slot.get(slot)
             if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
-                raise DataError(_CHANGED)
+                raise DataError(CHANGED)
         return [tasks.leaves_of(by_slot[slot].asDict(), len(schema)) for slot in range(len(blocks))]
 
     def _empty(self, node: int) -> ExactBlocks:
@@ -223,35 +211,7 @@ class _Growth:
         return offsets_of(np.array(self.counts.schema.sizes, np.int32))
 
     def _chunks(self, nodes: list[int]) -> tasks.RoutedChunks:
-        return tasks.RoutedChunks(_chunks(self.counts), self.top.route(nodes))
-
-
-def _tables(
-    counts: DistributedCounts, tables: Tables, progress: Progress | None, step: str
-) -> list[Integers]:
-    """Tables of all cells, each of which counts every record once."""
-    shapes = tables.shapes
-    task = tasks.CountTables(_chunks(counts), tables)
-    numbers = _summed(counts, task, [int(np.prod(shape)) for shape in shapes], progress, step)
-    if any(int(own.sum()) != counts.exact_total for own in numbers):
-        raise DataError(_CHANGED)
-    return [own.reshape(shape) for own, shape in zip(numbers, shapes, strict=True)]
-
-
-def _summed(
-    counts: DistributedCounts, task: tasks.Task, n_numbers: list[int], progress: Progress | None, step: str
-) -> list[Integers]:
-    """The numbers of each slot, as many as `n_numbers` says: those of the partitions added up on the
-    workers.
-    """
-    frame = grouped(mapped(counts.exact_chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
-    found = run_job(counts.session, frame.collect, progress, step)
-    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
-    return [by_slot.get(slot, np.zeros(n, np.int64)) for slot, n in enumerate(n_numbers)]
-
-
-def _chunks(counts: DistributedCounts) -> tasks.Chunks:
-    return tasks.Chunks(len(counts.schema), code_type(counts.schema))
+        return tasks.RoutedChunks(self.counts.chunks, self.top.route(nodes))
 
 
 def _root(counts: DistributedCounts, key: NDArray[np.uint32]) -> ExactBlocks:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.chunks import grouped, mapped
 from hdpview.errors import DataError, HdpviewError, MethodError
 from hdpview.progress import Progress, silent
-from hdpview.spark.session import Session
+from hdpview.spark import tasks
+from hdpview.spark.session import DataFrame, Session
 
 Result = TypeVar("Result")
 
@@ -27,6 +32,21 @@ def run_job(session: Session, action: Callable[[], Result], report: Progress | N
     except Exception as refusal:  # words of Spark may quote values: only their kind is passed on
         problem = _without_values(refusal, text)
     raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+
+
+def sums_by_slot(
+    session: Session,
+    chunks: DataFrame,
+    task: tasks.Task,
+    lengths: Sequence[int],
+    progress: Progress | None,
+    text: str,
+) -> list[NDArray[np.int64]]:
+    """The numbers of each slot, as many as `lengths` says: those of the partitions added up on the workers."""
+    frame = grouped(mapped(chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
+    found = run_job(session, frame.collect, progress, text)
+    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
+    return [by_slot.get(slot, np.zeros(n, np.int64)) for slot, n in enumerate(lengths)]
 
 
 def _in_background(session: Session, action: Callable[[], Result], report: Progress, text: str) -> Result:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hdpview.counts.chunks import chunk_arrays
-from hdpview.counts.sparse import Codes
-from hdpview.counts.tables import Tables, exact_tables
+from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.tally import Tally, add_all
+from hdpview.counts.unpack import Codes
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
 
@@ -59,6 +60,24 @@ class Chunks:
             for codes, counts in zip(batch["codes"], batch["counts"], strict=True):
                 yield chunk_arrays(codes, counts, self.n_attributes, self.dtype)
 
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+        """Cells as rows that stand for several records."""
+        for codes, counts in self.read(batches):
+            yield Rows(tuple(codes.T), counts)
+
+
+@dataclass(frozen=True)
+class RowChunks:
+    """How to read chunks of rows."""
+
+    layout: RowLayout
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+        """The rows of each chunk."""
+        for batch in batches:
+            for rows in batch["rows"]:
+                yield self.layout.from_bytes(rows.as_buffer())
+
 
 @dataclass(frozen=True)
 class RoutedChunks:
@@ -74,14 +93,24 @@ class RoutedChunks:
 
 
 @dataclass(frozen=True)
-class CountTables:
-    """Tables of a partition's rows, each with a slot of its own: so no task has to add up all of them."""
+class Tallied:
+    """What a tally finds in a partition: the number of rows, then each statistic, in slots of their own, so that no
+    task has to add up all of them.
+    """
 
-    chunks: Chunks
-    tables: Tables
+    chunks: Chunks | RowChunks
+    tally: Tally
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _numbers(exact_tables(self.tables, self.chunks.read(batches)))
+        n_rows = np.zeros(1, np.int64)
+
+        def counted() -> Iterator[Rows]:
+            for rows in self.chunks.rows(batches):
+                n_rows[0] += len(rows)
+                yield rows
+
+        exact_sums = add_all(self.tally, counted())
+        yield _numbers([n_rows, *np.split(exact_sums, np.cumsum(self.tally.lengths)[:-1])])
 
 
 @dataclass(frozen=True)

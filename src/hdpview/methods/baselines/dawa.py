@@ -33,7 +33,8 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.dense import DenseRelease
@@ -68,7 +69,7 @@ class Dawa(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -80,10 +81,10 @@ class Dawa(Common):
         share = Fraction(str(self.partition_share))
         epsilon_partition = budget.charge("choose buckets", share * budget.epsilon)
         epsilon_counts = budget.charge("noise on buckets", budget.remaining)
-        sizes = counts.schema.sizes
+        cells, sizes = local_cells(counts), counts.schema.sizes
         exact_row = np.zeros(counts.schema.n_cells, np.int64)
-        exact_row[np.ravel_multi_index(tuple(counts.exact_codes.T.astype(np.int64)), sizes)] = (
-            counts.exact_counts
+        exact_row[np.ravel_multi_index(tuple(cells.exact_codes.T.astype(np.int64)), sizes)] = (
+            cells.exact_counts
         )
         starts = least_cost_partition(
             exact_row,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.domain.tables import TableShape
 from hdpview.methods.protocol import Common, Engine, Floats, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
@@ -52,10 +53,11 @@ class Histograms(Common):
     """One histogram per attribute. It has no settings."""
 
     name = "histograms"
+    reads = "tables"
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -63,9 +65,10 @@ class Histograms(Common):
     ) -> ProductRelease:
         sizes = counts.schema.sizes
         epsilon = budget.charge("noise on histograms", budget.epsilon / len(sizes), times=len(sizes))
+        shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
         noisy = [
             noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64)
-            for a, exact in enumerate(engine.histograms(counts, progress))
+            for a, exact in enumerate(counts.exact_tables(shapes, progress))
         ]
         precision = np.array([1.0 / size for size in sizes])
         total = max(0.0, float(np.average([histogram.sum() for histogram in noisy], weights=precision)))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.baselines.dense import DenseRelease
@@ -46,7 +47,7 @@ class Identity(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -54,7 +55,8 @@ class Identity(Common):
     ) -> DenseRelease:
         epsilon = budget.charge("noise on cells", budget.epsilon)
         exact = np.zeros(counts.schema.sizes, dtype=np.int64)
-        exact[tuple(counts.exact_codes.T.astype(np.int64))] = counts.exact_counts
+        cells = local_cells(counts)
+        exact[tuple(cells.exact_codes.T.astype(np.int64))] = cells.exact_counts
         return DenseRelease(noisy_vector(exact, epsilon, randomness, "cells"), exact.size)
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:

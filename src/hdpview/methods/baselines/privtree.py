@@ -30,7 +30,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
@@ -215,7 +216,7 @@ class Privtree(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -225,7 +226,7 @@ class Privtree(Common):
         epsilon_tree = budget.charge("grow the tree", budget.epsilon / 2)
         epsilon_counts = budget.charge("noise on counts", budget.epsilon / 2)
         rule = SplitRule.choose(2**n_cut, epsilon_tree)
-        splits = _Grower(counts, rule, n_cut, Draws(randomness.root_key("privtree"))).grow()
+        splits = _Grower(local_cells(counts), rule, n_cut, Draws(randomness.root_key("privtree"))).grow()
         is_leaf = np.concatenate([split.is_leaf for split in splits])
         leaves = np.concatenate([split.exact_leaves for split in splits])
         leaves[is_leaf] = noisy_vector(leaves[is_leaf], epsilon_counts, randomness, "leaves")

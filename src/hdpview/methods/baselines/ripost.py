@@ -36,7 +36,8 @@ from fractions import Fraction
 import numba as nb
 import numpy as np
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import local_cells
 from hdpview.errors import MethodError
 from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.privacy.budget import Budget
@@ -73,7 +74,7 @@ class Ripost(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -85,10 +86,11 @@ class Ripost(Common):
         )
         epsilon_cuts = budget.charge("choose cuts", epsilon_partition - epsilon_tests)
         epsilon_counts = budget.charge("noise on counts", budget.remaining)
+        cells = local_cells(counts)
         of_phase = np.array([self.first_phase_share, 1 - self.first_phase_share])
         lower, upper, depth, sums = _grow(
-            counts.exact_codes,
-            counts.exact_counts,
+            cells.exact_codes,
+            cells.exact_counts,
             np.array(counts.schema.sizes, dtype=np.int32),
             float(epsilon_tests) * of_phase,
             float(epsilon_cuts) * of_phase,

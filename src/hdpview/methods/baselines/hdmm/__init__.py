@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.baselines.hdmm.algebra import Set
@@ -63,7 +64,7 @@ class Hdmm(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
@@ -72,6 +73,7 @@ class Hdmm(Common):
         reason = self.why_infeasible(counts.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
+        cells = local_cells(counts)
         strategy, epsilon = strategy_for(self.workload, counts.schema.sizes, budget.epsilon), budget.epsilon
         noisy_tables = []
         for chosen, share in zip(strategy.measured, strategy.shares, strict=True):
@@ -79,7 +81,7 @@ class Hdmm(Common):
                 " × ".join(counts.schema.names[i] for i in chosen) or "the number of records"
             )
             per_unit = budget.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
-            exact = exact_measurements(_exact_table(counts, chosen), [strategy.factors[i] for i in chosen])
+            exact = exact_measurements(_exact_table(cells, chosen), [strategy.factors[i] for i in chosen])
             noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 

@@ -21,7 +21,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.protocol import Counts
+from hdpview.counts.sparse import local_cells
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.privbayes.network import ExactTables, choose_network
 from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
@@ -58,13 +59,13 @@ class Privbayes(Common):
 
     def release(
         self,
-        counts: SparseCounts,
+        counts: Counts,
         budget: Budget,
         randomness: Randomness,
         engine: Engine,
         progress: Progress | None = None,
     ) -> RecordRelease:
-        sizes = counts.schema.sizes
+        cells, sizes = local_cells(counts), counts.schema.sizes
         epsilon_total = budget.charge("number of records", budget.epsilon * _TOTAL_SHARE)
         epsilon_choice = Fraction(0)
         if len(sizes) > 1:
@@ -72,10 +73,10 @@ class Privbayes(Common):
             epsilon_choice = budget.charge("choose parents", share, times=len(sizes) - 1)
         epsilon_table = budget.charge("noise on tables", budget.remaining / len(sizes), times=len(sizes))
 
-        exact_total = np.array([counts.exact_counts.sum()], dtype=np.int64)
+        exact_total = np.array([cells.exact_counts.sum()], dtype=np.int64)
         noisy_total = float(noisy_vector(exact_total, epsilon_total, randomness, "privbayes total")[0])
         most_cells = max(noisy_total, 1.0) * float(epsilon_table) / self.usefulness
-        tables = ExactTables(counts.exact_codes, counts.exact_counts, sizes)
+        tables = ExactTables(cells.exact_codes, cells.exact_counts, sizes)
         network = choose_network(tables, most_cells, float(epsilon_choice), randomness)
         noisy_tables = [
             noisy_vector(tables.exact_joint(node), epsilon_table, randomness, f"privbayes table {node.child}")

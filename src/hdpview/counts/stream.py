@@ -1,0 +1,135 @@
+"""Counts of a table of any size: rows are read and encoded once, kept as a few bytes each, and passed over as often
+as a method asks. Exact: private side.
+
+    source ── encode, in the database ──▶ batches of packed rows ──▶ a byte or two per code, in memory or, from
+    256 MB on, in a file without a name ──▶ tables and boxes, in one pass for each question
+
+Rows are never grouped or sorted, so memory depends neither on their number nor on how many of them differ. They are
+read once and not once per pass: a database's table may change in between, a stream of batches can be read only
+once, and the choice of a person's rows is the dearest part of reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hdpview.counts import tally
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.ingest import BATCH_ROWS, packed_rows, read_with, run_query
+from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.sources import OpenSource
+from hdpview.domain import Schema
+from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.progress import Progress
+
+_BYTES_IN_MEMORY = 256 << 20
+_STEP = "Reading rows"
+
+
+class StoredRows:
+    """Encoded rows, part by part: in memory while they are few, else in a file that has no name and goes with the
+    process, so that nothing of it is left even by a process that is killed.
+    """
+
+    def __init__(self, layout: RowLayout) -> None:
+        self._layout = layout
+        # nobody else can open it, and its owner alone may read it
+        self._file = SpooledTemporaryFile(_BYTES_IN_MEMORY, prefix="hdpview-")  # noqa: SIM115 closed below
+        self._ends = [0]
+
+    def append(self, rows: Rows) -> None:
+        """Add a part."""
+        self._file.write(self._layout.to_bytes(rows))
+        self._ends.append(self._file.tell())
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[Rows]:
+        for start, end in zip(self._ends, self._ends[1:], strict=False):
+            self._file.seek(start)
+            yield self._layout.from_bytes(self._file.read(end - start))
+
+    def close(self) -> None:
+        """Let go of memory and disk."""
+        self._file.close()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamedCounts:
+    """Exact counts from rows that are passed over for each question. threads: by default all cores."""
+
+    schema: Schema
+    exact_rows: StoredRows
+    threads: int | None = None
+
+    def exact_tables(
+        self, shapes: Sequence[TableShape], progress: Progress | None = None
+    ) -> list[NDArray[np.int64]]:
+        """Records per cell of each table, in its shape."""
+        return tally.exact_tables(self.exact_rows, shapes, self.threads, progress)
+
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+        """Records in each box, shape (n,)."""
+        return tally.exact_box_counts(self.exact_rows, boxes, self.threads, progress)
+
+    def __repr__(self) -> str:
+        return "StreamedCounts(exact)"
+
+
+@contextmanager
+def streamed_counts(
+    source: Any,
+    schema: Schema,
+    *,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    limits: Contributions = EACH_ROW,
+    salt: str = "",
+) -> Iterator[StreamedCounts]:
+    """Read and encode a table once, and keep its rows while the block lasts. The arguments are those of
+    `ingest.read_counts`.
+    """
+    layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
+
+    def read(opened: OpenSource, report: Progress) -> StoredRows:
+        query = packed_rows(opened.table, schema, limits, salt, is_ours=opened.is_ours)
+        return run_query(
+            opened,
+            lambda stop: _stored(opened.batches_of_numbers(query, BATCH_ROWS), layout, stop),
+            report,
+            _STEP,
+        )
+
+    rows = read_with(
+        read, source, schema, limits, memory_limit=memory_limit, threads=threads, progress=progress
+    )
+    try:
+        yield StreamedCounts(schema, rows, threads)
+    finally:
+        rows.close()
+
+
+def _stored(batches: Iterator[pa.RecordBatch], layout: RowLayout, stop: Event) -> StoredRows:
+    """Encoded rows of all batches; each batch is let go of before the next is asked for."""
+    stored = StoredRows(layout)
+    try:
+        for batch in batches:
+            if stop.is_set():
+                break
+            for rows in layout.rows_of(batch):
+                stored.append(rows)
+    except BaseException:
+        stored.close()
+        raise
+    return stored

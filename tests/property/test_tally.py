@@ -1,0 +1,191 @@
+"""Tables and counts of boxes, added up by kernels: against NumPy's definition, whatever the parts and threads."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from dense import Ints, seeds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdpview.counts import tally
+from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.stream import StoredRows
+from hdpview.domain.tables import CodeBoxes, TableShape
+
+SOME = settings(max_examples=60, deadline=None)
+sizes_of_domains = st.lists(st.sampled_from([1, 2, 7, 60, 256, 257, 1000]), min_size=1, max_size=5).map(tuple)
+# past what a kernel takes at once, and at its edges
+numbers_of_rows = st.sampled_from([0, 1, 63, 64, 65, 500, 8192, 8193, 20_000])
+
+
+def some_rows(sizes: tuple[int, ...], n: int, rng: np.random.Generator, most: int) -> tuple[Ints, Ints]:
+    """Codes, shape (n, n_attributes), and counts, shape (n,), from 0 to `most`."""
+    codes = np.stack([rng.integers(0, size, n) // rng.integers(1, 4, n) for size in sizes], axis=1)
+    return codes.astype(np.int64), rng.integers(0, most + 1, n)
+
+
+def as_rows(sizes: tuple[int, ...], codes: Ints, counts: Ints | None) -> Rows:
+    """Contiguous columns of the smallest types, or columns of a matrix where counts are given, as cells have."""
+    if counts is None:
+        columns = [codes[:, a].astype(np.uint8 if size <= 256 else np.uint16) for a, size in enumerate(sizes)]
+        return Rows(tuple(columns))
+    matrix = np.ascontiguousarray(codes.astype(np.uint8 if max(sizes) <= 256 else np.uint16))
+    return Rows(tuple(matrix.T), counts)
+
+
+def in_parts(rows: Rows, n_parts: int) -> list[Rows]:
+    ends = np.linspace(0, len(rows), n_parts + 1).astype(int)
+    return [
+        Rows(
+            tuple(column[a:b] for column in rows.exact_columns),
+            None if rows.exact_counts is None else rows.exact_counts[a:b],
+        )
+        for a, b in itertools.pairwise(ends)
+    ]
+
+
+@SOME
+@given(sizes_of_domains, numbers_of_rows, seeds, st.booleans(), st.integers(1, 3))
+def test_tables_are_those_of_numpy(
+    sizes: tuple[int, ...], n: int, seed: int, counted: bool, threads: int
+) -> None:
+    """Tables of none to four attributes over any bins are what adding one row after another gives."""
+    rng = np.random.default_rng(seed)
+    codes, counts = some_rows(sizes, n, rng, 5)
+    shapes = []
+    for _ in range(6):
+        attributes = np.sort(rng.choice(len(sizes), rng.integers(0, min(4, len(sizes)) + 1), replace=False))
+        # as many bins as there are codes, or few; numbered without gaps, in any order
+        bins = [
+            np.unique(rng.integers(0, rng.integers(1, min(sizes[a], 30) + 1), sizes[a]), return_inverse=True)[
+                1
+            ]
+            for a in attributes
+        ]
+        shapes.append(TableShape(tuple(attributes.tolist()), tuple(own.astype(np.int32) for own in bins)))
+    shapes.append(TableShape.of_codes((len(sizes) - 1,), sizes))
+    rows = as_rows(sizes, codes, counts if counted else None)
+    found = tally.exact_tables(in_parts(rows, 5), shapes, threads)
+    for shape, table in zip(shapes, found, strict=True):
+        wanted = np.zeros(shape.shape, np.int64)
+        own = tuple(bins[codes[:, a]] for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True))
+        if own:
+            np.add.at(wanted, own, counts if counted else 1)
+        else:
+            wanted += counts.sum() if counted else n
+        assert table.dtype == np.int64
+        assert np.array_equal(table, wanted)
+
+
+@SOME
+@given(sizes_of_domains, numbers_of_rows, seeds, st.sampled_from([0, 1, 5, 2**40]), st.integers(1, 3))
+def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, most: int, threads: int) -> None:
+    """Records in boxes on none to four attributes, empty, whole and repeated ranges among them, are those that
+    comparing row by row finds.
+    """
+    rng = np.random.default_rng(seed)
+    codes, counts = some_rows(sizes, n, rng, most)
+    n_boxes, k = int(rng.integers(0, 40)), int(rng.integers(0, 5))
+    attribute = rng.integers(0, len(sizes), (n_boxes, k))
+    ends = rng.integers(0, np.array(sizes)[attribute] + 1, (2, n_boxes, k))
+    boxes = CodeBoxes(attribute, ends[0], ends[1])
+    rows = as_rows(sizes, codes, counts if most else None)
+    found = tally.exact_box_counts(in_parts(rows, 4), boxes, threads)
+    asked = codes[:, attribute]
+    inside = ((asked >= boxes.lower) & (asked < boxes.upper)).all(axis=2)
+    assert found.tolist() == ((counts if most else np.ones(n, np.int64)) @ inside).tolist()
+
+
+def test_sums_are_held_at_a_bound() -> None:
+    """Rows that stand for more records than 64 bits can add up do not wrap around, on one thread or several."""
+    huge = Rows((np.zeros(1000, np.uint8),), np.full(1000, 2**40))
+    shapes, box = [TableShape.of_codes((0,), (2,))], CodeBoxes(*np.array([[[0]], [[0]], [[1]]]))
+    for threads in (1, 3):
+        many = [huge] * 9000
+        assert tally.exact_tables(many, shapes, threads)[0].tolist() == [tally.MOST_RECORDS, 0]
+        assert tally.exact_box_counts(many, box, threads).tolist() == [tally.MOST_RECORDS]
+
+
+@SOME
+@given(sizes_of_domains, st.lists(st.integers(0, 300), max_size=4), seeds, st.booleans(), st.booleans())
+def test_kept_rows_come_back_as_often_as_asked(
+    sizes: tuple[int, ...], lengths: list[int], seed: int, counted: bool, on_disk: bool
+) -> None:
+    """In memory and in a file, with and without counts, rows are read again just as they were stored."""
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hdpview.counts.stream._BYTES_IN_MEMORY", 50 if on_disk else 1 << 30)
+        stored = StoredRows(RowLayout(sizes, counted))
+    parts = [some_rows(sizes, n, rng, 2**40) for n in lengths]
+    for codes, counts in parts:
+        columns = as_rows(sizes, codes, None).exact_columns
+        stored.append(Rows(columns, counts if counted else None))
+    for _ in range(2):
+        found = list(stored)
+        assert len(stored) == len(found) == len(parts)
+        for rows, (codes, counts) in zip(found, parts, strict=True):
+            assert np.stack(rows.exact_columns, axis=1).tolist() == codes.tolist()
+            assert rows.exact_counts is None if not counted else rows.exact_counts.tolist() == counts.tolist()
+    stored.close()
+
+
+@dataclass
+class Watched:
+    """Parts that are made when they are asked for, and counted while anybody holds them."""
+
+    n_parts: int
+    alive: int = 0
+    most_alive: int = 0
+    given: int = field(default=0)
+
+    def __len__(self) -> int:
+        return self.n_parts
+
+    def __iter__(self) -> Iterator[Rows]:
+        for _ in range(self.n_parts):
+            rows = Rows((np.zeros(2000, np.uint8),))
+            self.alive, self.given = self.alive + 1, self.given + 1
+            self.most_alive = max(self.most_alive, self.alive)
+            weakref.finalize(rows, self._gone)
+            yield rows
+            del rows
+
+    def _gone(self) -> None:
+        self.alive -= 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_few_parts_are_held_at_a_time(threads: int) -> None:
+    """However many parts there are, no more are in memory than threads can work on, and two: memory has a bound."""
+    gc.disable()  # what is let go of only by the collector would count against the bound
+    try:
+        parts = Watched(200)
+        tally.exact_tables(parts, [TableShape.of_codes((0,), (3,))], threads)
+        assert parts.given == 200
+        assert parts.alive == 0
+        assert parts.most_alive <= threads + 2
+    finally:
+        gc.enable()
+
+
+def test_few_threads_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads have tables of their own, so there are fewer threads where these would not fit, and the sums are the
+    same.
+    """
+    monkeypatch.setattr(tally, "_BYTES_OF_SUMS", 100)
+    started: list[int] = []
+    pool = tally.ThreadPoolExecutor
+    monkeypatch.setattr(tally, "ThreadPoolExecutor", lambda n, name: started.append(n) or pool(n, name))
+    parts = [Rows((np.arange(4, dtype=np.uint8),))] * 8
+    for size, n_threads in ((4, [3]), (6, [2]), (50, [])):
+        started.clear()
+        table = tally.exact_tables(parts, [TableShape.of_codes((0,), (size,))], 8)[0]
+        assert table.tolist() == [8] * 4 + [0] * (size - 4)
+        assert started == n_threads
