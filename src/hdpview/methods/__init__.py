@@ -14,12 +14,14 @@ from hdpview.methods.baselines.privtree import Privtree
 from hdpview.methods.baselines.ripost import Ripost
 from hdpview.methods.calibrated import Calibrated
 from hdpview.methods.hdpview import Hdpview
+from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import Method
 
 DEFAULT_METHOD = "calibrated"
 
 METHODS: dict[str, type[Any]] = {
     "calibrated": Calibrated,
+    "mixture": Mixture,
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
@@ -44,4 +46,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "Calibrated", "Hdpview", "Method", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Calibrated", "Hdpview", "Method", "Mixture", "method_named"]

@@ -25,8 +25,12 @@ from hdpview.query.cover import group_estimates
 from hdpview.query.summary import summarise
 from hdpview.query.workloads import CodeBoxes, as_questions
 from hdpview.view.blocks import Blocks
+from hdpview.view.mixture import Mixture
+from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
+# Boxes that a mixture answers together: a number per box and component is held at a time.
+_BOXES_AT_ONCE = 1024
 
 
 class Engine(Protocol):
@@ -90,6 +94,38 @@ class BlockRelease:
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
         return group_estimates(self.blocks, self.sizes, attributes, self._counts)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureRelease:
+    """Components fitted to noisy tables, those tables, and the public facts about how they came about."""
+
+    mixture: Mixture
+    tables: tuple[Table, ...]
+    parameters: Mapping[str, float]
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        answers = np.empty(len(boxes))
+        for start in range(0, len(boxes), _BOXES_AT_ONCE):
+            rows = slice(start, start + _BOXES_AT_ONCE)
+            answers[rows] = self._answer(boxes.attribute[rows], boxes.lower[rows], boxes.upper[rows])
+        return answers
+
+    def _answer(
+        self, attribute: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArray[np.int64]
+    ) -> Floats:
+        records = np.repeat(self.mixture.weight[None], len(attribute), axis=0)
+        for column in range(attribute.shape[1]):
+            for a in np.unique(attribute[:, column]):
+                rows = np.flatnonzero(attribute[:, column] == a)
+                code = np.arange(self.mixture.sizes[a])
+                asked = (code >= lower[rows, column, None]) & (code < upper[rows, column, None])
+                records[rows] *= self.mixture.factors(int(a), asked.astype(np.float64))
+        found: Floats = records.sum(axis=1)
+        return found
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        return self.mixture.grid(attributes, self.mixture.weight)
 
 
 class Method(Protocol):
