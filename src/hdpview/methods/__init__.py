@@ -13,11 +13,13 @@ from hdpview.methods.baselines.privbayes import Privbayes
 from hdpview.methods.baselines.privtree import Privtree
 from hdpview.methods.baselines.ripost import Ripost
 from hdpview.methods.hdpview import Hdpview
+from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import Method
 
-DEFAULT_METHOD = "hdpview"
+DEFAULT_METHOD = "mixture"
 
 METHODS: dict[str, type[Any]] = {
+    "mixture": Mixture,
     "hdpview": Hdpview,
     "identity": Identity,
     "histograms": Histograms,
@@ -42,4 +44,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "Hdpview", "Method", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Hdpview", "Method", "Mixture", "method_named"]

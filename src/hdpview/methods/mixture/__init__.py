@@ -1,0 +1,345 @@
+"""The mixture: histograms and tables of pairs with noise, and components fitted to them.
+
+First the number of records and a histogram of each attribute are released, then tables of pairs of attributes: a
+spanning tree, and in rounds those that the model so far explains worst. Components in each of which attributes are
+independent are fitted to all of it, as post-processing. How many tables, and how finely, follows from the schema, the
+budget and released numbers; with a delta noise is Gaussian, which is less where there are many tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.counts.protocol import Counts
+from hdpview.domain import Schema
+from hdpview.domain.tables import TableShape
+from hdpview.errors import MethodError, unknown_name
+from hdpview.methods.mixture.accounting import Accounting, delta_helps
+from hdpview.methods.mixture.bins import axes_of, refinement, sums_over
+from hdpview.methods.mixture.choose import choose, exact_distance, joins_parts
+from hdpview.methods.mixture.fit import Components, Target, fit, model_table
+from hdpview.methods.mixture.measure import Measured, Measurements, measure, n_cells
+from hdpview.methods.mixture.plan import (
+    FOCUS_WEIGHT,
+    ROUNDS,
+    TOTAL_SHARE,
+    Plan,
+    effort_for,
+    plan_for,
+    shape_for,
+)
+from hdpview.methods.mixture.quantise import UNITS, quantised
+from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
+from hdpview.privacy.budget import Budget, exact_delta
+from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.progress import silent
+from hdpview.view import mixture as view
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# A table of more attributes has too many cells for its records.
+_MOST_IN_FOCUS = 3
+# While tables are still being chosen: a model that tells which pairs it explains worst need not be a fine one.
+_CHOOSING_PASSES, _CHOOSING_ROUNDS, _CHOOSING_COMPONENTS = 2, 30, 128
+
+
+@dataclass(frozen=True)
+class Mixture(Common):
+    """The method with its settings.
+
+    focus: groups of two or three attributes, by name, whose tables are measured in any case and with more budget.
+    delta: part of the budget, as ε is, and so not among the settings; 0 for pure differential privacy.
+    """
+
+    name = "mixture"
+    makes_views = True
+    supports_spark = True
+    reads = "tables"
+    focus: tuple[tuple[str, ...], ...] = ()
+    delta: float | str | Fraction = field(default=Fraction(0))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", exact_delta(self.delta))
+        try:
+            focus = tuple(tuple(names) for names in self.focus)
+        except TypeError:
+            raise MethodError("focus lists groups of attributes, such as [('age', 'income')].") from None
+        if any(isinstance(names, str) for names in self.focus) or not all(
+            isinstance(name, str) for names in focus for name in names
+        ):
+            raise MethodError("focus lists groups of attributes by name, such as [('age', 'income')].")
+        if any(not 2 <= len(set(names)) == len(names) <= _MOST_IN_FOCUS for names in focus):
+            raise MethodError(f"Each group of focus names 2 to {_MOST_IN_FOCUS} different attributes.")
+        object.__setattr__(self, "focus", focus)
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        """It builds a view of any domain with any budget; but focus has to name attributes, and a delta to be good
+        for something.
+        """
+        known = [attribute.name for attribute in schema.attributes]
+        for name in (name for names in self.focus for name in names):
+            if name not in known:
+                return f"focus: {unknown_name('attribute', name, known, 'The schema has')}"
+        delta, d = exact_delta(self.delta), len(schema)
+        if delta and not delta_helps(Fraction(epsilon), delta, d + min(d * (d - 1) // 2, 2 * d)):
+            return (
+                f"With {d} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record tables would "
+                "have more noise than without a delta. Leave delta out, or use a larger one."
+            )
+        return None
+
+    def release(
+        self,
+        counts: Counts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine | None = None,
+        progress: Progress | None = None,
+    ) -> ViewRelease:
+        names = [attribute.name for attribute in counts.schema.attributes]
+        focus = {tuple(sorted(names.index(name) for name in group)) for group in self.focus}
+        return _Build(counts, tuple(sorted(focus)), budget, randomness, progress).release()
+
+
+class _Build:
+    """One release, step by step."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        focus: tuple[tuple[int, ...], ...],
+        budget: Budget,
+        randomness: Randomness,
+        progress: Progress | None,
+    ) -> None:
+        self.counts, self.focus, self.randomness = counts, focus, randomness
+        self.accounting = Accounting(budget)
+        self.axes = axes_of(counts.schema)
+        self.draws = Draws(randomness.root_key("choice of tables"))
+        # The start of a fit decides between codes of which the same is known, so it must not follow their order.
+        self.rng = np.random.default_rng(randomness.root_key("start of the fit"))
+        self.progress = progress or silent
+
+    def release(self) -> ViewRelease:
+        plan, measured = self._measure_histograms()
+        if plan.total_weight:
+            self._measure_tables(plan, measured)
+        self.accounting.close()
+        mixture = self._mixture(measured)
+        parameters = {
+            "n_tables": float(len(measured.tables)),
+            "n_cells": float(n_cells(measured.tables)),
+            "n_components": float(len(mixture)),
+            "n_fits": float(mixture.member.max() + 1),
+        }
+        tables = (*(one.table for one in measured.histograms), *(one.table for one in measured.tables))
+        return ViewRelease(mixture, parameters, tables)
+
+    def _measure_histograms(self) -> tuple[Plan, Measurements]:
+        """The number of records, what follows from it, and a histogram of each attribute."""
+        accounting, sizes = self.accounting, [axis.size for axis in self.axes]
+        shapes = [TableShape.of_codes([a], sizes) for a in range(len(sizes))]
+        self.progress(None, "adding up histograms")
+        exact_histograms = self.counts.exact_tables(shapes, self.progress)
+        amount = accounting.spend("number of records", accounting.total * TOTAL_SHARE)  # [P8]
+        noise = accounting.noise(amount)
+        exact_total = exact_histograms[0].sum(keepdims=True)
+        noisy_total = float(noise.on(exact_total, self.randomness, "number of records")[0])
+        plan = plan_for(self.axes, self.focus, noisy_total, accounting)
+        measured = Measurements(self.axes, noisy_total, noise.variance)
+        amount = accounting.spend("histograms of attributes", accounting.total * plan.shares()[0])  # [P8]
+        amounts = accounting.shared(amount, sizes)
+        measured.histograms = [
+            measure(exact, shape, accounting.noise(amount), self.randomness)
+            for exact, shape, amount in zip(exact_histograms, shapes, amounts, strict=True)
+        ]
+        return plan, measured
+
+    def _measure_tables(self, plan: Plan, measured: Measurements) -> None:
+        """Tables of several attributes: those of the focus, then the chosen ones in rounds."""
+        accounting = self.accounting
+        _, for_choices, for_tables = (accounting.total * share for share in plan.shares())
+        amount = accounting.spend("tables of several attributes", for_tables)  # [P8]
+        self.unit = amount / plan.total_weight
+        candidates = _Candidates(self, plan, measured)
+        candidates.measure(range(len(plan.focus)), FOCUS_WEIGHT)
+        first = len(plan.focus)
+        if not plan.chooses:
+            candidates.measure(range(first, first + plan.n_choices), 1)
+            return
+        n = plan.n_choices
+        if accounting.law == "laplace":
+            accounting.spend("choice of tables", for_choices / n, times=n)  # [P9]
+        else:
+            accounting.spend("choice of tables", for_choices)  # [P14]
+        epsilon = accounting.epsilon_of_choices(for_choices, n)
+        candidates.choose_tree(n, epsilon)
+        for i in range(ROUNDS):
+            left = plan.n_choices + first - len(measured.tables)
+            candidates.choose_worst(left // (ROUNDS - i), epsilon)
+
+    def _mixture(self, measured: Measurements) -> view.Mixture:
+        """Several fits to all that was released, side by side, with shares rounded to 16 bits."""
+        total, shares = measured.total, measured.shares()
+        fine = fine_bins(measured)
+        margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
+        shape = tuple(share / margin[bins] for share, margin, bins in zip(shares, margins, fine, strict=True))
+        fits = self._fits(measured, fine, margins, total)
+        weight = np.concatenate(
+            [one.weight.astype(np.float64) / one.weight.sum(dtype=np.float64) for one in fits]
+        )
+        share = tuple(
+            quantised(np.concatenate([one.share[a] for one in fits], axis=1)) / np.float64(UNITS)
+            for a in range(len(self.axes))
+        )
+        member = np.repeat(np.arange(len(fits), dtype=np.int32), [len(one.weight) for one in fits])
+        return view.Mixture(weight * total / len(fits), tuple(fine), shape, share, member)
+
+    def _fits(
+        self, measured: Measurements, fine: list[NDArray[np.int32]], margins: list[Floats], total: float
+    ) -> list[Components]:
+        if not measured.tables:
+            return [Components.independent(margins)]
+        effort = effort_for(n_cells(measured.tables))
+        targets = self._targets(measured, fine)
+        n_steps, done = effort.members * effort.passes, 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            self.progress(done / n_steps, "fitting components")
+
+        self.progress(0.0, "fitting components")
+        return [
+            fit(
+                Components.start(margins, effort.n_components, self.rng),
+                targets,
+                margins,
+                total,
+                effort.passes,
+                effort.rounds,
+                step,
+            )
+            for _ in range(effort.members)
+        ]
+
+    def _targets(self, measured: Measurements, fine: list[NDArray[np.int32]]) -> list[Target]:
+        n_ordered = [axis.n_ordered for axis in self.axes]
+        return [Target(one.table, one.variance, fine, n_ordered) for one in measured.tables]
+
+
+class _Candidates:
+    """Tables that may be measured: their bins, their exact counts, and which are taken."""
+
+    def __init__(self, build: _Build, plan: Plan, measured: Measurements) -> None:
+        self.build, self.measured = build, measured
+        self.attributes = [*plan.focus, *plan.candidates]
+        self.total, self.shares = measured.total, measured.shares()
+        lots = [build.rng.random(axis.size) for axis in build.axes]
+        usual, focus = (
+            build.accounting.noise(build.unit * weight).variance ** 0.5 for weight in (1, FOCUS_WEIGHT)
+        )
+        self.shapes = [
+            shape_for(
+                attributes,
+                build.axes,
+                self.shares,
+                self.total,
+                focus if i < len(plan.focus) else usual,
+                lots,
+            )
+            for i, attributes in enumerate(self.attributes)
+        ]
+        build.progress(None, "adding up tables")
+        self.exact = build.counts.exact_tables(self.shapes, build.progress)
+        self.left = list(range(len(self.attributes)))
+        self.model: Components | None = None
+
+    def measure(self, chosen: range | list[int], weight: int) -> None:
+        """Release these tables, with `weight` units of budget each on average."""
+        if not len(chosen):
+            return
+        build = self.build
+        sizes = [int(self.exact[i].size) for i in chosen]
+        for i, amount in zip(
+            chosen, build.accounting.shared(build.unit * weight * len(chosen), sizes), strict=True
+        ):
+            noise = build.accounting.noise(amount)
+            self.measured.tables.append(measure(self.exact[i], self.shapes[i], noise, build.randomness))
+            self.left.remove(i)
+
+    def choose_tree(self, most: int, epsilon: Fraction) -> None:
+        """Choose tables that connect all attributes, by their distance from independence."""
+        exact_scores = np.array([self._exact_score(i, None) for i in self.left])
+        joins = joins_parts([self.attributes[i] for i in self.left], len(self.build.axes))
+        self._measure_left(choose(exact_scores, most, epsilon, self.build.draws, joins))
+
+    def choose_worst(self, n: int, epsilon: Fraction) -> None:
+        """Choose tables that a model of those measured so far explains worst."""
+        if not n:
+            return
+        self._refit()
+        exact_scores = np.array([self._exact_score(i, self.model) for i in self.left])
+        self._measure_left(choose(exact_scores, n, epsilon, self.build.draws))
+
+    def _measure_left(self, chosen: list[int]) -> None:
+        self.measure([self.left[i] for i in chosen], 1)
+
+    def _exact_score(self, i: int, model: Components | None) -> float:
+        """How far a table is from what is known so far: released, but for the exact table itself. [P9]"""
+        shape = self.shapes[i]
+        expected = (
+            independent_table(shape, self.shares) if model is None else model_table(shape, model, self.fine)
+        )
+        return exact_distance(self.exact[i], expected * self.total, self.total)
+
+    def _refit(self) -> None:
+        build, fresh = self.build, self.model is None
+        self.fine = [
+            refinement(
+                axis.size,
+                [
+                    shape.bin_of_code[shape.attributes.index(a)]
+                    for shape in self.shapes
+                    if a in shape.attributes
+                ],
+            )
+            for a, axis in enumerate(build.axes)
+        ]
+        margins = [sums_over(bins, share) for bins, share in zip(self.fine, self.shares, strict=True)]
+        start = self.model or Components.start(margins, _CHOOSING_COMPONENTS, build.rng)
+        self.model = fit(
+            start,
+            build._targets(self.measured, self.fine),
+            margins,
+            self.total,
+            _CHOOSING_PASSES,
+            _CHOOSING_ROUNDS,
+            lambda: build.progress(None, "choosing tables"),
+            fresh,
+        )
+
+
+def independent_table(shape: TableShape, shares: list[Floats]) -> Floats:
+    """The probability of each cell of a table if attributes were independent. shares: of codes, per attribute."""
+    table = np.ones(())
+    for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True):
+        table = np.multiply.outer(table, sums_over(bins, shares[a]))
+    return table
+
+
+def fine_bins(measured: Measurements) -> list[NDArray[np.int32]]:
+    """Per attribute, the bins that all measured tables tell apart."""
+    found: list[list[NDArray[np.int32]]] = [[] for _ in measured.axes]
+    for one in measured.tables:
+        for a, bins in zip(one.attributes, one.table.shape.bin_of_code, strict=True):
+            found[a].append(bins)
+    return [refinement(axis.size, bins) for axis, bins in zip(measured.axes, found, strict=True)]
+
+
+__all__ = ["Measured", "Mixture"]

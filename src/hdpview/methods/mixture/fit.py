@@ -1,0 +1,232 @@
+"""Components fitted to released tables: post-processing, so it costs no budget. [P10]
+
+A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every noisy table, takes
+what of the departures is more than noise, and moves the components towards it by rounds of expectation
+maximisation. Then they are scaled to the margins, which are known best. What looks like noise to a table at first
+may turn out to be structure that other tables share, so a few passes take in more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain.tables import TableShape
+from hdpview.methods.mixture.bins import membership
+from hdpview.methods.mixture.smooth import Shrinkage
+from hdpview.view.tables import Table
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+# Probability of a cell below which a model is never divided by.
+_LEAST_CELL = np.float32(1e-12)
+# Target of a cell at least, as a share of all records: expectation maximisation needs positive numbers.
+_LEAST_TARGET = 1e-7
+# Shares and weights below are 0: products of such numbers are denormal, and computing with them is slow.
+_NO_SHARE, _NO_WEIGHT = np.float32(1e-10), np.float32(1e-12)
+# Of the gamma distribution of random starts; smaller is further from independence.
+_START_SHAPE = 2.0
+# Margins are scaled so often after each pass, and at most so often after the last.
+_SCALINGS, _LAST_SCALINGS = 2, 100
+_MARGINS_AGREE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """weight: shape (n,), sum 1. share: per attribute (n_bins, n), columns sum to 1."""
+
+    weight: Singles
+    share: tuple[Singles, ...]
+
+    @classmethod
+    def independent(cls, margins: Sequence[Floats]) -> Components:
+        """One component: all attributes are independent."""
+        return cls(np.ones(1, np.float32), tuple(margin[:, None].astype(np.float32) for margin in margins))
+
+    @classmethod
+    def start(cls, margins: Sequence[Floats], n: int, rng: np.random.Generator) -> Components:
+        """Components near independence, each with its own random departures from the margins."""
+        shares = []
+        for margin in margins:
+            drawn = margin[:, None] * rng.gamma(_START_SHAPE, 1.0, (len(margin), n))
+            shares.append((drawn / drawn.sum(axis=0)).astype(np.float32))
+        return cls(np.full(n, 1 / n, np.float32), tuple(shares))
+
+    def scaled_to(self, margins: Sequence[Floats], times: int) -> Components:
+        """The components with margins brought to the given ones, attribute by attribute, as often as needed."""
+        weight, shares = self.weight.astype(np.float64), [share.astype(np.float64) for share in self.share]
+        for _ in range(times):
+            furthest = 0.0
+            for a, margin in enumerate(margins):
+                found = shares[a] @ weight
+                furthest = max(furthest, float(np.abs(found - margin).sum()))
+                scaled = shares[a] * (margin / np.maximum(found, 1e-300))[:, None]
+                sums = scaled.sum(axis=0)
+                shares[a] = scaled / np.maximum(sums, 1e-300)
+                weight = weight * sums
+                weight /= weight.sum()
+            if furthest < _MARGINS_AGREE:
+                break
+        return Components(
+            weight.astype(np.float32), tuple(_without_traces(share.astype(np.float32)) for share in shares)
+        )
+
+
+def _without_traces(shares: Singles) -> Singles:
+    shares[shares < _NO_SHARE] = 0
+    return shares
+
+
+class Target:
+    """One noisy table to fit to: how its bins are made of the fine ones, and what of a departure is more than noise."""
+
+    def __init__(
+        self, table: Table, variance: float, fine: Sequence[NDArray[np.int32]], n_ordered: Sequence[int]
+    ):
+        """fine: per attribute of the schema, bins that refine those of the table. n_ordered: codes per attribute of
+        the schema that are ordered, from the first on.
+        """
+        self.attributes = table.shape.attributes
+        self.noisy = table.counts.astype(np.float64)
+        self.variance = variance
+        bins = table.shape.bin_of_code
+        self.inside = [membership(of, fine[a]) for a, of in zip(self.attributes, bins, strict=True)]
+        ordered = [
+            int(of[: n_ordered[a]].max(initial=-1)) + 1 for a, of in zip(self.attributes, bins, strict=True)
+        ]
+        self._shrink = Shrinkage(ordered, self.noisy.shape, variance)
+
+    def of_model(self, model: Components) -> Floats:
+        """The model's probability of each cell."""
+        return _cells(*self._factors(model.share), model.weight).reshape(self.noisy.shape)
+
+    def of_margins(self, margins: Sequence[Floats]) -> Floats:
+        """The probability of each cell if attributes were independent."""
+        table = np.ones(())
+        for a, inside in zip(self.attributes, self.inside, strict=True):
+            table = np.multiply.outer(table, inside @ margins[a])
+        return table
+
+    def towards(self, expected: Floats, total: float) -> Singles:
+        """What to fit: the expected table and what of the departures from it is more than noise; sum 1."""
+        counts = expected * total
+        target = np.maximum(counts + self._shrink(self.noisy - counts), _LEAST_TARGET * total)
+        wanted: Singles = (target / target.sum()).astype(np.float32)
+        return wanted
+
+    def _factors(self, shares: Sequence[Singles]) -> tuple[list[Singles], Singles]:
+        """Shares of the table's bins: of all attributes but the last, and of the last."""
+        factors = [inside @ shares[a] for a, inside in zip(self.attributes, self.inside, strict=True)]
+        return factors[:-1], factors[-1]
+
+    def add_expected(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
+        """Add to `sums`, per attribute, the records that each component is expected to have in each fine bin."""
+        left, right = self._factors(model.share)
+        joint = _joint(left) * model.weight
+        ratio = target.reshape(len(joint), -1) / np.maximum(joint @ right.T, _LEAST_CELL)
+        for_right = ratio.T @ joint
+        self._add(len(left), for_right, model, sums, with_weight=False)
+        for_left = (ratio @ right).astype(np.float32, copy=False)
+        for i, factor in enumerate(_others(left, for_left)):
+            self._add(i, factor, model, sums, with_weight=True)
+
+    def _add(
+        self, i: int, factor: Singles, model: Components, sums: Sequence[Singles], with_weight: bool
+    ) -> None:
+        a = self.attributes[i]
+        expected = (self.inside[i].T @ factor) * model.share[a]
+        sums[a][...] += expected * model.weight if with_weight else expected
+
+
+def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.int32]]) -> Floats:
+    """The model's probability of each cell of a table. fine: the model's bins, per attribute of the schema."""
+    factors = [
+        membership(bins, fine[a]) @ model.share[a]
+        for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True)
+    ]
+    return _cells(factors[:-1], factors[-1], model.weight).reshape(shape.shape)
+
+
+def _cells(left: Sequence[Singles], right: Singles, weight: Singles) -> Floats:
+    """Σ_z weight_z · Π factor_z, shape (combinations of bins of `left`, bins of `right`)."""
+    found: Floats = ((_joint(left) * weight) @ right.T).astype(np.float64)
+    return found
+
+
+def _joint(factors: Sequence[Singles]) -> Singles:
+    """Products over all combinations of bins, shape (n_combinations, n_components)."""
+    table = factors[0]
+    for factor in factors[1:]:
+        table = (table[:, None, :] * factor[None]).reshape(-1, table.shape[-1])
+    return table
+
+
+def _others(factors: Sequence[Singles], values: Singles) -> list[Singles]:
+    """For each factor, the sum of values times all other factors, over the others' bins."""
+    if len(factors) == 1:
+        return [values]
+    if len(factors) == 2:
+        cube = values.reshape(len(factors[0]), len(factors[1]), -1)
+        return [np.einsum("abz,bz->az", cube, factors[1]), np.einsum("abz,az->bz", cube, factors[0])]
+    raise NotImplementedError("tables of more than three attributes")
+
+
+def maximise(
+    model: Components, targets: Sequence[Target], wanted: Sequence[Singles], rounds: int
+) -> Components:
+    """Rounds of expectation maximisation: each raises Σ over tables and cells of wanted · log P(cell)."""
+    touched = {a for target in targets for a in target.attributes}
+    for _ in range(rounds):
+        sums = [np.zeros_like(share) for share in model.share]
+        for target, table in zip(targets, wanted, strict=True):
+            target.add_expected(table, model, sums)
+        weight = sum((sums[a].sum(axis=0) for a in sorted(touched)), np.zeros_like(model.weight))
+        weight = weight / weight.sum()
+        weight[weight < _NO_WEIGHT] = 0
+        model = Components(
+            weight,
+            tuple(
+                _without_traces(sums[a] / np.maximum(sums[a].sum(axis=0), np.float32(1e-30)))
+                if a in touched
+                else share
+                for a, share in enumerate(model.share)
+            ),
+        )
+    return model
+
+
+def fit(
+    model: Components,
+    targets: Sequence[Target],
+    margins: Sequence[Floats],
+    total: float,
+    passes: int,
+    rounds: int,
+    step: Callable[[], None],
+    fresh: bool = True,
+) -> Components:
+    """Components fitted to all tables, with the given margins.
+
+    Args:
+        model: where to start.
+        targets: the tables.
+        margins: per attribute the share of records in each fine bin, positive, sum 1.
+        total: number of records.
+        passes: how often the tables are compared with the model anew.
+        rounds: of expectation maximisation in each pass.
+        step: called after each pass.
+        fresh: whether the start says nothing yet; then tables are first compared with independence.
+    """
+    for i in range(passes):
+        expected = [
+            target.of_margins(margins) if fresh and i == 0 else target.of_model(model) for target in targets
+        ]
+        wanted = [target.towards(table, total) for target, table in zip(targets, expected, strict=True)]
+        model = maximise(model, targets, wanted, rounds)
+        model = model.scaled_to(margins, _LAST_SCALINGS if i == passes - 1 else _SCALINGS)
+        step()
+    return model
