@@ -62,7 +62,7 @@ def view_of(
     """A view of these components, as if a method had made it with a budget of 1. why: reasons it is not private."""
     spending = (Spending("noise on counts", Fraction(1), 1),)
     manifest = Manifest(schema, method, Fraction(1), spending, {}, {}, "0", not_private_because=why)
-    return PView(manifest, (ViewPart(components, prior_quality(components), tables),))
+    return PView(manifest, (ViewPart(components, prior_quality(components, tables), tables),))
 
 
 def noisy_blocks(sizes: tuple[int, ...], seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> Blocks:

@@ -201,7 +201,7 @@ def release(
         count_column=limits.count,
         delta=delta,
     )
-    part = ViewPart(released.components, prior_quality(released.components), released.tables)
+    part = ViewPart(released.components, prior_quality(released.components, released.tables), released.tables)
     return PView(manifest, (part,))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from hdpview.view.blocks import Blocks
+from hdpview.view.mixture import Mixture
+from hdpview.view.tables import Table
 
 N_ORDERS = 4  # errors that show in one attribute, two, three, and four or more together
 
@@ -29,11 +33,26 @@ class Quality:
         object.__setattr__(self, "within", MappingProxyType(dict(self.within)))
 
 
-# Medians over tables, from `hdpview bench quality`; see docs/intervals.md.
-_PRIOR_OF_BLOCKS = (0.15, 0.3, 0.5, 0.7)
-_PRIOR_OF_MIXTURES = (0.002, 0.01, 0.02, 0.03)
+# Typical sizes on real tables, from which the measurement starts; see docs/intervals.md.
+_OF_BLOCKS = (0.15, 0.3, 0.5, 0.7)
+_OF_ONE_ATTRIBUTE = 0.0005
+_LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
+_WITHOUT_TABLES = 0.3  # dependence where no attributes were counted together
+_LEAST_OF_THREE = 0.02
+_OF_FOUR = 1.5  # times that of three
 
 
-def prior_quality(components: object) -> Quality:
-    """What other tables suggest, where nothing was measured."""
-    return Quality(_PRIOR_OF_BLOCKS if isinstance(components, Blocks) else _PRIOR_OF_MIXTURES)
+def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
+    """What other tables suggest, where nothing was measured.
+
+    Of a mixture: dependence below two or three times the noise of the released tables stays unknown.
+    """
+    if isinstance(components, Blocks):
+        return Quality(_OF_BLOCKS)
+    total = max(float(components.weight.sum()), 1.0)
+    noise = [
+        math.sqrt(table.variance * table.counts.size) / total for table in tables if len(table.attributes) > 1
+    ]
+    of_two = min(max(2.5 * statistics.median(noise), _LEAST), _MOST) if noise else _WITHOUT_TABLES
+    of_three = max(of_two, _LEAST_OF_THREE)
+    return Quality((_OF_ONE_ATTRIBUTE, of_two, of_three, _OF_FOUR * of_three))

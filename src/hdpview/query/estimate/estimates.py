@@ -17,7 +17,7 @@ from hdpview.errors import QueryError
 from hdpview.query.question.conditions import code_shares
 from hdpview.query.question.quantities import Batch, Part, Points, Quantity
 from hdpview.view.components import Components
-from hdpview.view.data import ViewData
+from hdpview.view.data import ViewData, ViewPart
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 250_000
@@ -26,10 +26,15 @@ _AT_ONCE = 4_000_000  # numbers of an array of terms × components
 
 def estimates(view: ViewData, batch: Batch) -> Floats:
     """The consistent estimate of each quantity, shape (n,)."""
+    found: Floats = np.sum([part_estimates(part, batch) for part in view.parts], axis=0)
+    return found
+
+
+def part_estimates(part: ViewPart, batch: Batch) -> Floats:
+    """The consistent estimate of each quantity from one part of a view, shape (n,)."""
     found = np.zeros(len(batch))
-    for part in view.parts:
-        for quantities, piece, means in term_means(part.components, batch):
-            found[quantities] += piece.sums(means @ part.components.weight)
+    for quantities, piece, means in term_means(part.components, batch):
+        found[quantities] = piece.sums(means @ part.components.weight)
     return found
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.query.estimate.estimates import check_number_of_groups, estimates, grid_estimates
+from hdpview.query.estimate.estimates import check_number_of_groups, grid_estimates, part_estimates
 from hdpview.query.interval.blocks import BlockSums, block_spreads, block_sums, grid_sums
 from hdpview.query.interval.mixture import Errors, MixtureErrors
 from hdpview.query.interval.noise import NoiseLaw, bounded_quantile
-from hdpview.query.question.quantities import Batch, Quantity, pack, pack_grid
+from hdpview.query.question.quantities import ONE, Batch, Quantity, pack, pack_grid
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
 from hdpview.view.quality import N_ORDERS
@@ -60,16 +60,15 @@ class Evaluation(NamedTuple):
 
 def evaluate(view: ViewData, batch: Batch) -> Evaluation:
     """Every quantity of a batch, with its errors."""
-    found = [_evaluate_part(view, part, batch) for part in view.parts]
+    found = [_evaluate_part(part, batch) for part in view.parts]
     return _added(found)
 
 
-def _evaluate_part(view: ViewData, part: ViewPart, batch: Batch) -> Evaluation:
+def _evaluate_part(part: ViewPart, batch: Batch) -> Evaluation:
     if isinstance(part.components, Blocks):
         order = np.clip(batch.n_attributes, 1, N_ORDERS) - 1
         return _of_blocks(part, block_sums(part.components, batch), order)
-    of_part = ViewData(view.manifest, (part,))
-    return _of_mixture(part, estimates(of_part, batch), batch)
+    return _of_mixture(part, part_estimates(part, batch), batch)
 
 
 def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Evaluation:
@@ -131,9 +130,27 @@ def _of_blocks(part: ViewPart, sums: BlockSums, order: NDArray[np.int64]) -> Eva
 def _of_mixture(part: ViewPart, estimate: Floats, batch: Batch) -> Evaluation:
     errors = _summed(part, batch, batch)
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + np.square(part.quality.factors) @ errors.model, 0.0)
+    variance = np.maximum(noise + _of_model(part, errors) + _by_chance(part, errors, batch, estimate), 0.0)
     zero = np.zeros(len(batch))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
+
+
+def _of_model(part: ViewPart, errors: Errors) -> Floats:
+    added: Floats = np.square(part.quality.factors) @ errors.model
+    return added
+
+
+def _by_chance(part: ViewPart, errors: Errors, batch: Batch, estimate: Floats) -> Floats:
+    """Squared errors that even a true model has: what was not counted varies as if records were drawn from it."""
+    more = mixture_errors(part).beyond_independence(batch, estimate)
+    return _chance(part, errors) * more
+
+
+def _chance(part: ViewPart, errors: Errors) -> Floats:
+    """As if attributes were independent: correlations in n records vary by 1/√n."""
+    total = max(float(part.components.weight.sum()), 1.0)
+    varies: Floats = errors.model[1:].sum(axis=0) / total
+    return varies
 
 
 @lru_cache(maxsize=64)
@@ -172,14 +189,39 @@ def _roots(errors: MixtureErrors, batch: Batch, chosen: NDArray[np.bool_]) -> Er
     return Errors(sums[0], np.stack(sums[1:]))
 
 
+class Scales(NamedTuple):
+    """Estimates, squared errors from noise, and squared errors of the model per unit of each squared factor.
+
+    Shapes (n,), (n,) and (N_ORDERS, n).
+    """
+
+    estimate: Floats
+    noise: Floats
+    model: Floats
+
+
+def model_scales(part: ViewPart, batch: Batch) -> Scales:
+    """What a view's errors are made of, apart from the factors that say how large they are."""
+    if isinstance(part.components, Blocks):
+        sums = block_sums(part.components, batch)
+        noise = (
+            NoiseLaw(part.components.noise_scale).variance * sums.squares + (sums.raw - sums.estimate) ** 2
+        )
+        model = np.zeros((N_ORDERS, len(batch)))
+        order = np.clip(batch.n_attributes, 1, N_ORDERS) - 1
+        model[order, np.arange(len(batch))] = sums.spread**2
+        return Scales(sums.estimate, noise, model)
+    errors, estimate = _summed(part, batch, batch), part_estimates(part, batch)
+    return Scales(estimate, errors.noise + _by_chance(part, errors, batch, estimate), errors.model)
+
+
 def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Floats:
     """Expected products of the errors of m quantities in each of n groups, shape (m, m, n).
 
     quantities[i][g]: the i-th quantity of group g.
     """
-    m, n = len(quantities), len(quantities[0])
-    found = np.zeros((m, m, n))
     batches = [pack(own, view.schema) for own in quantities]
+    found = np.zeros((len(batches), len(batches), len(batches[0])))
     for part in view.parts:
         if isinstance(part.components, Blocks):
             spreads = block_spreads(part.components, quantities, view.schema)
@@ -188,26 +230,35 @@ def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Flo
             noise = NoiseLaw(part.components.noise_scale).variance * spreads.squares
             found += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
-        _add_mixture_covariances(part, batches, found)
+        counts = [batch for batch in batches if batch.squares is batch.functions]
+        more = [mixture_errors(part).beyond_independence(each, part_estimates(part, each)) for each in counts]
+        _add_mixture_covariances(part, batches, more, found)
     return found
 
 
 def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes: Sequence[int]) -> Floats:
     """As `covariances`, in every cell of a grid of codes, for views that are mixtures, shape (m, m, n_cells)."""
     batches = [pack_grid(quantity, attributes, view.schema) for quantity in quantities]
-    m, n = len(batches), len(batches[0])
-    found = np.zeros((m, m, n))
+    found = np.zeros((len(batches), len(batches), len(batches[0])))
     for part in view.parts:
-        _add_mixture_covariances(part, batches, found)
+        own, more = ViewData(view.manifest, (part,)), []
+        for quantity, batch in zip(quantities, batches, strict=True):
+            if all(each.values is ONE and each.times is ONE for each in quantity):
+                grid = grid_estimates(own, quantity, attributes).reshape(-1)
+                more.append(mixture_errors(part).beyond_independence(batch, grid))
+        _add_mixture_covariances(part, batches, more, found)
     return found
 
 
-def _add_mixture_covariances(part: ViewPart, batches: Sequence[Batch], found: Floats) -> None:
-    squared = np.square(part.quality.factors)
+def _add_mixture_covariances(
+    part: ViewPart, batches: Sequence[Batch], more: Sequence[Floats], found: Floats
+) -> None:
+    """more: how many times more records than under independence lie in the groups, by any count of them."""
+    times = np.max(more, axis=0) if more else np.ones(len(batches[0]))
     for i in range(len(batches)):
         for j in range(i + 1):
             errors = _summed(part, batches[i], batches[j])
-            added = errors.noise + squared @ errors.model
+            added = errors.noise + _of_model(part, errors) + _chance(part, errors) * times
             found[i, j] += added
             if i != j:
                 found[j, i] += added

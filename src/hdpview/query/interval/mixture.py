@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # Typical strength of dependence in a measured table: noise far above it was smoothed away by the fit.
 _DEPENDENCE = 0.1
+# Of the error that the model would have without a table, what is left with it: the fit is not exact.
+_MISFIT = 0.25
 
 
 class Errors(NamedTuple):
@@ -69,17 +71,37 @@ class MixtureErrors:
                 continue
             added, explained, rows = self._measured(table, moments)
             noise[rows] += added
-            model[len(table.attributes) - 1, rows] -= explained
+            model[len(table.attributes) - 1, rows] -= (1.0 - _MISFIT**2) * explained
         return Errors(noise * constant, model * self._total**2 * constant)
 
     def rests_on_tables(self, batch: Batch) -> NDArray[np.bool_]:
         """Whether all attributes of each quantity lie in one released table, shape (n,)."""
-        found = np.ones(len(batch), dtype=bool)
-        known = [set(table.attributes) for table in self.part.tables]
-        for quantity, attributes in zip(batch.quantity.tolist(), batch.attribute.tolist(), strict=True):
-            asked = {a for a in attributes if a >= 0}
-            found[quantity] &= not asked or any(asked <= one for one in known)
+        asked = np.zeros((len(batch), len(self.margins)), dtype=bool)
+        for position in range(batch.attribute.shape[1]):
+            has = batch.attribute[:, position] >= 0
+            asked[batch.quantity[has], batch.attribute[has, position]] = True
+        found: NDArray[np.bool_] = ~np.any(asked, axis=1)
+        for table in self.part.tables:
+            others = np.ones(len(self.margins), dtype=bool)
+            others[list(table.attributes)] = False
+            found |= ~np.any(asked[:, others], axis=1)
         return found
+
+    def beyond_independence(self, batch: Batch, estimate: Floats) -> Floats:
+        """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
+        means = [np.ones(1)]
+        for a, functions in batch.functions.items():
+            margin = self.margins[a]
+            if isinstance(functions, Points):
+                means.append(functions.value * margin[functions.code])
+            else:
+                means.append(functions @ margin)
+        independent = self._total * batch.sums(
+            batch.constant * np.concatenate(means)[batch.place].prod(axis=1)
+        )
+        return np.maximum(
+            np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0), 1.0
+        )
 
     # What the released tables say, once per view.
 
@@ -123,6 +145,22 @@ class MixtureErrors:
                 best[table.attributes] = table
         return list(best.values())
 
+    def _averages(self, a: int, bins: NDArray[np.int32]) -> Floats:
+        """The matrix that averages functions of an attribute's codes over bins, shape (size, n_bins)."""
+        key = (a, id(bins))
+        if key not in self._known_averages:
+            margin = self.margins[a]
+            of_bin = np.bincount(bins, margin)
+            weight = np.divide(margin, of_bin[bins], out=np.zeros_like(margin), where=of_bin[bins] > 0)
+            matrix = np.zeros((len(bins), len(of_bin)))
+            matrix[np.arange(len(bins)), bins] = weight
+            self._known_averages[key] = matrix
+        return self._known_averages[key]
+
+    @cached_property
+    def _known_averages(self) -> dict[tuple[int, int], Floats]:
+        return {}
+
     # Pairs of terms.
 
     def _moments(self, left: Batch, right: Batch, i: Ints, j: Ints) -> _Moments:
@@ -139,7 +177,10 @@ class MixtureErrors:
             different, which[here] = np.unique(
                 (rows_left[here] + 1) * n + rows_right[here] + 1, return_inverse=True
             )
-            pair = _chosen(left, a, different // n - 1), _chosen(right, a, different % n - 1)
+            own, other = different // n - 1, different % n - 1
+            one = _chosen(left, a, own)
+            is_same = left is right and np.array_equal(own, other)
+            pair = one, one if is_same else _chosen(right, a, other)
             means_here, covariance_here, energy_here = _gram(*pair, self.margins[a])
             means[here] = means_here[which[here]]
             covariance[here] = covariance_here[which[here]]
@@ -177,7 +218,7 @@ class MixtureErrors:
         for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
             here = moments.attribute[rows] == a
             one, other = moments.functions[a]
-            of_bins = _binned(one, other, self.margins[a], bins)
+            of_bins = _binned(one, other, self.margins[a], bins, self._averages(a, bins))
             which = moments.which[rows][here]
             energy *= of_bins[0][which]
             covariance *= of_bins[1][which]
@@ -223,7 +264,8 @@ def _gram(left: Floats | Points, right: Floats | Points, margin: Floats) -> tupl
     if isinstance(left, Points) or isinstance(right, Points):
         return _gram_of_points(left, right, margin)
     mean_left, mean_right = _mean(left, margin), _mean(right, margin)
-    deviation = (left - mean_left[:, None]) * (right - mean_right[:, None])
+    one = left - mean_left[:, None]
+    deviation = one**2 if left is right else one * (right - mean_right[:, None])
     deviation = np.broadcast_to(deviation, (len(deviation), len(margin)))
     return mean_left * mean_right, deviation @ margin, deviation.sum(axis=1)
 
@@ -263,20 +305,17 @@ def _at_point(functions: Floats | Points, code: Ints) -> Floats:
 
 
 def _binned(
-    left: Floats | Points, right: Floats | Points, margin: Floats, bins: NDArray[np.int32]
+    left: Floats | Points, right: Floats | Points, margin: Floats, bins: NDArray[np.int32], averages: Floats
 ) -> tuple[Floats, Floats]:
     """Energies and covariances of pairs of functions whose values are averaged over bins, shape (n,) each."""
     of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
-    inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
     if isinstance(left, Points) or isinstance(right, Points):
+        inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
         one, other = (_averaged_point(each, margin, bins, inverse) for each in (left, right))
         _, covariance, energy = _gram_of_points(one, other, of_bin)
         return energy, covariance
-    to_bins = np.zeros((len(bins), len(of_bin)))
-    to_bins[np.arange(len(bins)), bins] = margin * inverse[bins]
-    mean_left, mean_right = (
-        np.broadcast_to(each, (len(each), len(margin))) @ to_bins for each in (left, right)
-    )
+    mean_left = np.broadcast_to(left, (len(left), len(margin))) @ averages
+    mean_right = mean_left if left is right else np.broadcast_to(right, (len(right), len(margin))) @ averages
     _, covariance, energy = _gram(mean_left, mean_right, of_bin)
     return energy, covariance
 

@@ -273,14 +273,22 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
             constant.append(part.constant)
             attribute.append(own_attributes)
             row.append(own_rows)
+    functions: dict[int, Floats | Points] = {
+        a: np.stack([function for function, _ in found]) for a, found in vectors.items()
+    }
+    has_values = any(
+        part.values is not ONE or part.times is not ONE for parts in quantities for part in parts
+    )
     return Batch(
         n=len(quantities),
         quantity=np.array(quantity, np.int64),
         constant=np.array(constant, np.float64),
         attribute=_padded(attribute, -1),
         row=_padded(row, 0),
-        functions={a: np.stack([function for function, _ in found]) for a, found in vectors.items()},
-        squares={a: np.stack([square for _, square in found]) for a, found in vectors.items()},
+        functions=functions,
+        squares={a: np.stack([square for _, square in found]) for a, found in vectors.items()}
+        if has_values
+        else functions,
     )
 
 
