@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hdpview.bench.coverage import one_build
 from hdpview.counts.answers import exact_answers
 from hdpview.query.workloads import WORKLOADS, as_questions, draw
+from hdpview_bench.coverage import one_build
 
 TRIALS, QUESTIONS = 6, 300
 
@@ -64,7 +64,7 @@ def test_workloads_ask_what_they_say() -> None:
     """Ranges have the right numbers of attributes and lie within the domain; counts agree with a direct look
     at the cells.
     """
-    from hdpview.bench.datasets import dataset_counts
+    from hdpview_bench.datasets import dataset_counts
 
     counts = dataset_counts("hospital", None)
     sizes, rng = np.array(counts.schema.sizes), np.random.default_rng(0)
