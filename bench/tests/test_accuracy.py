@@ -152,7 +152,7 @@ def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_pa
         patch.setitem(
             accuracy.dataset_counts.__globals__["DATASETS"],
             "electricity",
-            accuracy.dataset_counts.__globals__["Dataset"]("electricity", 100),
+            accuracy.dataset_counts.__globals__["Dataset"]("Electricity", "electricity", 100),
         )
         found = measure(data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2")))
     assert {cell.kind for cell in found} == {"infeasible"}

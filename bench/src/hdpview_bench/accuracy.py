@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,16 +25,24 @@ from hdpview.methods.protocol import Release
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
-from hdpview.query.workloads import WORKLOADS
 from hdpview_bench import cells as store
 from hdpview_bench.cells import Cell
 from hdpview_bench.contenders import contender
 from hdpview_bench.datasets import dataset_counts
+from hdpview_bench.relations import RelationErrors
 from hdpview_bench.workers import Limits, Stopped, in_processes
-from hdpview_bench.workload_errors import WorkloadErrors, possible_workloads
+from hdpview_bench.workload_errors import (
+    NEAREST_WORKLOAD,
+    PAPER_WORKLOADS,
+    RELATIONS,
+    WorkloadErrors,
+    possible_workloads,
+)
 
 Row = dict[str, Any]
 REFERENCE = "hdpview"  # relative errors are relative to the paper's method
+RELATION_COLUMNS = tuple(field.name for field in fields(RelationErrors))
+_NO_RELATION = "No attribute of this table explains 1 % of the variance of another."
 DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 
 
@@ -48,7 +56,7 @@ class Plan:
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    workloads: tuple[str, ...] = WORKLOADS
+    workloads: tuple[str, ...] = PAPER_WORKLOADS
     epsilons: tuple[str, ...] = ("1.0",)
     trials: int = 10
     data_dir: Path | None = None
@@ -186,11 +194,14 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
     counts, errors = _table(task.dataset, data_dir)
     epsilon, one = exact_epsilon(task.epsilon), contender(task.method)
     if one.needs_workload:
-        one = one.for_workload(task.workloads[0])
+        one = one.for_workload(NEAREST_WORKLOAD.get(task.workloads[0], task.workloads[0]))
     reason = one.why_infeasible(counts.schema, epsilon)
     if reason is not None:
         expected = {
-            workload: one.expected_rmse(workload, counts.schema, epsilon) for workload in task.workloads
+            workload: one.expected_rmse(workload, counts.schema, epsilon)
+            if workload in PAPER_WORKLOADS
+            else None
+            for workload in task.workloads
         }
         return [
             task.cell(workload, "infeasible" if rmse is None else "expected", rmse=rmse, reason=reason)
@@ -202,11 +213,13 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
     started = _computing_seconds()
     released = one.release(counts, epsilon, randomness)
     seconds = _computing_seconds() - started
-    found = errors.rmse(released, list(task.workloads))
-    return [
-        task.cell(workload, "measured", rmse=rmse, blocks=_n_blocks(released), build_s=seconds)
-        for workload, rmse in found.items()
+    found = errors.measure(released, list(task.workloads))
+    cells = [
+        task.cell(workload, "measured", **measured, blocks=_n_blocks(released), build_s=seconds)
+        for workload, measured in found.items()
     ]
+    absent = [workload for workload in task.workloads if workload not in found]
+    return cells + [task.cell(workload, "infeasible", reason=_NO_RELATION) for workload in absent]
 
 
 def _computing_seconds() -> float:
@@ -264,7 +277,7 @@ def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
     """
     best = min(found, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
     used = [cell for cell in found if cell.kind == best.kind]
-    rmse, reasons = _mean_rmse(used, trials), [cell.reason for cell in found if cell.reason]
+    reasons = [cell.reason for cell in found if cell.reason]
     blocks = [cell.blocks for cell in used if cell.blocks is not None]
     times = [cell.build_s for cell in used if cell.build_s is not None]
     return {
@@ -273,10 +286,25 @@ def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
         "workload": best.workload,
         "epsilon": best.epsilon,
         "trials": len(times),
-        "rmse": rmse,
-        "relative_rmse": rmse / reference if rmse is not None and reference else None,
+        **_errors(used, trials, reference),
         "blocks": statistics.fmean(blocks) if blocks else None,
         "build_s": statistics.median(times) if times else None,
         "kind": best.kind,
         "reason": reasons[0] if reasons else None,
     }
+
+
+def _errors(used: list[Cell], trials: int, reference: float | None) -> Row:
+    """Means over trials: of the RMSE, or of the three figures of `relations`."""
+    if used[0].workload == RELATIONS:
+        return {name: _mean_of(used, name) for name in RELATION_COLUMNS}
+    rmse = _mean_rmse(used, trials)
+    return {
+        "rmse": rmse,
+        "relative_rmse": rmse / reference if rmse is not None and reference else None,
+    }
+
+
+def _mean_of(used: list[Cell], name: str) -> float | None:
+    found = [value for cell in used if (value := getattr(cell, name)) is not None]
+    return statistics.fmean(found) if found else None

@@ -21,8 +21,8 @@ FOLDER = "cells"
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. kind: measured, expected (by formula), infeasible (with a reason) or failed (a
-    mistake; never saved).
+    """One measurement: an RMSE, or the three figures of `relations`. kind: measured, expected (by formula),
+    infeasible (with a reason) or failed (a mistake; never saved).
     """
 
     dataset: str
@@ -32,6 +32,9 @@ class Cell:
     trial: int
     kind: str
     rmse: float | None = None
+    slope_median: float | None = None
+    slopes_above_half: float | None = None
+    variance_recovered_median: float | None = None
     blocks: int | None = None
     build_s: float | None = None
     reason: str | None = None
@@ -50,6 +53,9 @@ _SCHEMA = pa.schema(
         "trial": pa.int64(),
         "kind": pa.string(),
         "rmse": pa.float64(),
+        "slope_median": pa.float64(),
+        "slopes_above_half": pa.float64(),
+        "variance_recovered_median": pa.float64(),
         "blocks": pa.float64(),  # whole numbers, but of Identity up to 10^21
         "build_s": pa.float64(),
         "reason": pa.string(),

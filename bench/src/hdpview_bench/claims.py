@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hdpview_bench.datasets import dataset_title
 from hdpview_bench.published import (
     AVERAGE_RELATIVE_RMSE,
-    DATASET_NAMES,
     GOWALLA,
     JM1_BLOCKS_OF_PRIVTREE,
     METHOD_NAMES,
@@ -140,7 +140,7 @@ def _dawa_is_worse(rows: Sequence[Row]) -> Claim:
     if not dawa or not privtree:
         return Claim(text, None, "not measured in this run")
     means = statistics.fmean(dawa), statistics.fmean(privtree)
-    names = ", ".join(DATASET_NAMES.get(name, name) for name in datasets)
+    names = ", ".join(dataset_title(name) for name in datasets)
     return Claim(
         text,
         means[0] > max(1.0, means[1]),
@@ -177,7 +177,7 @@ def _fewer_blocks(rows: Sequence[Row]) -> Claim:
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         ours, theirs = blocks_of(rows, dataset, "hdpview"), blocks_of(rows, dataset, "privtree")
         if ours and theirs:
-            ratios[DATASET_NAMES.get(dataset, dataset)] = theirs / ours
+            ratios[dataset_title(dataset)] = theirs / ours
     if not ratios:
         return Claim(text, None, "not measured in this run")
     return Claim(

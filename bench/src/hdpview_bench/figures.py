@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview_bench.datasets import dataset_title, in_order
 from hdpview_bench.leaves import Ints
-from hdpview_bench.published import DATASET_NAMES, METHOD_NAMES
+from hdpview_bench.published import METHOD_NAMES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -34,10 +35,11 @@ _COLOURS = [
 
 def _named(row: Row) -> dict[str, Any]:
     """A row with the names that people read; what a picture does not need is left out."""
-    dataset, method = (
-        table.get(row[key], row[key]) for key, table in (("dataset", DATASET_NAMES), ("method", METHOD_NAMES))
-    )
-    return {"dataset": dataset, "method": method, **{key: row[key] for key in ("workload", "rmse", "blocks")}}
+    return {
+        "dataset": dataset_title(row["dataset"]),
+        "method": METHOD_NAMES.get(row["method"], row["method"]),
+        **{key: row[key] for key in ("workload", "rmse", "blocks")},
+    }
 
 
 def _powers(values: Sequence[float]) -> alt.Axis:
@@ -49,12 +51,6 @@ def _powers(values: Sequence[float]) -> alt.Axis:
         math.ceil(math.log10(max(values, default=1))),
     )
     return alt.Axis(values=[10.0**power for power in range(first, last + 1)], format="~g")
-
-
-def in_order(names: Sequence[str]) -> list[str]:
-    """Datasets, by either name, in the order of the paper's figures, others after them."""
-    known = [*DATASET_NAMES, *DATASET_NAMES.values()]
-    return sorted(dict.fromkeys(names), key=lambda name: known.index(name) if name in known else len(known))
 
 
 def relative_errors(rows: Sequence[Row]) -> alt.Chart:

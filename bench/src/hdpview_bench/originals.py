@@ -106,6 +106,8 @@ def fetched(name: str) -> Path:
     """The table's Parquet file in the cache; the original is fetched and checked first where it is not
     there.
     """
+    if name not in ORIGINALS:
+        raise DataError(f"{name!r} is not fetched. Give a folder that holds {name}.parquet with --data-dir.")
     path = _cache() / f"{name}.parquet"
     if not path.is_file():
         original = ORIGINALS[name]

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-DATASET_NAMES = {
-    "jm1": "Jm1",
-    "adult": "Adult",
-    "traffic": "Traffic",
-    "electricity": "Electricity",
-    "bitcoin": "Bitcoin",
-    "numerical-adult": "Numerical-adult",
-    "small-adult": "Small-adult",
-    "phoneme": "Phoneme",
-    "gowalla": "Gowalla",
-    "hospital": "Hospital (invented)",
-}  # in the order of the paper's figures: many attributes first
 METHOD_NAMES = {
     "identity": "Identity",
     "privtree": "PrivTree",

@@ -14,11 +14,11 @@ from hdpview_bench import experiments, figures, page
 from hdpview_bench.accuracy import DEFAULT_LIMITS, Plan, run, summary
 from hdpview_bench.cells import Cell
 from hdpview_bench.claims import Claim, chosen, judge, number, relative
-from hdpview_bench.datasets import DATASETS
+from hdpview_bench.datasets import DATASETS, dataset_title, in_order
 from hdpview_bench.experiments import EPSILON, Scope
 from hdpview_bench.originals import ORIGINALS
 from hdpview_bench.page import Figure, Part, items, table
-from hdpview_bench.report_tables import dataset_name, method_name, paper_tables
+from hdpview_bench.report_tables import method_name, paper_tables
 from hdpview_bench.workers import Limits
 
 Row = Mapping[str, Any]
@@ -101,7 +101,7 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
 def _comparison(rows: Sequence[Row]) -> list[Part]:
     """Relative errors as a picture, then every RMSE."""
     datasets, methods = (
-        figures.in_order([row["dataset"] for row in rows]),
+        in_order([row["dataset"] for row in rows]),
         list(dict.fromkeys(row["method"] for row in rows)),
     )
     parts: list[Part] = [
@@ -113,7 +113,7 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         ),
         "Mean over workloads, relative to HDPView:",
         table(
-            ["method", *map(dataset_name, datasets)],
+            ["method", *map(dataset_title, datasets)],
             [
                 (
                     method_name(m),
@@ -128,7 +128,7 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     for name in datasets:
         of_dataset = chosen(rows, dataset=name)
         parts += [
-            f"### {dataset_name(name)}",
+            f"### {dataset_title(name)}",
             table(["workload", *map(method_name, methods)], _error_rows(of_dataset, methods)),
         ]
     times = [
@@ -141,7 +141,7 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     return [
         *parts,
         "Seconds of computing per release (median over trials, one thread; a peer starts a process of its own for each):",
-        table(["method", *map(dataset_name, datasets)], times),
+        table(["method", *map(dataset_title, datasets)], times),
     ]
 
 
@@ -186,12 +186,12 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
         Figure(
             "deviations",
             figures.deviation_histogram(deviations),
-            f"Blocks by absolute deviation on {dataset_name(grown)}, one release each; blocks without records are at 0.",
+            f"Blocks by absolute deviation on {dataset_title(grown)}, one release each; blocks without records are at 0.",
         ),
         Figure(
             "map",
             figures.partitions(boxes),
-            f"Blocks of {dataset_name(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
+            f"Blocks of {dataset_title(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
             as_pixels=True,
         ),
         f"RMSE of 3,000 random 2-D ranges there: {told}.",
@@ -235,7 +235,7 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
         swept = [row for row in found if ":" in row["method"]]
         for row in swept:
             setting, value = row["method"].split(":")[1].split("=")
-            panel = f"{_SETTINGS[setting]} on {dataset_name(row['dataset'])}"
+            panel = f"{_SETTINGS[setting]} on {dataset_title(row['dataset'])}"
             rows.append({**row, "method": "HDPView", "value": float(value), "panel": panel})
         if swept:
             least = min(swept, key=lambda row: row["rmse"])
@@ -243,7 +243,7 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
             default = next((row["rmse"] for row in found if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
             best.append(
-                f"{_SETTINGS[setting]} on {dataset_name(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})"
+                f"{_SETTINGS[setting]} on {dataset_title(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})"
             )
     if not rows:
         return []
@@ -267,8 +267,8 @@ def _left_out(rows: Sequence[Row]) -> list[Part]:
     for row in rows:
         if row["reason"]:
             places = reasons.setdefault(f"{method_name(row['method'])}: {row['reason']}", [])
-            if dataset_name(row["dataset"]) not in places:
-                places.append(dataset_name(row["dataset"]))
+            if dataset_title(row["dataset"]) not in places:
+                places.append(dataset_title(row["dataset"]))
     if not reasons:
         return []
     return [
@@ -281,18 +281,21 @@ def _data(scope: Scope) -> list[Part]:
     """Where the tables come from, and how far a copy can be trusted to be the original."""
     shape = "its rows and columns are checked, because no checksum could be established"
     told = []
-    for name in figures.in_order([*scope.main.datasets, *scope.map.datasets]):
+    for name in in_order([*scope.main.datasets, *scope.map.datasets]):
         dataset = DATASETS.get(name.partition("@")[0])
         if dataset is None:
             told.append(
-                f"{dataset_name(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library"
+                f"{dataset_title(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library"
             )
             continue
-        original = ORIGINALS[dataset.file]
         n_records = experiments.table_facts(name, scope.main.data_dir)["records"]
+        original = ORIGINALS.get(dataset.file)
+        if original is None:
+            told.append(f"{dataset_title(name)}: {n_records:,} records from a local file")
+            continue
         checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
         told.append(
-            f"{dataset_name(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
+            f"{dataset_title(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
         )
     return [
         "## The data",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hdpview_bench import experiments, figures, published
+from hdpview_bench import experiments, published
 from hdpview_bench.claims import averages, blocks_of, chosen, number, relative
+from hdpview_bench.datasets import dataset_title, in_order
 from hdpview_bench.experiments import BYTES_PER_CELL, Scope
 from hdpview_bench.page import table
 
@@ -68,19 +69,19 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
                 "variance, paper",
                 "variance, here",
             ],
-            [_dataset_row(name, facts[name]) for name in figures.in_order(list(facts))],
+            [_dataset_row(name, facts[name]) for name in in_order(list(facts))],
         ),
         "Table 4, sizes: a noisy count of four bytes for every cell, and the view as a file:",
         table(
             ["dataset", "all cells, paper", "view, paper", "all cells, here", "view, here"],
             [
                 (
-                    dataset_name(name),
+                    dataset_title(name),
                     *published.SIZES.get(name, ("–", "–")),
                     bytes_told(facts[name]["cells"] * BYTES_PER_CELL),
                     bytes_told(experiments.file_bytes(name, data_dir)),
                 )
-                for name in figures.in_order(list(facts))
+                for name in in_order(list(facts))
             ],
         ),
     ]
@@ -107,7 +108,7 @@ def _relative_sizes(scope: Scope, rows: Sequence[Row]) -> dict[str, float]:
 def _dataset_row(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
     paper = published.DATASETS.get(name)
     return (
-        dataset_name(name),
+        dataset_title(name),
         f"{facts['records']:,}",
         f"{facts['columns']} ({facts['categories']})",
         number(paper[3]) if paper else "–",
@@ -119,11 +120,6 @@ def _dataset_row(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def method_name(method: str) -> str:
     return published.METHOD_NAMES.get(method, method)
-
-
-def dataset_name(name: str) -> str:
-    whole, at, n = name.partition("@")
-    return published.DATASET_NAMES.get(whole, whole) + (f", first {n} columns" if at else "")
 
 
 def bytes_told(n: float) -> str:

@@ -1,13 +1,15 @@
-"""Error of a release on the paper's workloads, over all their questions.
+"""Error of a release on the paper's workloads, over all their questions, and on three more.
 
-No question is written down. All cells of the k-way marginals are asked at once; prefixes are running sums of
+No question of the paper's is written down. All cells of the k-way marginals are asked at once; prefixes are running sums of
 the same differences, and all ranges of an attribute follow from the running sum of its histogram. Random
-ranges are 3,000 boxes that are the same in every run.
+ranges are 3,000 boxes that are the same in every run. `populated-2` and `populated-3` ask for cells at the
+place of a random record, which is where people look; `relations` is explained in `relations.py`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from functools import cached_property
 from itertools import combinations
 
@@ -19,7 +21,17 @@ from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.protocol import Release
-from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw, n_attributes_of
+from hdpview.query import workloads as paper
+from hdpview.query.workloads import CodeBoxes, draw, n_attributes_of
+from hdpview_bench.questions import populated_cells
+from hdpview_bench.relations import Relation, exact_relations, relation_errors
+
+PAPER_WORKLOADS = paper.WORKLOADS
+RELATIONS = "relations"
+POPULATED = {"populated-2": 2, "populated-3": 3}
+WORKLOADS = (*PAPER_WORKLOADS, *POPULATED, RELATIONS)
+# What a method that is built for one workload is built for where that workload is not one of the paper's.
+NEAREST_WORKLOAD = {"populated-2": "marginal-2", "populated-3": "marginal-3", RELATIONS: "marginal-2"}
 
 N_RANDOM_QUESTIONS = 3_000
 MOST_SETS = 2_000  # attribute sets of one workload; all of them up to 23 attributes for k = 3
@@ -33,7 +45,7 @@ def possible_workloads(workloads: list[str], n_attributes: int) -> list[str]:
     for name in workloads:
         if name not in WORKLOADS:
             raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
-    return [name for name in workloads if n_attributes_of(name) <= n_attributes]
+    return [name for name in workloads if n_attributes_of(NEAREST_WORKLOAD.get(name, name)) <= n_attributes]
 
 
 def attribute_sets(n_attributes: int, k: int) -> list[tuple[int, ...]]:
@@ -53,6 +65,22 @@ class WorkloadErrors:
         self._exact_codes = np.ascontiguousarray(counts.exact_codes.T.astype(np.int64))
         self._exact_counts = counts.exact_counts.astype(np.float64)
         self._counts = counts
+
+    def measure(self, release: Release, workloads: list[str]) -> dict[str, dict[str, float]]:
+        """What is measured of each workload, by name: its RMSE, or how relations come out."""
+        found = {
+            name: {"rmse": rmse}
+            for name, rmse in self.rmse(release, [w for w in workloads if w != RELATIONS]).items()
+        }
+        if RELATIONS in workloads:
+            errors = relation_errors(release, self._relations)
+            if errors is not None:
+                found[RELATIONS] = asdict(errors)
+        return found
+
+    @cached_property
+    def _relations(self) -> list[Relation]:
+        return exact_relations(self._counts)
 
     def rmse(self, release: Release, workloads: list[str]) -> dict[str, float]:
         """Root of the mean squared error over all questions of each workload; workloads the table is too
@@ -110,16 +138,18 @@ class WorkloadErrors:
 
     @cached_property
     def _random_questions(self) -> dict[str, tuple[CodeBoxes, Floats]]:
-        """Boxes and their true answers per workload of random ranges."""
+        """Boxes and their true answers per workload of random ranges, and of populated cells."""
         found = {}
         for number, name in enumerate(WORKLOADS):
+            rng = np.random.default_rng([_SEED, number])
+            boxes = None
             if name.startswith("random"):
-                boxes = draw(name, self._sizes, N_RANDOM_QUESTIONS, np.random.default_rng([_SEED, number]))
-                if boxes is not None:
-                    found[name] = (
-                        boxes,
-                        exact_answers(self._counts, boxes.attribute, boxes.lower, boxes.upper),
-                    )
+                boxes = draw(name, self._sizes, N_RANDOM_QUESTIONS, rng)
+            elif POPULATED.get(name, math.inf) <= len(self._sizes):
+                boxes = populated_cells(self._counts, POPULATED[name], N_RANDOM_QUESTIONS, rng)
+            if boxes is not None:
+                truth = exact_answers(self._counts, boxes.attribute, boxes.lower, boxes.upper)
+                found[name] = boxes, truth
         return found
 
 

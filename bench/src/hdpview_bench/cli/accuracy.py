@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,15 +11,9 @@ from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
 from hdpview_bench.cli.options import DataDir, MemoryLimit, RowSeconds, Seconds, Shape, Workers
 
-_SHOWN = (
-    "dataset",
-    "method",
-    "workload",
-    "rmse",
-    "relative_rmse",
-    "blocks",
-    "build_s",
-)  # and what differs between rows
+# Beside what differs between rows.
+_SHOWN = {"dataset", "method", "workload", "rmse", "relative_rmse", "blocks", "build_s"}
+_SHOWN |= {"slope_median", "slopes_above_half", "variance_recovered_median"}
 _QUICK_TRIALS, _QUICK_WORKLOADS = 2, ["range-1d", "marginal-2", "prefix-2d", "random-2d"]
 
 
@@ -27,7 +21,7 @@ def accuracy(
     datasets: Annotated[
         str,
         typer.Option(
-            help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns."
+            help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns, adult#3000 some of its rows."
         ),
     ] = "hospital",
     methods: Annotated[
@@ -37,7 +31,10 @@ def accuracy(
         ),
     ] = None,
     workloads: Annotated[
-        str | None, typer.Option(help="Names, comma-separated; all eight of the paper by default.")
+        str | None,
+        typer.Option(
+            help="Names, comma-separated; all eight of the paper by default. Also populated-2, populated-3, relations."
+        ),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",
     trials: Annotated[
@@ -70,15 +67,16 @@ def accuracy(
 
     Example: hdpview bench accuracy --datasets adult,jm1 --methods hdpview,identity --data-dir data -o results
     """
-    from hdpview.query.workloads import WORKLOADS
     from hdpview_bench.accuracy import Plan, accuracy_rows
     from hdpview_bench.contenders import with_all
     from hdpview_bench.workers import Limits, memory_bytes
+    from hdpview_bench.workload_errors import PAPER_WORKLOADS
 
     plan = Plan(
         datasets=tuple(output.names_in(datasets)),
         methods=with_all(output.names_in(methods)),
-        workloads=tuple(output.names_in(workloads)) or (tuple(_QUICK_WORKLOADS) if quick else WORKLOADS),
+        workloads=tuple(output.names_in(workloads))
+        or (tuple(_QUICK_WORKLOADS) if quick else PAPER_WORKLOADS),
         epsilons=tuple(output.names_in(epsilon)),
         trials=min(trials, _QUICK_TRIALS) if quick else trials,
         data_dir=data_dir,
@@ -89,14 +87,22 @@ def accuracy(
         rows = accuracy_rows(plan, out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
     if format == output.JsonOrTable.json:
         output.print_json(rows)
-    elif rows:
+    else:
+        for measured in ([row for row in rows if name in row] for name in ("rmse", "slope_median")):
+            _print(measured)
+        for reason in dict.fromkeys(
+            f"{row['method']} on {row['dataset']}: {row['reason']}" for row in rows if row["reason"]
+        ):
+            typer.echo(reason)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    """Rows with the same columns; of the columns those that say something."""
+    if rows:
         columns = [
             column
             for column in rows[0]
             if column in _SHOWN or (column != "reason" and len({row[column] for row in rows}) > 1)
         ]
         output.print_table(columns, rows)
-        for reason in dict.fromkeys(
-            f"{row['method']} on {row['dataset']}: {row['reason']}" for row in rows if row["reason"]
-        ):
-            typer.echo(reason)
+        typer.echo()
