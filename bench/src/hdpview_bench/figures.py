@@ -173,6 +173,31 @@ def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = Fal
     )
 
 
+def error_lines(rows: Sequence[Row], x: str, x_title: str) -> alt.FacetChart:
+    """RMSE in percent of the rows against something, both logarithmic: a line per method, a panel per
+    workload.
+    """
+    import altair as alt
+
+    shown = [
+        {**_named(row), x: row[x], "percent": row["rmse_percent"]} for row in rows if row.get("rmse_percent")
+    ]
+    base = alt.Chart(alt.Data(values=shown)).encode(
+        x=alt.X(
+            f"{x}:Q", title=x_title, scale=alt.Scale(type="log"), axis=_powers([row[x] for row in shown])
+        ),
+        y=alt.Y(
+            "percent:Q",
+            title="RMSE, % of the records",
+            scale=alt.Scale(type="log"),
+            axis=_powers([row["percent"] for row in shown]),
+        ),
+        color=_by_method(shown),
+    )
+    layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=230, height=190)
+    return layered.facet(alt.Facet("workload:N", title=None, sort=None), columns=3)
+
+
 def partitions(found: Mapping[str, tuple[Ints, Ints]], side: int = 480) -> alt.HConcatChart:
     """Borders of two-attribute blocks, a square per release. The first attribute runs to the right.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from hdpview_bench.cli import accuracy, coverage, paper, serve, spark, speed
+from hdpview_bench.cli import accuracy, coverage, growth, paper, serve, spark, speed
 
 app = typer.Typer(no_args_is_help=True)
 app.command("accuracy")(accuracy.accuracy)
 app.command("coverage")(coverage.coverage)
+app.command("growth")(growth.growth)
 app.command("paper")(paper.paper)
 app.command("speed")(speed.speed)
 app.command("serve")(serve.serve)
