@@ -91,7 +91,7 @@ def test_the_worst_cell_leads() -> None:
 @pytest.fixture(scope="module", params=view_methods())
 def rows(request: pytest.FixtureRequest) -> dict[str, dict[str, float]]:
     """What the intervals of a method do on the invented hospital, by kind of question."""
-    plan = CoveragePlan(("hospital",), (request.param,), n_questions=QUESTIONS)
+    plan = CoveragePlan(("hospital",), (request.param,), tuple(COUNTS), n_questions=QUESTIONS)
     builds = [Build("hospital", request.param, "1.0", trial) for trial in range(TRIALS)]
     return {row["kind"]: row for row in summarise((build, measure_build(plan, build)) for build in builds)}
 

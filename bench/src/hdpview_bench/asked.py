@@ -30,7 +30,8 @@ from hdpview_bench.questions import (
 from hdpview_bench.relations import LEAST_RECORDS, has_mean
 
 _PER_STATEMENT = 20
-_GROUPS_PER_PAIR = 5  # how many groups a group-by is expected to have, to ask about as many as of other kinds
+# A group-by is expected to have about so many groups with enough records; pairs are drawn accordingly.
+_GROUPS_PER_PAIR = 10
 
 Floats = NDArray[np.float64]
 Condition = dict[str, Any]
