@@ -1,5 +1,5 @@
-"""Coverage of intervals: the questions and their true answers are right, and intervals hold on a table that is
-not tuned for them.
+"""Coverage of intervals: questions and true answers are right, and intervals hold on a table that is not
+tuned for them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_guaranteed_intervals_hold_at_least_as_often_as_promised(rows: dict[str,
 
 
 def test_typical_intervals_hold_about_as_often_as_they_say(rows: dict[str, dict[str, float]]) -> None:
-    """At 95 %, by the default method, on data that played no part in choosing the model: 88 % of ranges and of
+    """At 95 %, by the default method, on data that played no part in choosing the model: 88 % of ranges and
     cells, and never many times the error wide.
     """
     if rows["range-1"]["method"] != DEFAULT_METHOD:  # type: ignore[comparison-overlap]

@@ -62,7 +62,8 @@ def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch
     weight.
     """
     body = (
-        "given = np.load(sys.argv[1])\nassert given['codes'].shape == (1000, 2) and str(given['name']) == 'mst'\n"
+        "given = np.load(sys.argv[1])\nassert given['codes'].shape == (1000, 2) and str(given['name']) "
+        "== 'mst'\n"
         "assert given['sizes'].tolist() == [5, 4] and given['epsilon'] == 2.0 and given['delta'] == 1e-9\n"
         "np.savez(sys.argv[2], codes=given['codes'].T[:, ::2], weight=2.0)\n"
     )

@@ -48,7 +48,7 @@ class Altered:
 
 
 def test_relations_are_those_with_an_order_and_enough_records() -> None:
-    """Nothing has a mean of c; groups of fewer than 100 records do not count; means are weighted by records."""
+    """Nothing has a mean of c, and groups of fewer than 100 records do not count."""
     found = exact_relations(three_attributes())
     assert {relation.value for relation in found} == {0, 1}
     by_a = next(relation for relation in found if (relation.group, relation.value) == (0, 1))
@@ -77,7 +77,7 @@ def test_tables_without_relations_have_none() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_populated_cells_hold_the_record_they_were_drawn_at(k: int) -> None:
-    """None is empty; large cells are drawn in proportion to their records; any order of rows gives the same."""
+    """None is empty, attributes differ, and any order of rows gives the same cells."""
     counts = dataset_counts("heavy-tails", None)
     boxes = populated_cells(counts, k, 500, np.random.default_rng(1))
     truth = exact_answers(counts, boxes.attribute, boxes.lower, boxes.upper)

@@ -1,1 +1,1 @@
-"""Measurements of hdpview: every figure in its documentation is printed by a command under `hdpview bench`."""
+"""Measurements of hdpview: commands under `hdpview bench` print every figure in its documentation."""

@@ -39,7 +39,7 @@ Condition = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Answers of a view beside the truth, shape (n,); intervals have shape (n, 2), NaN where there is none."""
+    """Answers of a view beside the truth, shape (n,); intervals have shape (n, 2), NaN where none is."""
 
     exact_truth: Floats
     estimate: Floats

@@ -197,7 +197,8 @@ def _controlled_cuts(rows: Sequence[Row]) -> Claim:
         for name in dict.fromkeys(row["dataset"] for row in found)
     ]
     told = ", ".join(
-        f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times HDPView's error)"
+        f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times "
+        "HDPView's error)"
         for row in best
     )
     return Claim(
@@ -224,7 +225,8 @@ def _growing(rows: Sequence[Row]) -> Claim:
 
 def _map(rows: Sequence[Row]) -> Claim:
     text = (
-        f"On two attributes (Gowalla) HDPView makes fewer blocks ({GOWALLA['hdpview'][0]:,} against {GOWALLA['privtree'][0]:,}) "
+        f"On two attributes (Gowalla) HDPView makes fewer blocks ({GOWALLA['hdpview'][0]:,} against "
+        f"{GOWALLA['privtree'][0]:,}) "
         f"and larger errors ({GOWALLA['hdpview'][1]} against {GOWALLA['privtree'][1]}) than PrivTree."
     )
     measured = {row["method"]: row for row in rows if row["rmse"] is not None}

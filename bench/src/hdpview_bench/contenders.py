@@ -94,20 +94,20 @@ class PeerContender:
     name: str
     needs_workload = False
 
-    def for_workload(self, workload: str) -> PeerContender:  # noqa: ARG002 - it is not built for one
+    def for_workload(self, workload: str) -> PeerContender:
         return self
 
     def why_absent(self) -> str | None:
         package = package_of(self.name)
         return None if package.interpreter() is not None else package.how_to_install
 
-    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:  # noqa: ARG002 - it finds out by trying
+    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
         return None
 
-    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:  # noqa: ARG002 - not known
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
         return None
 
-    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:  # noqa: ARG002 - it has its own
+    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:
         return peer_release(self.name, counts, float(epsilon), seconds=_MOST_SECONDS)
 
 

@@ -78,8 +78,8 @@ class Build:
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over questions of one kind. Unanswered questions count as missed; widths and errors are of answered
-    ones whose interval has two ends.
+    """Sums over questions of one kind. Unanswered questions count as missed; widths are of intervals with two
+    ends.
     """
 
     questions: int = 0
@@ -256,9 +256,18 @@ def lead(rows: Sequence[Row]) -> list[str]:
     held = round(sum(row["typical"] * row["questions"] for row in totals))
     return [
         f"Worst typical interval: held {worst['typical']:.1%} of {_place(worst)}.",
-        f"Worst guaranteed interval: held {worst_guaranteed['guaranteed']:.1%} of {_place(worst_guaranteed)}.",
-        f"Widest typical interval: {widest['typical_width'] or 0.0:.1f} times ±1.96 RMSE for {_place(widest)}.",
-        f"Cells (table × method × kind × ε) where typical intervals held less than 93 %: {below} of {len(many)}.",
+        (
+            f"Worst guaranteed interval: held {worst_guaranteed['guaranteed']:.1%} of "
+            f"{_place(worst_guaranteed)}."
+        ),
+        (
+            f"Widest typical interval: {widest['typical_width'] or 0.0:.1f} times ±1.96 RMSE for "
+            f"{_place(widest)}."
+        ),
+        (
+            f"Cells (table × method × kind × ε) where typical intervals held less than 93 %: {below} of "
+            f"{len(many)}."
+        ),
         *([f"COUNT(*): held {held:,} of {builds:,}, one a build."] if totals else []),
     ]
 

@@ -44,8 +44,14 @@ SCHEMA = Schema(
 )
 _QUESTIONS = [
     "SELECT COUNT(*) FROM view WHERE age BETWEEN 30 AND 39 AND sex = 'Female'",
-    "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM view WHERE income >= 1e3 GROUP BY sex HAVING n > 10 ORDER BY n DESC LIMIT 3",
-    "SELECT SUM(income) FROM view WHERE NOT (ill OR ill IS NULL) AND admitted < DATE '2022-01-01' AND sex IN ('Male', 'other')",
+    (
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM view WHERE income >= 1e3 GROUP BY sex HAVING n > 10 "
+        "ORDER BY n DESC LIMIT 3"
+    ),
+    (
+        "SELECT SUM(income) FROM view WHERE NOT (ill OR ill IS NULL) AND admitted < DATE '2022-01-01' AND "
+        "sex IN ('Male', 'other')"
+    ),
     "SELECT CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS g, COUNT(*) FROM view GROUP BY g",
     "SELECT MEDIAN(age), COUNT(*) FILTER (WHERE ill) / COUNT(*) FROM view WHERE sex LIKE 'F%'",
 ]
@@ -113,7 +119,8 @@ def fuzz(n_inputs: int, seed: int, only: str | None = None, report: Callable[[st
                     report(f"FAILURE {target.name} --seed {seed}, input {i}: {outcome}")
             seconds, grown = time.perf_counter() - started, _memory_mb() - memory
             report(
-                f"{target.name}: {n:,} inputs, {n - refused:,} read, {refused:,} refused, {seconds:.0f} s, peak memory +{grown:.0f} MB"
+                f"{target.name}: {n:,} inputs, {n - refused:,} read, {refused:,} refused, {seconds:.0f} "
+                f"s, peak memory +{grown:.0f} MB"
             )
     return failures
 

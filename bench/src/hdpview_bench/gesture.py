@@ -56,7 +56,8 @@ def gesture_row(view: Path) -> dict[str, Any]:
     brushed = [chart for chart in n_bins if n_bins[chart] >= _LEAST_BINS]
     if not brushed or len(schema) == 1:
         raise HdpviewError(
-            "This view has no range to draw, or no other chart that follows. Measure another view, or name none for the demo's."
+            "This view has no range to draw, or no other chart that follows. Measure another view, or "
+            "name none for the demo's."
         )
     driver = _playwright()
     with running_server(view) as (port, _), driver as playwright:
@@ -133,6 +134,7 @@ def launch_chromium(playwright: Playwright) -> Browser:
     except Error as problem:
         told = str(problem).strip().splitlines()[0][:200]
         raise HdpviewError(
-            f"Chromium does not start ({told}). Install it (playwright install chromium, or your system's package), "
+            f"Chromium does not start ({told}). Install it (playwright install chromium, or your system's "
+            "package), "
             "or name its program in the variable HDPVIEW_CHROMIUM."
         ) from None

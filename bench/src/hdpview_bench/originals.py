@@ -114,8 +114,10 @@ def fetched(name: str) -> Path:
         table = original.read([_download(name, url, checksum) for url, checksum in original.files])
         if abs(table.num_rows - original.rows) > _OFF_BY or table.num_columns != original.columns:
             raise DataError(
-                f"What was fetched for {name!r} has {table.num_rows:,} rows and {table.num_columns} columns instead of "
-                f"{original.rows:,} and {original.columns}. Give a folder that holds {name}.parquet with --data-dir."
+                f"What was fetched for {name!r} has {table.num_rows:,} rows and {table.num_columns} "
+                "columns instead of "
+                f"{original.rows:,} and {original.columns}. Give a folder that holds {name}.parquet with "
+                "--data-dir."
             )
         unfinished = path.with_suffix(".unfinished")
         pq.write_table(table, unfinished, compression="zstd")
@@ -136,7 +138,8 @@ def _download(name: str, url: str, checksum: str | None) -> Path:
         )
     except (OSError, ValueError) as problem:  # unreachable, or not the file whose checksum is known
         raise DataError(
-            f"Cannot fetch {name!r} from {url}: {str(problem).splitlines()[0]} Give a folder that holds {name}.parquet with --data-dir."
+            f"Cannot fetch {name!r} from {url}: {str(problem).splitlines()[0]} Give a folder that holds "
+            f"{name}.parquet with --data-dir."
         ) from None
     return Path(found[0] if isinstance(found, list) else found)
 
@@ -146,7 +149,8 @@ def _pooch() -> Any:
         import pooch
     except ImportError:
         raise DataError(
-            "Fetching datasets needs pooch: pip install pooch. Or give a folder of Parquet files with --data-dir."
+            "Fetching datasets needs pooch: pip install pooch. Or give a folder of Parquet files with "
+            "--data-dir."
         ) from None
     pooch.get_logger().setLevel("ERROR")
     return pooch

@@ -137,5 +137,6 @@ def _run(command: list[str], who: str, seconds: float) -> None:
         raise MethodError(f"{who} needed more computing time than the limit allows.")
     if done.returncode != 0:
         raise MethodError(
-            f"{who} failed with exit code {done.returncode}, perhaps for want of memory; run it by itself to see why."
+            f"{who} failed with exit code {done.returncode}, perhaps for want of memory; run it by itself "
+            "to see why."
         )

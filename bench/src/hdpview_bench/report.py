@@ -82,15 +82,22 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
     return [
         "# Benchmarks: the paper's evaluation, measured again",
         (
-            f"{len(plan.methods)} methods on {len(plan.datasets)} datasets and {len(plan.workloads)} workloads at ε = {EPSILON} (one "
-            f"record added or removed), {told} trials with fresh noise per method and dataset, on {available_cores()} cores under Python "
-            f"{platform.python_version()}. An RMSE is the mean over trials of the RMSE over **all** questions of a workload; relative "
-            "means divided by that of the paper's method (`hdpview`) in the same run. Every method works on the same codes: the paper's "
+            f"{len(plan.methods)} methods on {len(plan.datasets)} datasets and {len(plan.workloads)} "
+            f"workloads at ε = {EPSILON} (one "
+            f"record added or removed), {told} trials with fresh noise per method and dataset, on "
+            f"{available_cores()} cores under Python "
+            f"{platform.python_version()}. An RMSE is the mean over trials of the RMSE over **all** "
+            "questions of a workload; relative "
+            "means divided by that of the paper's method (`hdpview`) in the same run. Every method works "
+            "on the same codes: the paper's "
             "discretisation, which takes bounds from the data and is therefore **not private** by itself."
         ),
         "Written by `hdpview bench paper`; single rows by `hdpview bench accuracy`.",
         "## The paper's claims",
-        f"Of {len(claims)} claims {held[0]} hold here, {held[1]} do not, {len(claims) - sum(held)} were not measured.",
+        (
+            f"Of {len(claims)} claims {held[0]} hold here, {held[1]} do not, {len(claims) - sum(held)} were "
+            "not measured."
+        ),
         table(
             ["the paper says", "here", "measured"],
             [(claim.text, verdict[claim.holds], claim.evidence) for claim in claims],
@@ -109,7 +116,8 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         Figure(
             "relative-errors",
             figures.relative_errors(rows),
-            f"RMSE relative to HDPView by dataset and workload; what is beyond {figures.MOST_TIMES:g} is drawn there.",
+            f"RMSE relative to HDPView by dataset and workload; what is beyond {figures.MOST_TIMES:g} is "
+            "drawn there.",
         ),
         "Mean over workloads, relative to HDPView:",
         table(
@@ -123,7 +131,10 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
             ],
         ),
         "## All errors",
-        "RMSE in records; \\* marks an expected error, known exactly where a release would be too large to make; – is explained below.",
+        (
+            "RMSE in records; \\* marks an expected error, known exactly where a release would be too large "
+            "to make; – is explained below."
+        ),
     ]
     for name in datasets:
         of_dataset = chosen(rows, dataset=name)
@@ -140,7 +151,10 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
     ]
     return [
         *parts,
-        "Seconds of computing per release (median over trials, one thread; a peer starts a process of its own for each):",
+        (
+            "Seconds of computing per release (median over trials, one thread; a peer starts a process of "
+            "its own for each):"
+        ),
         table(["method", *map(dataset_title, datasets)], times),
     ]
 
@@ -186,12 +200,14 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
         Figure(
             "deviations",
             figures.deviation_histogram(deviations),
-            f"Blocks by absolute deviation on {dataset_title(grown)}, one release each; blocks without records are at 0.",
+            f"Blocks by absolute deviation on {dataset_title(grown)}, one release each; blocks without "
+            "records are at 0.",
         ),
         Figure(
             "map",
             figures.partitions(boxes),
-            f"Blocks of {dataset_title(scope.map.datasets[0])}, one release each: {' (left), '.join(kinds)} (right).",
+            f"Blocks of {dataset_title(scope.map.datasets[0])}, one release each: "
+            f"{' (left), '.join(kinds)} (right).",
             as_pixels=True,
         ),
         f"RMSE of 3,000 random 2-D ranges there: {told}.",
@@ -243,7 +259,8 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
             default = next((row["rmse"] for row in found if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
             best.append(
-                f"{_SETTINGS[setting]} on {dataset_title(least['dataset'])}: least at {value} (RMSE {number(least['rmse'])}{told})"
+                f"{_SETTINGS[setting]} on {dataset_title(least['dataset'])}: least at {value} (RMSE "
+                f"{number(least['rmse'])}{told})"
             )
     if not rows:
         return []
@@ -251,7 +268,10 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
     ratios = [1.05 + 0.05 * i for i in range(60)]
     return [
         "## Hyperparameters",
-        "The paper finds the least error for a ratio of 0.7 to 0.9, for γ near 0.9 and for α from 1.4 to 1.8. Here:",
+        (
+            "The paper finds the least error for a ratio of 0.7 to 0.9, for γ near 0.9 and for α from 1.4 to "
+            "1.8. Here:"
+        ),
         items(best),
         Figure(
             "settings",
@@ -285,7 +305,8 @@ def _data(scope: Scope) -> list[Part]:
         dataset = DATASETS.get(name.partition("@")[0])
         if dataset is None:
             told.append(
-                f"{dataset_title(name)}: {experiments.table_facts(name, None)['records']:,} invented records that come with the library"
+                f"{dataset_title(name)}: {experiments.table_facts(name, None)['records']:,} invented "
+                "records that come with the library"
             )
             continue
         n_records = experiments.table_facts(name, scope.main.data_dir)["records"]
@@ -295,13 +316,16 @@ def _data(scope: Scope) -> list[Part]:
             continue
         checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
         told.append(
-            f"{dataset_title(name)}: {n_records:,} records used here, of {original.rows:,} published at {original.files[0][0]} ({checked})"
+            f"{dataset_title(name)}: {n_records:,} records used here, of {original.rows:,} published at "
+            f"{original.files[0][0]} ({checked})"
         )
     return [
         "## The data",
         (
-            "Without `--data-dir` tables are fetched where they are published and kept in a cache. The two files of Adult are checked by "
-            "SHA-256: several projects pin these sums, and a copy written out again byte for byte has them. Local copies are not checked."
+            "Without `--data-dir` tables are fetched where they are published and kept in a cache. The "
+            "two files of Adult are checked by "
+            "SHA-256: several projects pin these sums, and a copy written out again byte for byte has "
+            "them. Local copies are not checked."
         ),
         items(told),
     ]

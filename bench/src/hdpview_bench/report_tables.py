@@ -36,7 +36,10 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
                 for i, name in enumerate(properties)
             ],
         ),
-        "Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers of blocks:",
+        (
+            "Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers "
+            "of blocks:"
+        ),
         table(
             [
                 "method",
@@ -58,7 +61,10 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
                 for method in names
             ],
         ),
-        "Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its own binning; ours do:",
+        (
+            "Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its "
+            "own binning; ours do:"
+        ),
         table(
             [
                 "dataset",

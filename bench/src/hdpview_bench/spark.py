@@ -50,7 +50,8 @@ def spark_rows(n_rows: int, n_attributes: int = 10, size: int = 100, cores: int 
 def _row(engine: str, measured: Row, here: Row) -> Row:
     if measured["view"] != here["view"]:
         raise MethodError(
-            "Two engines built different views with one key. This is an error of this library; please report it."
+            "Two engines built different views with one key. This is an error of this library; please "
+            "report it."
         )
     seconds = measured["count_s"] + measured["grow_s"]
     return {

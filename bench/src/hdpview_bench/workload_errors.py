@@ -1,9 +1,10 @@
 """Error of a release on the paper's workloads, over all their questions, and on three more.
 
-No question of the paper's is written down. All cells of the k-way marginals are asked at once; prefixes are running sums of
-the same differences, and all ranges of an attribute follow from the running sum of its histogram. Random
-ranges are 3,000 boxes that are the same in every run. `populated-2` and `populated-3` ask for cells at the
-place of a random record, which is where people look; `relations` is explained in `relations.py`.
+No question of the paper's is written down. All cells of the k-way marginals are asked at once; prefixes are
+running sums of the same differences, and all ranges of an attribute follow from the running sum of its
+histogram. Random ranges are 3,000 boxes that are the same in every run. `populated-2` and `populated-3` ask
+for cells at the place of a random record, which is where people look; `relations` is explained in
+`relations.py`.
 """
 
 from __future__ import annotations

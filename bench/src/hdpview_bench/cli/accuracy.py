@@ -21,19 +21,22 @@ def accuracy(
     datasets: Annotated[
         str,
         typer.Option(
-            help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns, adult#3000 some of its rows."
+            help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns, "
+            "adult#3000 some of its rows."
         ),
     ] = "hospital",
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. Also peers: mst, dpmm-mst."
+            help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. "
+            "Also peers: mst, dpmm-mst."
         ),
     ] = None,
     workloads: Annotated[
         str | None,
         typer.Option(
-            help="Names, comma-separated; all eight of the paper by default. Also populated-2, populated-3, relations."
+            help="Names, comma-separated; all eight of the paper by default. Also populated-2, "
+            "populated-3, relations."
         ),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",

@@ -19,7 +19,8 @@ def coverage(
     datasets: Annotated[
         str | None,
         typer.Option(
-            help="Names, comma-separated; by default the invented ones, and with --data-dir the public ones too."
+            help="Names, comma-separated; by default the invented ones, and with --data-dir the public "
+            "ones too."
         ),
     ] = None,
     methods: Annotated[
@@ -28,7 +29,8 @@ def coverage(
     workloads: Annotated[
         str | None,
         typer.Option(
-            help="Kinds of question, comma-separated; all by default: count-all, range-1 to range-4, cell-1 to "
+            help="Kinds of question, comma-separated; all by default: count-all, range-1 to range-4, "
+            "cell-1 to "
             "cell-4, populated-1 to populated-4, mean, rate, difference."
         ),
     ] = None,

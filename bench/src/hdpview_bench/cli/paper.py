@@ -16,7 +16,8 @@ def paper(
     datasets: Annotated[
         str | None,
         typer.Option(
-            help="Names, comma-separated; by default seven of the paper's, or hospital where there is no --data-dir."
+            help="Names, comma-separated; by default seven of the paper's, or hospital where there is no "
+            "--data-dir."
         ),
     ] = None,
     methods: Annotated[
@@ -39,7 +40,8 @@ def paper(
     cells: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to keep finished cells in, by default beside the report; a stopped run goes on there."
+            help="Folder to keep finished cells in, by default beside the report; a stopped run goes on "
+            "there."
         ),
     ] = None,
     out: Annotated[

@@ -22,7 +22,8 @@ def serve(
         bool,
         typer.Option(
             "--gesture",
-            help="Instead: one hand in headless Chromium, from a move of the mouse to all other charts redrawn.",
+            help="Instead: one hand in headless Chromium, from a move of the mouse to all other charts "
+            "redrawn.",
         ),
     ] = False,
     format: Shape = output.JsonOrTable.table,
