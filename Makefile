@@ -30,15 +30,15 @@ hunt: $(VENV)/.installed-for-tests postgresql chromium
 	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m hypothesis || exit 1; done
 
 # The long runs behind docs/security.md: about half an hour and a few minutes.
-fuzz: $(VENV)/.installed
-	$(BIN)/python -m hdpview.audit.fuzz --inputs 1000000 --seed 2026
+fuzz: $(VENV)/.installed-for-bench
+	$(BIN)/python -m hdpview_bench.fuzz --inputs 1000000 --seed 2026
 
-kill: $(VENV)/.installed
-	$(BIN)/python -m hdpview.audit.kill --rounds 500 --seed 2026
+kill: $(VENV)/.installed-for-bench
+	$(BIN)/python -m hdpview_bench.kill --rounds 500 --seed 2026
 
 # Writes docs/benchmarks.md and its pictures from a folder of datasets. A stopped run goes on where it was.
 DATA ?= data
-benchmarks: $(VENV)/.installed
+benchmarks: $(VENV)/.installed-for-bench
 	$(BIN)/hdpview bench paper --data-dir $(DATA) --cells .cache/benchmarks -o docs
 
 format: $(VENV)/.installed-for-tests
@@ -50,10 +50,15 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.installed-for-tests: pyproject.toml
+$(VENV)/.installed-for-bench: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --editable . --editable ./bench
 	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-for-tests: pyproject.toml bench/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[test]' --editable ./bench
+	touch $(VENV)/.installed $(VENV)/.installed-for-bench $@
 
 # The tests read from a real PostgreSQL server that they start themselves.
 .PHONY: postgresql

@@ -4,7 +4,6 @@ of a table row by row.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pwd
 import shutil
@@ -19,24 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import psycopg
 import pytest
-from hypothesis import settings
 from numpy.typing import NDArray
 
-# Numba caches a kernel by its own file's age and misses changes in the kernels it calls: one cache per state
-# of the sources.
-_SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
-_STATE = hashlib.blake2b(b"".join(path.read_bytes() for path in _SOURCES), digest_size=8).hexdigest()
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / f"numba-{_STATE}"))
-
-# Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
-# hunt` looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("hunt", derandomize=False, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
-
-from hdpview.counts.ingest import read_counts  # noqa: E402
-from hdpview.domain import Attribute, Integer, Schema  # noqa: E402
-from sparks import spark  # noqa: E402, F401 a fixture
+from hdpview.counts.ingest import read_counts
+from hdpview.domain import Attribute, Integer, Schema
+from sparks import spark  # noqa: F401 a fixture
 
 _START_SECONDS = 30
 

@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 from questions import HOME
 from visitor import Visitor
 
-from hdpview.bench.gesture import launch_chromium
 from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
@@ -24,6 +23,7 @@ from hdpview.explore.answers import warm_up
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.explore.server import create_app
 from hdpview.pview import PView
+from hdpview_bench.gesture import launch_chromium
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from hdpview.bench.gesture import launch_chromium
 from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.explore.notebook import explore
+from hdpview_bench.gesture import launch_chromium
 
 IMAGES = Path("docs/images")
 MOST_BYTES = 150_000

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from hdpview.bench.gesture import gesture_row
-from hdpview.bench.serve import serve_row
 from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
 from hdpview.errors import HdpviewError
 from hdpview.explore import notebook
 from hdpview.pview import PView
+from hdpview_bench.gesture import gesture_row
+from hdpview_bench.serve import serve_row
 
 
 @pytest.mark.parametrize("module", ["hdpview.explore.server", "hdpview.explore.notebook"])

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 import hdpview
 from hdpview.cli.main import app, main
+from hdpview.errors import HdpviewError
 
 SCHEMA = """
 [attributes.age]
@@ -99,8 +100,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every command there is, as the words that call it."""
     yield words
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*words, name))
+    if hasattr(group, "list_commands"):
+        for name in group.list_commands(None):
+            yield from commands(group.get_command(None, name), (*words, name))
 
 
 COMMANDS = list(commands(typer.main.get_command(app)))
@@ -398,3 +400,16 @@ def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
     assert "Nothing was written" in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.toml", "spill"]
     assert not list(spill.glob("hdpview-*"))
+
+
+def test_benchmarks_that_are_not_installed_are_refused_with_the_way_to_get_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`hdpview bench` and its help say what to install; every other command works without the package."""
+    monkeypatch.setattr("hdpview.cli.plugins.find_spec", lambda name: None)
+    for words in (["bench", "--help"], ["bench", "accuracy"], ["bench"]):
+        done = CliRunner().invoke(app, words)
+        assert isinstance(done.exception, HdpviewError)
+        assert "pip install ./bench" in str(done.exception)
+        assert not done.stdout
+    assert CliRunner().invoke(app, ["--help"]).exit_code == 0

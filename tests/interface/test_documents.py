@@ -32,7 +32,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     """Relative links and pictures of the README and the docs exist, and so do the headings that links
     name.
     """
-    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench/README.md"]:
         for target, heading in re.findall(
             r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")
         ):

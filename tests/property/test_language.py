@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hdpview.query.grouped import summarise_groups
+from hdpview.query.histograms import histograms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import noisy_view
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
-from hdpview.query.grouped import summarise_groups
-from hdpview.query.histograms import histograms
-from hdpview.view.rectangles import Rectangles
 from hdpview.query.question.where import boxes_of
 from hdpview.query.sql import run
+from hdpview.view.rectangles import Rectangles
 
 SCHEMA = Schema(
     [
@@ -135,9 +135,10 @@ def test_painted_groups_are_those_asked_one_by_one(
     """All fields of a painted summary equal those of single questions, for any two attributes and any
     filter.
     """
+    from hdpview.query.summary import Summary, summarise
+
     from hdpview.query.question.boxes import intersect, pack
     from hdpview.query.sql.axes import code_conditions
-    from hdpview.query.summary import Summary, summarise
 
     view, boxes = noisy_view(SCHEMA, seed), boxes_of(where, SCHEMA)
     painted = summarise_groups(view.blocks, SCHEMA, boxes, attributes)

@@ -17,6 +17,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hdpview.methods.calibrated import guide_of
+from hdpview.methods.calibrated.forest import exact_dependence
+from hdpview.partition.guide import Guide, candidate_cuts, choose_cut, departure, new_guide_work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -25,9 +28,6 @@ from cells import random_base
 from hdpview.audit.tables import sparse
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain.tables import TableShape
-from hdpview.methods.calibrated import guide_of
-from hdpview.methods.calibrated.forest import exact_dependence
-from hdpview.partition.guide import Guide, candidate_cuts, choose_cut, departure, new_guide_work
 from hdpview.partition.kernels import compiled
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.grid import grid_for

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hdpview as hv
-from hdpview.bench.standalone import Standalone, standalone_cluster
+from hdpview_bench.standalone import Standalone, standalone_cluster
 
 pytestmark = pytest.mark.xdist_group("spark cluster")
 

@@ -16,8 +16,8 @@ from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
-from hdpview.view.manifest import Manifest, Spending
 from hdpview.view.file import MANIFEST_KEY
+from hdpview.view.manifest import Manifest, Spending
 
 SCHEMA = Schema(
     [

@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hdpview.methods.calibrated import Calibrated
+from hdpview.methods.calibrated.plan import Plan
+from hdpview.methods.calibrated.purse import WITH_DELTA, DeltaPurse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hdpview as hv
 from hdpview.errors import BudgetError, MethodError, ViewFileError
 from hdpview.methods import METHODS
-from hdpview.methods.calibrated import Calibrated
-from hdpview.methods.calibrated.plan import Plan
-from hdpview.methods.calibrated.purse import WITH_DELTA, DeltaPurse
 from hdpview.privacy.budget import Budget, exact_delta
 from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import gaussian_scale

@@ -7,15 +7,15 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from hdpview.query.compare import _fieller
+from hdpview.query.intervals import error_left, typical_tail
+from hdpview.query.summary import block_weights
 
 import hdpview as hv
 from hdpview.demo import hospital_schema, hospital_table
-from hdpview.query.question.boxes import pack
-from hdpview.query.compare import _fieller
-from hdpview.query.intervals import error_left, typical_tail
 from hdpview.query.interval.paper_bound import error_bound
+from hdpview.query.question.boxes import pack
 from hdpview.query.question.where import boxes_of
-from hdpview.query.summary import block_weights
 
 QUESTIONS = [
     "age >= 80",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hdpview.query.histograms import histograms
 
 from calls import n_calls
 from cells import noiseless_view, noisy_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
-from hdpview.query.histograms import histograms
 
 SCHEMA = Schema(
     [

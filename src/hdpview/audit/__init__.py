@@ -1,3 +1,1 @@
-"""Audit: the whole build put to the test from outside. Builds on neighbouring tables, broken files, processes
-killed half-way.
-"""
+"""Audit: the whole build put to the test from outside, by builds of neighbouring tables."""

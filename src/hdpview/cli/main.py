@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import bench, cluster, curate, demo, evaluate, explore, guard, serve
+from hdpview.cli import curate, demo, explore, guard, serve
+from hdpview.cli.plugins import BenchCommands
 from hdpview.errors import HdpviewError
 
 app = typer.Typer(
@@ -31,7 +32,9 @@ schema_app = typer.Typer(
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
 bench_app = typer.Typer(
-    no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these."
+    cls=BenchCommands,
+    no_args_is_help=True,
+    help="Measure: every figure in the documentation is printed by one of these.",
 )
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(curate.draft)
@@ -50,12 +53,6 @@ app.command("merge")(explore.merge)
 app.command("explore")(serve.explore)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
-bench_app.command("accuracy")(evaluate.accuracy)
-bench_app.command("paper")(evaluate.paper)
-bench_app.command("speed")(bench.speed)
-bench_app.command("coverage")(bench.coverage)
-bench_app.command("serve")(bench.serve)
-bench_app.command("spark")(cluster.spark)
 
 
 def _show_version(wanted: bool) -> None:

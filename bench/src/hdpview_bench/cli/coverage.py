@@ -1,0 +1,94 @@
+"""`hdpview bench coverage`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hdpview.cli import output
+from hdpview.cli.progress import ProgressBar
+from hdpview_bench.cli.options import DataDir, Shape, Workers
+
+_MOST_LINES = 30
+_QUICK_TRIALS, _QUICK_QUESTIONS = 1, 60
+
+
+def coverage(
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, comma-separated; by default the invented ones, and with --data-dir the public "
+            "ones too."
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Names, comma-separated; all that make views by default.")
+    ] = None,
+    workloads: Annotated[
+        str | None,
+        typer.Option(
+            help="Kinds of question, comma-separated; all by default: count-all, range-1 to range-4, "
+            "cell-1 to "
+            "cell-4, populated-1 to populated-4, mean, rate, difference."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy budgets, comma-separated; 0.1,0.5,1,2,10 by default.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Builds of each, with fresh noise.")] = 5,
+    questions: Annotated[int, typer.Option(min=1, help="Questions of each kind per build, about.")] = 200,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    data_dir: DataDir = None,
+    quick: Annotated[
+        bool, typer.Option(help="One build of each at ε = 1, with 60 questions of each kind.")
+    ] = False,
+    workers: Workers = None,
+    format: Shape = output.JsonOrTable.table,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for coverage.md and every finished build; a stopped run goes on there.",
+        ),
+    ] = None,
+) -> None:
+    """Measure how often each interval holds the true answer, by kind of question, the worst first.
+
+    Widths are multiples of ±1.96 RMSE.
+
+    Example: hdpview bench coverage --datasets adult,nycflights --epsilon 1 --data-dir data -o coverage
+    """
+    from hdpview_bench import coverage as measure
+    from hdpview_bench.asked import KINDS
+
+    budgets = output.names_in(epsilon)
+    plan = measure.CoveragePlan(
+        datasets=tuple(output.names_in(datasets)) or measure.default_datasets(data_dir),
+        methods=tuple(output.names_in(methods)) or measure.view_methods(),
+        kinds=tuple(output.names_in(workloads)) or tuple(KINDS),
+        epsilons=tuple(budgets) or (("1.0",) if quick else measure.EPSILONS),
+        trials=min(trials, _QUICK_TRIALS) if quick else trials,
+        n_questions=min(questions, _QUICK_QUESTIONS) if quick else questions,
+        confidence=confidence,
+        data_dir=data_dir,
+    )
+    with ProgressBar() as progress:
+        rows, problems = measure.coverage_rows(plan, out, n_workers=workers, progress=progress)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if out is not None and rows:
+        (out / "coverage.md").write_text(measure.report(rows), encoding="utf-8")
+    if format == output.JsonOrTable.json:
+        output.print_json(rows)
+    elif rows:
+        for sentence in measure.lead(rows):
+            typer.echo(sentence)
+        typer.echo()
+        output.print_table(list(rows[0]), rows[:_MOST_LINES])
+        if len(rows) > _MOST_LINES:
+            typer.echo(
+                f"… and {len(rows) - _MOST_LINES} more: use --format json, or -o for the whole report."
+            )

@@ -1,0 +1,54 @@
+"""`hdpview bench serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hdpview.cli import output
+from hdpview_bench.cli.options import Shape
+
+
+def serve(
+    view: Annotated[
+        Path | None,
+        typer.Argument(metavar="[VIEW]", help="A .pview file; the demo's by default.", show_default=False),
+    ] = None,
+    users: Annotated[int, typer.Option(min=1, max=200, help="People brushing at the same time.")] = 50,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="For how long.")] = 60.0,
+    gesture: Annotated[
+        bool,
+        typer.Option(
+            "--gesture",
+            help="Instead: one hand in headless Chromium, from a move of the mouse to all other charts "
+            "redrawn.",
+        ),
+    ] = False,
+    format: Shape = output.JsonOrTable.table,
+) -> None:
+    """Let many people brush at once in an explorer on this machine: times of answers, errors and the server's
+    memory.
+
+    With --gesture one hand brushes in a real browser, and the times are those until the charts follow.
+
+    Example: hdpview bench serve adult.pview --users 50 --seconds 60
+    """
+    import tempfile
+
+    from hdpview_bench.gesture import gesture_row
+    from hdpview_bench.serve import serve_row
+
+    with tempfile.TemporaryDirectory(prefix="hdpview-serve-") as folder:
+        if view is None:
+            from hdpview.build import build
+            from hdpview.demo import hospital_schema, hospital_table
+
+            view = Path(folder) / "admissions.pview"
+            build(hospital_table(), hospital_schema(), 1.0).save(view)
+        row = gesture_row(view) if gesture else serve_row(view, users, seconds)
+    if format == output.JsonOrTable.json:
+        output.print_json(row)
+    else:
+        output.print_table(list(row), [row])

@@ -1,0 +1,142 @@
+"""Who takes part in a comparison, by the name it has on the command line: `hdpview`,
+`hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
+
+The runner sees one face for all of them, and so has no case for any.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.engine.local import LocalEngine
+from hdpview.errors import MethodError
+from hdpview.methods import METHODS, method_named
+from hdpview.methods.protocol import KnownError, Method, Release, release_with
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench.peers import PEERS, package_of, peer_release
+
+_MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
+ALL = "all"
+
+
+class Contender(Protocol):
+    """What the runner asks of anyone who takes part."""
+
+    @property
+    def needs_workload(self) -> bool:
+        """Whether it is built for one workload, and so once for each."""
+        ...
+
+    def for_workload(self, workload: str) -> Contender:
+        """The same, built for this workload."""
+        ...
+
+    def why_absent(self) -> str | None:
+        """What to install, where its software is not here; None where it is."""
+        ...
+
+    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None: ...
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
+        """Its exact expected error where that is known without a release; None where it is not."""
+        ...
+
+    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release: ...
+
+
+@dataclass(frozen=True)
+class MethodContender:
+    """A method of this library with its settings."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def _method(self) -> Method:
+        return method_named(self.name, self.settings)
+
+    @property
+    def needs_workload(self) -> bool:
+        return "workload" in METHODS[self.name].__dataclass_fields__ and "workload" not in self.settings
+
+    def for_workload(self, workload: str) -> MethodContender:
+        return MethodContender(self.name, {**self.settings, "workload": workload})
+
+    def why_absent(self) -> str | None:
+        return None
+
+    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
+        return self._method.why_infeasible(schema, float(epsilon))
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
+        method = self._method
+        return (
+            method.expected_rmse(workload, schema, float(epsilon)) if isinstance(method, KnownError) else None
+        )
+
+    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:
+        released, _ = release_with(self._method, counts, epsilon, randomness, LocalEngine(threads=1))
+        return released
+
+
+@dataclass(frozen=True)
+class PeerContender:
+    """A foreign implementation with noise of its own, which needs δ > 0. It takes minutes, so it takes part
+    only where it is named.
+    """
+
+    name: str
+    needs_workload = False
+
+    def for_workload(self, workload: str) -> PeerContender:
+        return self
+
+    def why_absent(self) -> str | None:
+        package = package_of(self.name)
+        return None if package.interpreter() is not None else package.how_to_install
+
+    def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
+        return None
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
+        return None
+
+    def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release:
+        return peer_release(self.name, counts, float(epsilon), seconds=_MOST_SECONDS)
+
+
+def all_names() -> tuple[str, ...]:
+    """Every method of this library."""
+    return tuple(METHODS)
+
+
+def with_all(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, where `all` or no name at all stands for every method of this library; each once."""
+    found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
+    return tuple(dict.fromkeys(found))
+
+
+def contender(text: str) -> Contender:
+    """The one of this name, with the settings written after it. Raises MethodError for what there is not."""
+    name, _, written = text.partition(":")
+    if text in PEERS:
+        return PeerContender(text)
+    found = MethodContender(name, dict(_setting(part, text) for part in written.split(";") if part))
+    method_named(name, found.settings)
+    return found
+
+
+def _setting(part: str, text: str) -> tuple[str, Any]:
+    key, equals, value = part.partition("=")
+    if not equals:
+        raise MethodError(f"Cannot read {text!r}: settings are written as name:setting=value;setting=value.")
+    try:
+        return key.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError):
+        return key.strip(), value.strip()

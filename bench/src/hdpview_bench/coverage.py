@@ -1,0 +1,311 @@
+"""How often intervals hold: many builds with fresh noise, many questions of each kind, and the share of true
+answers inside. Views are built and asked through the public interface alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache, partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.build import build
+from hdpview.errors import QueryError, unknown_name
+from hdpview.machine import available_cores
+from hdpview.methods import METHODS
+from hdpview.progress import Progress
+from hdpview_bench.asked import KINDS, Asked, Asking, Recoded, n_attributes_of
+from hdpview_bench.datasets import HOSPITAL, dataset_counts, dataset_title
+from hdpview_bench.experiments import SEVEN
+from hdpview_bench.extremes import EXTREMES
+from hdpview_bench.page import items, table
+from hdpview_bench.workers import Limits, Stopped, in_processes
+
+Row = dict[str, Any]
+EPSILONS = ("0.1", "0.5", "1.0", "2.0", "10.0")
+LARGE = ("nycflights", "kddcup99_10pct")
+BUILDS_FILE = "coverage-builds.jsonl"
+DEFAULT_LIMITS = Limits(seconds=1200.0, memory_bytes=8 * 2**30)
+_NORMAL_95 = 1.96
+_FEWEST = 30  # questions of a cell that may be called the worst
+
+
+def view_methods() -> tuple[str, ...]:
+    """Methods that make views."""
+    return tuple(name for name, method in METHODS.items() if method.makes_views)
+
+
+def default_datasets(data_dir: Path | None) -> tuple[str, ...]:
+    """The invented tables, and with a folder of data the paper's and the two large ones."""
+    return (*(() if data_dir is None else (*SEVEN, *LARGE)), HOSPITAL, *EXTREMES)
+
+
+@dataclass(frozen=True)
+class CoveragePlan:
+    """What to measure. n_questions: of each kind and build, about."""
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    kinds: tuple[str, ...] = tuple(KINDS)
+    epsilons: tuple[str, ...] = EPSILONS
+    trials: int = 5
+    n_questions: int = 200
+    confidence: float = 0.95
+    data_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise QueryError(unknown_name("kind of question", kind, KINDS, "The kinds are"))
+
+
+@dataclass(frozen=True)
+class Build:
+    """One view to build and ask."""
+
+    dataset: str
+    method: str
+    epsilon: str
+    trial: int
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over questions of one kind. Unanswered questions count as missed; widths are of intervals with two
+    ends.
+    """
+
+    questions: int = 0
+    typical_held: int = 0
+    guaranteed_held: int = 0
+    answered: int = 0
+    typical_bounded: int = 0
+    guaranteed_bounded: int = 0
+    squared_error: float = 0.0
+    typical_width: float = 0.0
+    guaranteed_width: float = 0.0
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self:
+        error = asked.estimate - asked.exact_truth
+        known = np.isfinite(error)
+        return cls(
+            questions=len(error),
+            typical_held=_held(asked.typical, asked.exact_truth),
+            guaranteed_held=_held(asked.guaranteed, asked.exact_truth),
+            answered=int(known.sum()),
+            typical_bounded=_n_bounded(asked.typical),
+            guaranteed_bounded=_n_bounded(asked.guaranteed),
+            squared_error=float((error[known] ** 2).sum()),
+            typical_width=_width(asked.typical),
+            guaranteed_width=_width(asked.guaranteed),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return Tally(**sums)
+
+
+def _held(ends: NDArray[np.float64], truth: NDArray[np.float64]) -> int:
+    # Answers that rest on no noise are right up to rounding.
+    slack = 1e-9 * np.maximum(1.0, np.abs(truth))
+    return int(((ends[:, 0] <= truth + slack) & (truth - slack <= ends[:, 1])).sum())
+
+
+def _n_bounded(ends: NDArray[np.float64]) -> int:
+    return int(np.isfinite(ends).all(axis=1).sum())
+
+
+def _width(ends: NDArray[np.float64]) -> float:
+    widths = ends[:, 1] - ends[:, 0]
+    return float(widths[np.isfinite(widths)].sum())
+
+
+def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
+    """Build one view with fresh noise and ask it questions of every kind. Runs in a process of its own."""
+    recoded = _recoded_table(task.dataset, plan.data_dir)
+    view = build(recoded.exact_rows(), recoded.schema, task.epsilon, method=task.method, threads=1)
+    found = {}
+    for kind in plan.kinds:
+        if n_attributes_of(kind) <= len(recoded.schema):
+            # The same questions to all methods and budgets.
+            rng = np.random.default_rng([task.trial, list(KINDS).index(kind)])
+            found[kind] = Tally.of(KINDS[kind](Asking(view, recoded, plan.n_questions, plan.confidence, rng)))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _recoded_table(dataset: str, data_dir: Path | None) -> Recoded:
+    return Recoded.of(dataset_counts(dataset, data_dir))
+
+
+def coverage_rows(
+    plan: CoveragePlan,
+    folder: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Row], list[str]]:
+    """One row per dataset, method, kind of question and budget, the worst first; and what could not be done.
+
+    folder: where finished builds are kept; a run that was stopped goes on there.
+    """
+    tasks = [
+        Build(dataset, method, epsilon, trial)
+        for dataset in plan.datasets
+        for trial in range(plan.trials)
+        for epsilon in plan.epsilons
+        for method in plan.methods
+    ]
+    found = {} if folder is None else _load(folder, plan)
+    missing = [task for task in tasks if task not in found]
+    problems = []
+    outcomes = in_processes(
+        partial(measure_build, plan), iter(missing), limits, n_workers or available_cores()
+    )
+    for done, (task, outcome) in enumerate(outcomes, 1):
+        if isinstance(outcome, Stopped):
+            problems.append(f"{task.method} on {task.dataset} at ε = {task.epsilon}: {outcome.reason}")
+        else:
+            found[task] = outcome
+            if folder is not None:
+                _save(folder, plan, task, outcome)
+        if progress is not None:
+            progress(done / len(missing), "measuring coverage")
+    measured = ((task, found[task]) for task in tasks if task in found)
+    return summarise(measured), list(dict.fromkeys(problems))
+
+
+def _key(plan: CoveragePlan) -> str:
+    """What a kept build depends on beside what it is."""
+    return repr((plan.kinds, plan.n_questions, plan.confidence, plan.data_dir))
+
+
+def _save(folder: Path, plan: CoveragePlan, task: Build, tallies: dict[str, Tally]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    line = {"plan": _key(plan), "build": asdict(task), "kinds": {k: asdict(t) for k, t in tallies.items()}}
+    with (folder / BUILDS_FILE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _load(folder: Path, plan: CoveragePlan) -> dict[Build, dict[str, Tally]]:
+    path, found = folder / BUILDS_FILE, {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        kept = json.loads(line)
+        if kept["plan"] == _key(plan):
+            found[Build(**kept["build"])] = {kind: Tally(**sums) for kind, sums in kept["kinds"].items()}
+    return found
+
+
+def summarise(measured: Iterable[tuple[Build, dict[str, Tally]]]) -> list[Row]:
+    """Rows over all trials, the least coverage of typical intervals first."""
+    sums: dict[tuple[str, str, str, str], Tally] = defaultdict(Tally)
+    trials: dict[tuple[str, str, str, str], int] = defaultdict(int)
+    for task, tallies in measured:
+        for kind, tally in tallies.items():
+            key = task.dataset, task.method, kind, task.epsilon
+            sums[key] += tally
+            trials[key] += 1
+    rows = [_row(*key, trials[key], tally) for key, tally in sums.items() if tally.questions]
+    return sorted(rows, key=lambda row: (row["typical"], row["guaranteed"]))
+
+
+def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally: Tally) -> Row:
+    """Coverage, and widths as multiples of ±1.96 RMSE: 1 would be as wide as errors are, were they normal."""
+    rmse = (tally.squared_error / max(1, tally.answered)) ** 0.5
+    unit = 2 * _NORMAL_95 * rmse
+    return {
+        "dataset": dataset,
+        "method": method,
+        "kind": kind,
+        "epsilon": float(epsilon),
+        "trials": trials,
+        "questions": tally.questions,
+        "typical": tally.typical_held / tally.questions,
+        "guaranteed": tally.guaranteed_held / tally.questions,
+        "rmse": rmse,
+        "typical_width": _ratio(tally.typical_width, tally.typical_bounded * unit),
+        "guaranteed_width": _ratio(tally.guaranteed_width, tally.guaranteed_bounded * unit),
+        "typical_unbounded": 1 - tally.typical_bounded / tally.questions,
+    }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def lead(rows: Sequence[Row]) -> list[str]:
+    """The sentences a report begins with: the worst cell of each kind of interval, and the widest.
+
+    A cell of a few questions is worst by chance, so cells with fewer than `_FEWEST` are left out of these;
+    those of COUNT(*), one question a build, are taken together.
+    """
+    many = [row for row in rows if row["questions"] >= _FEWEST] or list(rows)
+    worst, worst_guaranteed = (min(many, key=itemgetter(name)) for name in ("typical", "guaranteed"))
+    # Beside errors far below one record any interval is wide.
+    not_tiny = [row for row in many if row["rmse"] >= 1 or row["kind"] in ("mean", "rate")] or many
+    widest = max(not_tiny, key=lambda row: row["typical_width"] or 0.0)
+    below = sum(row["typical"] < 0.93 for row in many)
+    totals = [row for row in rows if row["kind"] == "count-all"]
+    builds = sum(row["questions"] for row in totals)
+    held = round(sum(row["typical"] * row["questions"] for row in totals))
+    return [
+        f"Worst typical interval: held {worst['typical']:.1%} of {_place(worst)}.",
+        (
+            f"Worst guaranteed interval: held {worst_guaranteed['guaranteed']:.1%} of "
+            f"{_place(worst_guaranteed)}."
+        ),
+        (
+            f"Widest typical interval: {widest['typical_width'] or 0.0:.1f} times ±1.96 RMSE for "
+            f"{_place(widest)}."
+        ),
+        (
+            f"Cells (table × method × kind × ε) where typical intervals held less than 93 %: {below} of "
+            f"{len(many)}."
+        ),
+        *([f"COUNT(*): held {held:,} of {builds:,}, one a build."] if totals else []),
+    ]
+
+
+def _place(row: Row) -> str:
+    return (
+        f"{row['questions']:,} questions of kind {row['kind']} "
+        f"({dataset_title(row['dataset'])}, {row['method']}, ε = {row['epsilon']:g})"
+    )
+
+
+def report(rows: Sequence[Row]) -> str:
+    """A page of Markdown: the worst cells first, then per method the worst budget of every table and kind."""
+    parts = ["# Coverage of intervals", items(lead(rows))]
+    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
+    datasets = list(
+        dict.fromkeys(row["dataset"] for row in sorted(rows, key=lambda row: str(row["dataset"])))
+    )
+    for method in dict.fromkeys(row["method"] for row in rows):
+        for name, title in (("typical", "typical"), ("guaranteed", "guaranteed")):
+            worst = {
+                (row["dataset"], row["kind"]): row
+                for row in sorted(rows, key=lambda row: -row[name])
+                if row["method"] == method
+            }
+            lines = [
+                [dataset_title(dataset), *(_share(worst.get((dataset, kind)), name) for kind in kinds)]
+                for dataset in datasets
+            ]
+            parts += [
+                f"## `{method}`: {title} intervals",
+                "Share of true answers inside, in percent, at the worst ε (in brackets).",
+                table(["table", *kinds], lines),
+            ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _share(row: Row | None, name: str) -> str:
+    return "–" if row is None else f"{100 * row[name]:.1f} ({row['epsilon']:g})"

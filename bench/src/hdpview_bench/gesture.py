@@ -1,0 +1,140 @@
+"""One hand at the page: how long after a move of the mouse all other charts are redrawn, measured inside a
+real browser.
+
+Headless Chromium, driven by Playwright, opens the explorer of a server of its own and draws a range over
+every ordered attribute.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdpview.domain import Ordered
+from hdpview.errors import HdpviewError
+from hdpview.pview import PView
+from hdpview_bench.serve import BETWEEN_MOVES, running_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Playwright
+
+_MOST_MOVES = 20  # of one gesture
+_LEAST_BINS = 4  # of an attribute that is worth a gesture
+_DRAWN = (0.1, 0.9)  # shares of a chart's width between which the range is drawn
+_WINDOW = {"width": 1400, "height": 1000}
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# Notes for each move that asked for something: when it happened, when the last of the other charts changed,
+# and when that was painted.
+_WATCH = """(chart) => {
+  window.moves = [];
+  const card = document.querySelectorAll("#charts article")[chart];
+  card.querySelector("svg").addEventListener("pointermove", (event) => window.moves.push({ at: event.timeStamp }), true);
+  new MutationObserver((changes) => {
+    const move = window.moves.at(-1);
+    if (!move || changes.every((change) => card.contains(change.target))) return;
+    move.redrawn = performance.now();
+    requestAnimationFrame(() => { // a message sent from a frame arrives when the frame is painted
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => { move.painted = performance.now(); };
+      port2.postMessage(null);
+    });
+  }).observe(document.getElementById("charts"), { subtree: true, childList: true, attributes: true, characterData: true });
+}"""
+
+
+def gesture_row(view: Path) -> dict[str, Any]:
+    """Draw a range over every ordered attribute; a row with the milliseconds from a move to the other charts
+    redrawn, and painted.
+    """
+    schema = PView.open(view).schema
+    n_bins = {chart: len(each.edges) - 1 for chart, each in enumerate(schema) if isinstance(each, Ordered)}
+    brushed = [chart for chart in n_bins if n_bins[chart] >= _LEAST_BINS]
+    if not brushed or len(schema) == 1:
+        raise HdpviewError(
+            "This view has no range to draw, or no other chart that follows. Measure another view, or "
+            "name none for the demo's."
+        )
+    driver = _playwright()
+    with running_server(view) as (port, _), driver as playwright:
+        browser = launch_chromium(playwright)
+        moves = [move for chart in brushed for move in _moves_of_gesture(browser, port, chart, n_bins[chart])]
+        browser.close()
+    redrawn, painted = (
+        np.array([move[key] - move["at"] for move in moves]) for key in ("redrawn", "painted")
+    )
+    return {
+        "gestures": len(brushed),
+        "moves": len(moves),
+        **{f"redrawn_p{share}_ms": round(float(np.percentile(redrawn, share)), 1) for share in (50, 90)},
+        "redrawn_max_ms": round(float(redrawn.max()), 1),
+        **{f"painted_p{share}_ms": round(float(np.percentile(painted, share)), 1) for share in (50, 90)},
+    }
+
+
+def _moves_of_gesture(browser: Browser, port: int, chart: int, n_bins: int) -> list[dict[str, float]]:
+    """One gesture on a fresh page: times of its moves. A first one, drawn from the other end, warms the page
+    up.
+    """
+    page = browser.new_page(viewport=_WINDOW)  # type: ignore[arg-type]
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.wait_for_selector("body[data-shown]")
+    n_moves = min(_MOST_MOVES, int(n_bins * (_DRAWN[1] - _DRAWN[0])))
+    _draw(page, chart, _DRAWN[1], _DRAWN[0], n_moves)
+    page.click("#reset")
+    page.wait_for_selector("body[data-shown=everything]")
+    page.evaluate(_WATCH, chart)
+    _draw(page, chart, _DRAWN[0], _DRAWN[1], n_moves)
+    found: list[dict[str, float]] = page.evaluate("window.moves.filter((move) => move.painted)")
+    page.close()
+    return found
+
+
+def _draw(page: Page, chart: int, first: float, last: float, n_moves: int) -> None:
+    """Drag over a chart between two shares of its width, at the pace of a hand."""
+    svg = page.locator("#charts article").nth(chart).locator("svg")
+    svg.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    box = svg.bounding_box()
+    assert box is not None
+    start, *path = (box["x"] + box["width"] * np.linspace(first, last, n_moves + 1)).tolist()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(start, y)
+    page.mouse.down()
+    for x in path:
+        page.mouse.move(x, y)
+        page.wait_for_timeout(1000 * BETWEEN_MOVES)
+        page.wait_for_selector(
+            "body[data-shown]"
+        )  # else a late answer would be taken for that of the next move
+    page.mouse.up()
+    page.wait_for_selector("body[data-shown]:not([data-shown=everything])")
+
+
+def _playwright() -> Any:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        raise HdpviewError(
+            "A gesture is measured in a browser, which Playwright drives. Install it: pip install playwright"
+        ) from None
+    return sync_playwright()
+
+
+def launch_chromium(playwright: Playwright) -> Browser:
+    """The Chromium that HDPVIEW_CHROMIUM names, else the system's, else Playwright's own."""
+    from playwright.sync_api import Error
+
+    wanted = os.environ.get("HDPVIEW_CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
+    try:
+        return playwright.chromium.launch(executable_path=wanted)
+    except Error as problem:
+        told = str(problem).strip().splitlines()[0][:200]
+        raise HdpviewError(
+            f"Chromium does not start ({told}). Install it (playwright install chromium, or your system's "
+            "package), "
+            "or name its program in the variable HDPVIEW_CHROMIUM."
+        ) from None

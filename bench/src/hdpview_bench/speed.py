@@ -1,0 +1,188 @@
+"""How fast: builds against the paper's method written plainly, answers, files and start-up."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdpview.build import release
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Integer, Schema
+from hdpview.engine.local import LocalEngine
+from hdpview.methods import Hdpview
+from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.parameters import PartitionParameters
+from hdpview.privacy.randomness import Randomness
+from hdpview.pview import PView
+from hdpview.query.interval.statistics import histograms
+from hdpview.query.sql import run
+from hdpview_bench import naive
+from hdpview_bench.datasets import dataset_counts
+
+Row = dict[str, Any]
+EPSILON = Fraction(1)
+
+
+def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit_s: float) -> Iterator[Row]:
+    """One row per dataset: blocks, CPU time on one core, the same by the plain implementation, and the size
+    of the file.
+    """
+    for name in names:
+        counts = dataset_counts(name, data_dir)
+        parameters = PartitionParameters.choose(Hdpview(), EPSILON, counts.schema.n_cells)
+        engine = LocalEngine(threads=1)
+        engine.grow(counts, parameters, Randomness.fresh().root_key("partition"))  # compiles
+        grown = [_timed_growth(engine, counts, parameters) for _ in range(trials)]
+        seconds = statistics.median(s for s, _ in grown)
+        blocks = [len(leaves) for _, leaves in grown]
+        naive_s, finished = _naive_seconds(counts, parameters, naive_limit_s)
+        yield {
+            "dataset": name,
+            "records": int(counts.exact_counts.sum()),
+            "occupied_cells": len(counts.exact_counts),
+            "attributes": len(counts.schema),
+            "blocks": round(statistics.mean(blocks)),
+            "blocks_sd": round(statistics.pstdev(blocks)),
+            "build_cpu_ms": round(seconds * 1e3, 1),
+            "naive_cpu_s": round(naive_s, 1),
+            "naive_finished": finished,
+            "times_faster": round(naive_s / seconds) if naive_s else 0,
+            "us_per_block": round(statistics.median(s / len(leaves) for s, leaves in grown) * 1e6, 2),
+            "ns_per_cell_attribute_level": round(_ns_per_unit(counts, grown), 2),
+            "file_kb": round(_file_bytes(counts) / 1000, 1),
+        }
+
+
+def _timed_growth(
+    engine: LocalEngine, counts: SparseCounts, parameters: PartitionParameters
+) -> tuple[float, ExactBlocks]:
+    key = Randomness.fresh().root_key("partition")
+    started = time.process_time()
+    leaves = engine.grow(counts, parameters, key)
+    return time.process_time() - started, leaves
+
+
+def _ns_per_unit(counts: SparseCounts, grown: list[tuple[float, ExactBlocks]]) -> float:
+    """CPU nanoseconds per occupied cell, attribute and level that the cell passed through."""
+    units = [
+        ((leaves.exact_last - leaves.exact_first) * leaves.depth).sum() * len(counts.schema)
+        for _, leaves in grown
+    ]
+    return float(statistics.median(s / int(n) * 1e9 for (s, _), n in zip(grown, units, strict=True)))
+
+
+def _naive_seconds(
+    counts: SparseCounts, parameters: PartitionParameters, limit_s: float
+) -> tuple[float, bool]:
+    cells = list(zip(map(tuple, counts.exact_codes.tolist()), counts.exact_counts.tolist(), strict=True))
+    started, finished = time.process_time(), True
+    if limit_s > 0:
+        try:
+            naive.partition(cells, counts.schema.sizes, parameters, seed=0, limit_s=limit_s)
+        except naive.OutOfTimeError:
+            finished = False
+    return time.process_time() - started, finished
+
+
+def released(counts: SparseCounts, epsilon: Fraction = EPSILON) -> PView:
+    """A view by the paper's method, with fresh noise."""
+    return release(counts, epsilon, Hdpview(), Randomness.fresh())
+
+
+def _file_bytes(counts: SparseCounts) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "view.pview")
+        released(counts).save(path)
+        return path.stat().st_size
+
+
+def random_ranges(
+    schema: Schema, n_questions: int, n_attributes: int, seed: int = 0
+) -> list[dict[str, tuple[Any, Any]]]:
+    """Questions with both ends of each range drawn uniformly, over attributes chosen at random; schemas of
+    whole numbers and categories.
+    """
+    rng = np.random.default_rng(seed)
+    ordered = [a for a in schema if isinstance(a, Integer)]
+    questions = []
+    for _ in range(n_questions):
+        chosen = rng.choice(len(ordered), min(n_attributes, len(ordered)), replace=False)
+        ends = {
+            ordered[i].name: np.sort(rng.integers(ordered[i].min, ordered[i].max + 1, 2)).tolist()
+            for i in chosen
+        }
+        questions.append({name: (low, high) for name, (low, high) in ends.items()})
+    return questions
+
+
+def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:
+    """Time of 1,000 random three-attribute counts, and of the command line."""
+    view = released(dataset_counts(name, data_dir))
+    questions = random_ranges(view.schema, 1000, 3)
+    view.count_many(questions)
+    milliseconds = _median_ms(lambda: view.count_many(questions), repeats)
+    yield {
+        "what": f"1,000 random 3-D counts with intervals, {name} ({view.n_components:,} components)",
+        "ms": milliseconds,
+    }
+    yield from _language_rows(view, name, repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "view.pview")
+        view.save(path)
+        yield {
+            "what": f"open the {name} view and check it",
+            "ms": _median_ms(lambda: PView.open(path), repeats),
+        }
+        for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
+            yield {
+                "what": f"hdpview {words[0]}",
+                "ms": _median_ms(partial(_run, [sys.executable, "-m", "hdpview", *words]), repeats),
+            }
+
+
+def _language_rows(view: PView, name: str, repeats: int) -> Iterator[Row]:
+    """Time of what explorers ask for: all histograms under a filter, a large group-by, many synthetic
+    rows.
+    """
+    wide = sorted((a for a in view.schema if isinstance(a, Integer)), key=lambda a: -a.size)[:2]
+    where: dict[str, tuple[int, int]] = {a.name: (a.min, a.min + a.size // 2) for a in wide}
+    milliseconds = _median_ms(lambda: histograms(view, where), repeats)
+    yield {
+        "what": f"all {len(view.schema)} histograms under a two-attribute filter, {name}",
+        "ms": milliseconds,
+    }
+    if len(wide) == 2:
+        names = ", ".join(f'"{a.name}"' for a in wide)
+        statement = f"SELECT {names}, COUNT(*) AS n FROM view GROUP BY {names}"
+        groups = " × ".join(str(a.size) for a in wide)
+        yield {
+            "what": f"GROUP BY of {groups} with intervals, {name}",
+            "ms": _median_ms(lambda: run(view, statement), repeats),
+        }
+    yield {
+        "what": f"1,000,000 synthetic rows, {name}",
+        "ms": _median_ms(lambda: view.sample(1_000_000, as_="pyarrow"), 1),
+    }
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _median_ms(work: Callable[[], Any], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return round(statistics.median(times) * 1e3, 1)

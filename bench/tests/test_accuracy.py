@@ -1,0 +1,340 @@
+"""The runner of comparisons: its rows, what it leaves out and why, and that a stopped run goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hdpview.domain import Schema
+from hdpview.errors import DataError, MethodError, QueryError
+from hdpview.methods import METHODS
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench import accuracy, cells
+from hdpview_bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
+from hdpview_bench.cells import Cell
+from hdpview_bench.contenders import MethodContender, contender, with_all
+from hdpview_bench.workers import Limits
+
+LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """A folder with a small stand-in for one of the datasets."""
+    rng = np.random.default_rng(5)
+    columns = {f"V{i}": rng.normal(size=400) for i in range(1, 6)} | {"Class": rng.integers(1, 3, 400)}
+    pq.write_table(pa.table(columns), tmp_path / "phoneme.parquet")
+    return tmp_path
+
+
+def plan(data_dir: Path, **changes: Any) -> Plan:
+    settings: dict[str, Any] = {
+        "datasets": ("phoneme",),
+        "methods": ("hdpview",),
+        "trials": 2,
+        "data_dir": data_dir,
+    }
+    return Plan(**(settings | changes))
+
+
+def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp_path: Path) -> None:
+    """One row per workload; the mean of the trials' errors; the same again in another folder with the same
+    test key.
+    """
+    asked = plan(
+        data_dir,
+        test_key=b"rows",
+        workloads=("range-1d", "random-4d"),
+        methods=("hdpview", "hdpview:bias_ratio=3.0"),
+    )
+    rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
+    documented = [
+        "dataset",
+        "method",
+        "workload",
+        "epsilon",
+        "trials",
+        "rmse",
+        "relative_rmse",
+        "blocks",
+        "build_s",
+    ]
+    assert [list(row)[:9] for row in rows] == [documented] * 4
+    assert {row["kind"] for row in rows} == {"measured"}
+    assert {row["trials"] for row in rows} == {2}
+    found = cells.load(tmp_path / "a")
+    for row in rows:
+        errors = [
+            cell.rmse
+            for cell in found.values()
+            if (cell.method, cell.workload) == (row["method"], row["workload"])
+        ]
+        assert row["rmse"] == pytest.approx(np.mean(np.array(errors, dtype=float)))
+    by_method = {(row["method"], row["workload"]): row for row in rows}
+    for workload in ("range-1d", "random-4d"):
+        ours, other = by_method["hdpview", workload], by_method["hdpview:bias_ratio=3.0", workload]
+        assert ours["relative_rmse"] == 1.0
+        assert other["relative_rmse"] == pytest.approx(other["rmse"] / ours["rmse"])
+    again = accuracy_rows(asked, tmp_path / "b", LIMITS, 1)
+    assert [row["rmse"] for row in again] == [row["rmse"] for row in rows]
+
+
+def test_noise_is_fresh_unless_a_key_is_given(data_dir: Path) -> None:
+    """Two trials of one run, and two runs, differ."""
+    task = Task("phoneme", "hdpview", "1.0", 0, ("random-2d",))
+    assert measure(data_dir, None, task)[0].rmse != measure(data_dir, None, task)[0].rmse
+
+
+def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -> None:
+    """SIGKILL in the middle: finished cells stay as they are, byte by byte, and only the missing ones are
+    measured.
+    """
+    out = tmp_path / "out"
+    words = [
+        "--datasets",
+        "phoneme",
+        "--methods",
+        "hdpview",
+        "--trials",
+        "200",
+        "--data-dir",
+        str(data_dir),
+        "-o",
+        str(out),
+        "--workers",
+        "1",
+    ]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "hdpview", "bench", "accuracy", *words], start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("cells/*.parquet"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    before = {path: path.read_bytes() for path in out.glob("cells/*.parquet")}
+    finished = {cell.trial for cell in cells.load(out).values()}
+    assert 2 <= len(finished) < 200
+    trials = max(finished) + 3
+    left = missing_tasks(plan(data_dir, trials=trials), cells.load(out))
+    assert {task.trial for task in left} == set(range(trials)) - finished
+    rows = accuracy_rows(plan(data_dir, trials=trials), out, LIMITS, 1)
+    assert {row["trials"] for row in rows} == {trials}
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_half_written_files_are_not_read(data_dir: Path, tmp_path: Path) -> None:
+    """A cell counts when its file has its final name."""
+    cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
+    (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
+    assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
+
+
+def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_path: Path) -> None:
+    """The paper's method refuses a large domain with a very large budget: one refusal, not one per trial, and
+    no figure.
+    """
+    wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
+    pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(
+            accuracy.dataset_counts.__globals__["DATASETS"],
+            "electricity",
+            accuracy.dataset_counts.__globals__["Dataset"]("Electricity", "electricity", 100),
+        )
+        found = measure(data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2")))
+    assert {cell.kind for cell in found} == {"infeasible"}
+    assert all("random converge would go on cutting" in (cell.reason or "") for cell in found)
+    known = {cell.key: cell for cell in found}
+    rows = summary(plan(data_dir, datasets=("electricity",), epsilons=("1000",)), known)
+    assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [
+        ("infeasible", None, None, 0)
+    ] * 2
+    assert not [
+        task
+        for task in missing_tasks(plan(data_dir, epsilons=("1000",)), _as_phoneme(known))
+        if "range-1d" in task.workloads
+    ]
+
+
+def _as_phoneme(known: dict[cells.Key, Cell]) -> dict[cells.Key, Cell]:
+    return {("phoneme", *key[1:]): cell for key, cell in known.items()}  # type: ignore[misc]
+
+
+def test_known_errors_stand_in_for_releases_that_cannot_be_made(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected errors are marked as such, with the reason, and take part in ratios."""
+
+    class Vast(MethodContender):
+        def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
+            return f"{schema.n_cells} cells are too many."
+
+        def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
+            return 7.0 / float(epsilon) if workload == "range-1d" else None
+
+    monkeypatch.setattr(
+        accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text)
+    )
+    found = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
+    assert [(cell.kind, cell.rmse) for cell in found] == [("expected", 14.0), ("infeasible", None)]
+    ours = Cell("phoneme", "hdpview", "range-1d", 0.5, 0, "measured", rmse=7.0, build_s=0.1)
+    rows = summary(
+        plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)),
+        {cell.key: cell for cell in [*found, ours]},
+    )
+    assert [(row["method"], row["kind"], row["relative_rmse"]) for row in rows[:2]] == [
+        ("vast", "expected", 2.0),
+        ("hdpview", "measured", 1.0),
+    ]
+    assert "too many" in rows[0]["reason"]
+
+
+def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a thousandth of a second per release nothing finishes; every row says so, and no trial is tried
+    twice.
+    """
+    monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
+    rows = accuracy_rows(
+        plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1
+    )
+    assert [(row["kind"], row["reason"]) for row in rows] == [
+        ("infeasible", "It did not end within 0.005 s.")
+    ]
+    assert len(cells.load(tmp_path / "out")) == 1
+
+
+def test_methods_built_for_a_workload_get_one_release_each(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a method has a task per workload; the others one for all."""
+    monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
+    tasks = missing_tasks(
+        plan(
+            data_dir,
+            methods=("hdpview", "hdpview:bias_ratio=2.0"),
+            trials=1,
+            workloads=("range-1d", "prefix-2d"),
+        ),
+        {},
+    )
+    assert [(task.method, task.workloads) for task in tasks] == [
+        ("hdpview", ("range-1d", "prefix-2d")),
+        ("hdpview:bias_ratio=2.0", ("range-1d",)),
+        ("hdpview:bias_ratio=2.0", ("prefix-2d",)),
+    ]
+
+
+def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
+    """Earlier trials of 3 s each leave room for a third within 5 s, and not for a fourth; other methods are
+    not touched.
+    """
+    slow = [
+        Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0)
+        for trial in range(2)
+    ]
+    known = {cell.key: cell for cell in slow[:1]}
+    asked = plan(
+        data_dir, methods=("hdpview", "identity"), workloads=("range-1d",), trials=4, row_seconds=5.0
+    )
+    assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
+    known |= {cell.key: cell for cell in slow}
+    assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [
+        ("identity", trial) for trial in range(4)
+    ]
+
+
+def test_a_first_trial_that_compiled_does_not_end_a_row(data_dir: Path) -> None:
+    """One trial of a minute within 5 s is followed by a second; where that one is short, by all others."""
+    first = Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=1.0, build_s=60.0)
+    second = dataclasses.replace(first, trial=1, build_s=0.01)
+    asked = plan(data_dir, methods=("hdpview",), workloads=("range-1d",), trials=4, row_seconds=5.0)
+    assert [task.trial for task in missing_tasks(asked, {first.key: first})] == [1, 2, 3]
+    assert [task.trial for task in missing_tasks(asked, {first.key: first, second.key: second})] == [2, 3]
+
+
+def test_peers_take_part_where_they_are_named(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they release is measured like any other. Without their software a run is refused in words, and
+    what is known is still told.
+    """
+    asked = plan(data_dir, methods=("mst",), workloads=("range-1d",), trials=2)
+    monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
+
+    def stand_in(name: str, counts: Any, epsilon: float, seconds: float) -> Any:
+        assert (name, epsilon) == ("mst", 1.0)
+        return contender("hdpview").release(counts, Fraction(1), Randomness.from_test_key(b"peer"))
+
+    monkeypatch.setattr("hdpview_bench.contenders.peer_release", stand_in)
+    first = missing_tasks(asked, {})[0]
+    (found,) = measure(data_dir, None, first)
+    assert found.kind == "measured"
+    assert (found.rmse or 0) > 0
+    monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
+    monkeypatch.setattr("hdpview_bench.peers.find_spec", lambda name: None)
+    with pytest.raises(MethodError, match=r"mst: It is not installed: pip install 'hdpview-bench\[peers\]'"):
+        accuracy_rows(asked, tmp_path, LIMITS, 1)
+    cells.save([found], tmp_path)
+    (row,) = accuracy_rows(asked, tmp_path, LIMITS, 1)
+    assert (row["trials"], row["rmse"], row["reason"]) == (1, found.rmse, None)
+
+
+def test_all_stands_for_every_method_of_the_library() -> None:
+    """So a peer can be named beside them; a method that is named as well takes part once."""
+    assert with_all([]) == with_all(["all"]) == tuple(METHODS)
+    assert with_all(["mst", "all", "hdpview"]) == ("mst", *METHODS)
+    assert with_all(["hdpview", "mst"]) == ("hdpview", "mst")
+
+
+def test_seconds_of_a_release_are_those_of_computing_and_count_its_processes() -> None:
+    """A process that is waited for counts with what it computed; sleeping does not count."""
+    before = accuracy._computing_seconds()
+    time.sleep(1.0)
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
+    assert 0.45 < accuracy._computing_seconds() - before < 1.45
+
+
+def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
+    """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on
+    disk.
+    """
+    plans = [
+        plan(data_dir, trials=1, workloads=("range-1d", "random-2d")),
+        plan(data_dir, trials=2, workloads=("random-2d", "random-3d")),
+    ]
+    known: dict[cells.Key, Cell] = {}
+    accuracy.run(plans, tmp_path, known, LIMITS, 1)
+    assert known == cells.load(tmp_path)
+    saved = [row for path in (tmp_path / "cells").iterdir() for row in pq.read_table(path).to_pylist()]
+    assert sorted((row["workload"], row["trial"]) for row in saved) == sorted(
+        [("range-1d", 0), ("random-2d", 0), ("random-3d", 0), ("random-2d", 1), ("random-3d", 1)]
+    )
+
+
+def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir: Path) -> None:
+    """Unknown datasets, methods, settings and workloads, each with the nearest there is."""
+    with pytest.raises(DataError, match="Did you mean 'phoneme'"):
+        accuracy_rows(plan(data_dir, datasets=("phonem",)))
+    with pytest.raises(MethodError, match="Did you mean 'hdpview'"):
+        accuracy_rows(plan(data_dir, methods=("hdpviev",)))
+    with pytest.raises(MethodError, match="Did you mean 'bias_ratio'"):
+        accuracy_rows(plan(data_dir, methods=("hdpview:bias_ration=2",)))
+    with pytest.raises(MethodError, match="written as name:setting=value"):
+        contender("hdpview:fast")
+    with pytest.raises(QueryError, match="Did you mean 'range-1d'"):
+        accuracy_rows(plan(data_dir, workloads=("range-1",)))

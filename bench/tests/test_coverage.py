@@ -1,0 +1,157 @@
+"""Coverage of intervals: questions and true answers are right, and intervals hold on a table that is not
+tuned for them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hdpview.build import build
+from hdpview.cli.main import app
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Category, Integer, Schema
+from hdpview.errors import QueryError
+from hdpview.methods import DEFAULT_METHOD
+from hdpview.query.workloads import WORKLOADS, draw, pack_boxes
+from hdpview_bench.asked import KINDS, Asked, Asking, Recoded
+from hdpview_bench.coverage import (
+    Build,
+    CoveragePlan,
+    Tally,
+    lead,
+    measure_build,
+    report,
+    summarise,
+    view_methods,
+)
+from hdpview_bench.datasets import dataset_counts
+
+TRIALS, QUESTIONS = 3, 150
+COUNTS = [kind for kind in KINDS if kind.startswith(("range", "cell", "populated"))]
+
+
+def small_counts() -> SparseCounts:
+    """A dependent table of four small attributes, among them a category and a pair of values."""
+    schema = Schema(
+        [
+            Integer(name="x y", min=0, max=5),
+            Category(name="select", values=("p", "q", "r")),
+            Integer(name="z", min=10, max=13),
+            Category(name="two", values=("no", "yes")),
+        ]
+    )
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 6, 4_000)
+    rows = np.stack([x, (x + rng.integers(0, 2, 4_000)) % 3, x // 2, rng.random(4_000) < x / 6], axis=1)
+    cells, counts = np.unique(rows.astype(np.uint8), axis=0, return_counts=True)
+    return SparseCounts(schema, cells, counts.astype(np.int64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_true_answers_are_those_of_a_view_without_noise(kind: str) -> None:
+    """With a budget that drowns all noise the paper's method answers every kind of question truly."""
+    table = Recoded.of(small_counts())
+    view = build(table.exact_rows(), table.schema, 10_000.0, method="hdpview", test_key=b"coverage")
+    asked = KINDS[kind](Asking(view, table, 80, 0.95, np.random.default_rng(0)))
+    assert len(asked.exact_truth) >= (1 if kind == "count-all" else 20)
+    assert asked.estimate == pytest.approx(asked.exact_truth, abs=1e-6)
+
+
+def test_tallies_count_what_is_held_and_how_wide() -> None:
+    """Held, missed, unanswered and unbounded questions, by hand."""
+    ends = np.array([[0.0, 2.0], [5.0, 9.0], [np.nan, np.nan], [-np.inf, np.inf]])
+    asked = Asked(np.array([1.0, 1.0, 1.0, 1.0]), np.array([1.0, 4.0, np.nan, 1.0]), ends, ends)
+    tally = Tally.of(asked)
+    assert (tally.questions, tally.typical_held, tally.answered, tally.typical_bounded) == (4, 2, 3, 2)
+    assert (tally.squared_error, tally.typical_width) == (9.0, 6.0)
+    assert (tally + tally).questions == 8
+
+
+def test_the_worst_cell_leads() -> None:
+    """Rows are sorted by coverage; the sentences name the worst with enough questions."""
+    good, bad, few = (Tally(n, held, n, n, n, n, 1.0, 1.0, 1.0) for n, held in ((100, 99), (100, 40), (5, 0)))
+    rows = summarise(
+        [
+            (Build("adult", "hdpview", "1.0", trial), {"mean": good, "rate": bad, "cell-1": few})
+            for trial in (0, 1)
+        ]
+    )
+    assert [row["kind"] for row in rows] == ["cell-1", "rate", "mean"]
+    assert (rows[1]["trials"], rows[1]["questions"], rows[1]["typical"]) == (2, 200, 0.4)
+    assert "40.0% of 200 questions of kind rate (Adult, hdpview, ε = 1)" in lead(rows)[0]
+    assert "40.0 (1)" in report(rows)
+
+
+@pytest.fixture(scope="module", params=view_methods())
+def rows(request: pytest.FixtureRequest) -> dict[str, dict[str, float]]:
+    """What the intervals of a method do on the invented hospital, by kind of question."""
+    plan = CoveragePlan(("hospital",), (request.param,), tuple(COUNTS), n_questions=QUESTIONS)
+    builds = [Build("hospital", request.param, "1.0", trial) for trial in range(TRIALS)]
+    return {row["kind"]: row for row in summarise((build, measure_build(plan, build)) for build in builds)}
+
+
+def test_guaranteed_intervals_hold_at_least_as_often_as_promised(rows: dict[str, dict[str, float]]) -> None:
+    """Per kind of count, over 450 questions. Questions of one build share noise, so a single build may miss
+    many: hence pooled, and 2 % of slack.
+    """
+    for kind in COUNTS:
+        assert rows[kind]["guaranteed"] >= 0.93, kind
+
+
+def test_typical_intervals_hold_about_as_often_as_they_say(rows: dict[str, dict[str, float]]) -> None:
+    """At 95 %, by the default method, on data that played no part in choosing the model: 88 % of ranges and
+    cells, and never many times the error wide.
+    """
+    if rows["range-1"]["method"] != DEFAULT_METHOD:  # type: ignore[comparison-overlap]
+        pytest.skip("the paper's method does not know what is impossible, and misses more")
+    for kind in ("range-1", "range-2", "range-3", "range-4", "cell-1", "cell-2", "cell-3"):
+        assert rows[kind]["typical"] >= 0.88, kind
+        assert rows[kind]["typical_width"] <= 5, kind
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Finished builds are read from the folder, and give the same rows; another plan measures anew."""
+    words = ["bench", "coverage", "--datasets", "one-cell", "--methods", "hdpview", "--epsilon", "1"]
+    words += ["--trials", "1", "--questions", "5", "--workers", "1", "--format", "json", "-o", str(tmp_path)]
+    first, second = (CliRunner().invoke(app, words) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert json.loads(first.stdout) == json.loads(second.stdout)
+    assert len((tmp_path / "coverage-builds.jsonl").read_text().splitlines()) == 1
+    assert (tmp_path / "coverage.md").read_text(encoding="utf-8").startswith("# Coverage of intervals")
+
+
+def test_unknown_kinds_are_refused_with_the_right_ones() -> None:
+    """Before anything is built."""
+    done = CliRunner().invoke(app, ["bench", "coverage", "--workloads", "rnge-1"])
+    assert isinstance(done.exception, QueryError)
+    assert "range-1" in str(done.exception)
+
+
+def test_workloads_ask_what_they_say() -> None:
+    """Ranges have the right numbers of attributes and lie within the domain; counts agree with a direct look
+    at the cells.
+    """
+    counts = dataset_counts("hospital", None)
+    sizes, rng = np.array(counts.schema.sizes), np.random.default_rng(0)
+    for workload in WORKLOADS:
+        boxes = draw(workload, counts.schema.sizes, 50, rng)
+        assert boxes is not None
+        assert boxes.attribute.shape[1] == int(workload.split("-")[1][0])
+        assert (boxes.lower >= 0).all()
+        assert (boxes.lower < boxes.upper).all()
+        assert (boxes.upper <= sizes[boxes.attribute]).all()
+        for q, found in enumerate(counts.exact_box_counts(boxes)[:5]):
+            codes = counts.exact_codes[:, boxes.attribute[q]]
+            inside = ((codes >= boxes.lower[q]) & (codes < boxes.upper[q])).all(axis=1)
+            assert found == counts.exact_counts[inside].sum()
+        assert len(pack_boxes(boxes, counts.schema.sizes)) == 50
+
+
+def test_a_workload_with_more_attributes_than_the_domain_is_left_out() -> None:
+    """Four-attribute ranges of a three-attribute domain do not exist."""
+    assert draw("random-4d", (3, 3, 3), 10, np.random.default_rng(0)) is None

@@ -1,0 +1,202 @@
+"""The paper's datasets: discretised as it did, marked not private, and originals fetched with checks."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pooch
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hdpview.errors import DataError
+from hdpview_bench import datasets, originals
+from hdpview_bench.datasets import DATASETS, dataset_counts, discretise
+from hdpview_bench.originals import ORIGINALS, Original, fetched
+
+ADULT_ROW = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K"
+
+
+def test_codes_are_the_papers() -> None:
+    """Texts in order; whole numbers of a small range as they are; other numbers by ⌊bins·(x − min)/(max + 0.1
+    − min)⌋.
+    """
+    table = pa.table({"text": ["b", "a", "b"], "few": [7, 5, 9], "real": [0.0, 0.5, 1.0]})
+    counts = discretise(table, 10)
+    assert counts.schema.sizes == (2, 5, 10)
+    assert counts.schema.learnt_from_data
+    assert sorted(counts.exact_codes.tolist()) == sorted([[1, 2, 0], [0, 0, 4], [1, 4, 9]])
+
+
+def test_a_large_table_is_cut_down_after_its_bins_are_known() -> None:
+    """The lot is fixed and without replacement; bounds are those of the whole table."""
+    table = pa.table({"x": np.arange(1000)})
+    first, second = (discretise(table, 2000, most_rows=100) for _ in range(2))
+    assert first.schema.sizes == (1000,)
+    assert int(first.exact_counts.sum()) == len(first.exact_counts) == 100
+    assert (first.exact_codes == second.exact_codes).all()
+
+
+def test_bitcoin_and_gowalla_are_prepared_as_in_the_paper(tmp_path: Path) -> None:
+    """Bitcoin loses its addresses and keeps two labels; Gowalla keeps places on earth, 1,000 × 1,000."""
+    numbers = {
+        name: [1, 50, 100]
+        for name in ("year", "day", "length", "weight", "count", "looped", "neighbors", "income")
+    }
+    pq.write_table(
+        pa.table(
+            {"address": list("abc"), **numbers, "label": ["white", "princetonLocky", "montrealCryptXXX"]}
+        ),
+        tmp_path / "bitcoin.parquet",
+    )
+    bitcoin = dataset_counts("bitcoin", tmp_path)
+    assert bitcoin.schema.sizes == (*[30] * 8, 2)
+    assert bitcoin.exact_codes[:, -1].tolist().count(0) == 2  # black before white
+    places = pa.table(
+        {"user": [1, 2, 3], "lat": [10.0, 90.0, 400.0], "lon": [0.0, 20.0, 30.0], "location_id": [1, 2, 3]}
+    )
+    pq.write_table(places, tmp_path / "gowalla.parquet")
+    gowalla = dataset_counts("gowalla", tmp_path)
+    assert gowalla.schema.sizes == (1000, 1000)
+    assert gowalla.exact_counts.sum() == 2
+
+
+def test_first_columns_keep_all_records(tmp_path: Path) -> None:
+    """`name@k` sums over the other columns; a number that makes no sense is refused with the range that
+    does.
+    """
+    whole, part = dataset_counts("hospital", None), dataset_counts("hospital@2", None)
+    assert part.schema.sizes == whole.schema.sizes[:2]
+    expected = np.zeros(part.schema.sizes, int)
+    np.add.at(expected, tuple(whole.exact_codes[:, :2].T), whole.exact_counts)
+    assert (expected[tuple(part.exact_codes.T)] == part.exact_counts).all()
+    assert part.exact_counts.sum() == whole.exact_counts.sum()
+    with pytest.raises(DataError, match="from 1 to"):
+        dataset_counts("hospital@99", None)
+    with pytest.raises(DataError, match="--data-dir"):
+        dataset_counts("adult", tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
+    """A folder that is served on this machine, its address, and a cache of our own."""
+    served = tmp_path / "served"
+    served.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path / "cache")
+    (tmp_path / "cache").mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield served, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def publish(
+    monkeypatch: pytest.MonkeyPatch, name: str, files: list[tuple[str, str | None]], rows: int
+) -> None:
+    """Let a dataset be found elsewhere, with other checksums and another number of rows."""
+    real = ORIGINALS[name]
+    monkeypatch.setitem(originals.ORIGINALS, name, Original(tuple(files), real.read, rows, real.columns))
+
+
+def test_adult_is_fetched_checked_and_read_as_published(
+    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files with blanks, a first line and dots: the right checksums give one clean table, kept as
+    Parquet; wrong ones are refused.
+    """
+    folder, url = site
+    (folder / "adult.data").write_text(ADULT_ROW + "\n\n")
+    (folder / "adult.test").write_text(
+        "|1x3 Cross validator\n" + ADULT_ROW.replace("39", "40").replace("<=50K", ">50K.") + "\n\n"
+    )
+    sums = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("adult.data", "adult.test")]
+    publish(monkeypatch, "adult", [(f"{url}/adult.data", sums[0]), (f"{url}/adult.test", "0" * 64)], 2)
+    with pytest.raises(DataError, match=r"Cannot fetch 'adult' from .*adult.test.*--data-dir"):
+        fetched("adult")
+    publish(monkeypatch, "adult", [(f"{url}/adult.data", sums[0]), (f"{url}/adult.test", sums[1])], 2)
+    rows = pq.read_table(fetched("adult")).to_pylist()
+    assert [(row["age"], row["workclass"], row["income"]) for row in rows] == [
+        (39, "State-gov", "<=50K"),
+        (40, "State-gov", ">50K"),
+    ]
+    (folder / "adult.data").unlink()
+    assert dataset_counts("small-adult", None).exact_counts.sum() == 2  # from the cache, without asking again
+
+
+def test_what_has_another_shape_than_the_original_is_refused(
+    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no checksum is known, rows and columns decide; packed files are unpacked."""
+    folder, url = site
+    line = "19,UP,0.1,0.2,0.3,0.4,0.5,0.6,2\n"
+    header = (
+        "holiday,temp,rain_1h,snow_1h,clouds_all,weather_main,weather_description,date_time,traffic_volume\n"
+    )
+    (folder / "traffic.csv.gz").write_bytes(gzip.compress((header + line * 40).encode()))
+    publish(monkeypatch, "traffic", [(f"{url}/traffic.csv.gz", None)], 48_204)
+    with pytest.raises(DataError, match="has 40 rows and 9 columns instead of 48,204 and 9"):
+        fetched("traffic")
+    publish(monkeypatch, "traffic", [(f"{url}/traffic.csv.gz", None)], 40)
+    assert pq.read_table(fetched("traffic")).num_rows == 40
+    with zipfile.ZipFile(folder / "data.zip", "w") as archive:
+        archive.writestr(
+            "BitcoinHeistData.csv",
+            "address,year,day,length,weight,count,looped,neighbors,income,label\n"
+            + "a,1,2,3,4,5,6,7,8,white\n" * 30,
+        )
+    publish(monkeypatch, "bitcoin", [(f"{url}/data.zip", None)], 30)
+    assert dataset_counts("bitcoin", None).exact_counts.sum() == 30
+
+
+def test_check_ins_have_no_header_and_question_marks_are_missing(
+    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gowalla's columns get their names; a question mark in a number of Jm1 drops the row, as in the
+    paper.
+    """
+    folder, url = site
+    (folder / "gowalla.txt.gz").write_bytes(
+        gzip.compress(b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n" * 20)
+    )
+    publish(monkeypatch, "gowalla", [(f"{url}/gowalla.txt.gz", None)], 20)
+    assert pq.read_table(fetched("gowalla")).column_names == ["user", "time", "lat", "lon", "location_id"]
+    names = [f"c{i}" for i in range(21)] + ["defects"]
+    lines = [",".join(["1.5"] * 21 + ["false"])] * 11 + [",".join(["?"] * 21 + ["true"])]
+    (folder / "jm1.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    publish(monkeypatch, "jm1", [(f"{url}/jm1.csv", None)], 12)
+    assert dataset_counts("jm1", None).exact_counts.sum() == 11
+
+
+def test_an_unreachable_site_is_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No traceback, and the way out."""
+    monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path)
+    publish(monkeypatch, "phoneme", [("http://127.0.0.1:9/phoneme.csv", None)], 5404)
+    with pytest.raises(DataError, match=r"Cannot fetch 'phoneme'.*Give a folder that holds phoneme.parquet"):
+        dataset_counts("phoneme", None)
+
+
+def test_every_dataset_has_an_original_and_no_checksum_is_made_up() -> None:
+    """The paper's names lead to originals; what is given as a checksum has the form of one; the two larger
+    tables are read from a folder, and the refusal says so.
+    """
+    local = {"nycflights", "kddcup99_10pct"}
+    assert {dataset.file for dataset in DATASETS.values()} == {*ORIGINALS, *local}
+    for name in local:
+        with pytest.raises(DataError, match="--data-dir"):
+            fetched(name)
+    sums = [
+        checksum for original in ORIGINALS.values() for _, checksum in original.files if checksum is not None
+    ]
+    assert len(sums) == 2
+    assert all(len(bytes.fromhex(checksum)) == 32 for checksum in sums)
+    assert datasets.HOSPITAL not in DATASETS

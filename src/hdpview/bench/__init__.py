@@ -1,1 +1,0 @@
-"""Benchmarks: what the documentation claims, measured."""
