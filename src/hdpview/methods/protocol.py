@@ -79,6 +79,11 @@ class ViewRelease:
         return self.components.grid(attributes, self._counts)
 
     @property
+    def n_blocks(self) -> int:
+        """Number of components, which for the paper's method are blocks."""
+        return len(self.components)
+
+    @property
     def _counts(self) -> Floats:
         blocks = self.components
         return blocks.noisy_counts.astype(np.float64) if isinstance(blocks, Blocks) else blocks.weight
