@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cells import random_base, view_of
+from cells import mixture_view, view_of
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
@@ -43,9 +42,11 @@ def tree(lower: Bounds, upper: Bounds, cut: Cut, depth: int = 1) -> list[tuple[B
     return tree(lower, left, cut, depth + 1) + tree(right, upper, cut, depth + 1)
 
 
-def blocks_of(leaves: list[tuple[Bounds, Bounds, int]], counts: NDArray[np.int64]) -> Blocks:
+def blocks_of(
+    leaves: list[tuple[Bounds, Bounds, int]], counts: NDArray[np.int64], noise_scale: float = 10.0
+) -> Blocks:
     lower, upper, depth = (np.array(column, np.int32) for column in zip(*leaves, strict=True))
-    return Blocks(lower, upper, counts.astype(np.int64), depth)
+    return Blocks(lower, upper, counts.astype(np.int64), depth, noise_scale)
 
 
 def halve(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
@@ -58,15 +59,17 @@ def halve(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
     """A view with a block per cell that holds its exact count."""
     leaves = tree((0,) * len(schema), schema.sizes, halve)
-    return view_of(
-        schema, blocks_of(leaves, np.array([tensor[lower] for lower, _, _ in leaves])), noise_scale
-    )
+    counts = np.array([tensor[lower] for lower, _, _ in leaves])
+    return view_of(schema, blocks_of(leaves, counts, noise_scale))
 
 
 def random_view(seed: int) -> PView:
-    """A view over the people's schema: a few dozen random cuts, random counts, negative ones too; every
-    second one with a base.
-    """
+    """A view over the people's schema: blocks for even seeds, a mixture with its tables for odd ones."""
+    return mixture_view(PEOPLE, seed) if seed % 2 else block_view(seed)
+
+
+def block_view(seed: int) -> PView:
+    """A few dozen random cuts of the people's domain with random counts, negative ones too."""
     rng = np.random.default_rng(seed)
 
     def cut(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
@@ -77,10 +80,8 @@ def random_view(seed: int) -> PView:
         return a, int(rng.integers(lower[a] + 1, upper[a]))
 
     leaves = tree((0,) * len(PEOPLE), PEOPLE.sizes, cut)
-    blocks = blocks_of(leaves, rng.integers(-40, 80, len(leaves)) * rng.integers(0, 2, len(leaves)))
-    base = random_base(PEOPLE.sizes, rng) if seed % 2 else None
-    fitted = rng.random(len(leaves)) * 60 if seed % 4 == 1 else None
-    return view_of(PEOPLE, dataclasses.replace(blocks, base=base, fitted=fitted))
+    counts = rng.integers(-40, 80, len(leaves)) * rng.integers(0, 2, len(leaves))
+    return view_of(PEOPLE, blocks_of(leaves, counts))
 
 
 numbers = st.one_of(

@@ -165,7 +165,7 @@ def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
     """
     n = len(noisy)
     lower = np.arange(n, dtype=np.int32).reshape(n, 1)
-    consistent = Blocks(lower, lower + 1, noisy.copy(), np.ones(n, np.int32)).consistent_counts
+    consistent = Blocks(lower, lower + 1, noisy.copy(), np.ones(n, np.int32), 1.0).weight
     assert (consistent >= 0).all()
     assert consistent.sum() == pytest.approx(max(0, int(noisy.sum())), rel=1e-9, abs=1e-3)
 
@@ -174,4 +174,4 @@ def test_counts_that_are_already_consistent_stay() -> None:
     """Non-negative counts are their own nearest consistent counts."""
     noisy = np.array([3, 0, 7, 1], np.int64)
     lower = np.arange(4, dtype=np.int32).reshape(4, 1)
-    assert Blocks(lower, lower + 1, noisy, np.ones(4, np.int32)).consistent_counts.tolist() == [3, 0, 7, 1]
+    assert Blocks(lower, lower + 1, noisy, np.ones(4, np.int32), 1.0).weight.tolist() == [3, 0, 7, 1]

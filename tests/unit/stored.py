@@ -1,4 +1,4 @@
-"""A small view, its file, and changes to what the file holds."""
+"""Small views of both kinds, their files, and changes to what a file holds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cells import random_mixture, tables_of
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
+from hdpview.view.contents import checksum
+from hdpview.view.data import ViewPart
 from hdpview.view.file import MANIFEST_KEY
 from hdpview.view.manifest import Manifest, Spending
+from hdpview.view.quality import Quality, prior_quality
 
 SCHEMA = Schema(
     [
@@ -43,7 +47,6 @@ def manifest_of(schema: Schema, **changes: Any) -> Manifest:
             Spending("choose cuts", Fraction(1, 300), 24),
             Spending("noise on counts", Fraction(1, 50), 1),
         ),
-        "noise_scale": 50.0,
         "settings": {"bias_ratio": 1.6},
         "parameters": {"epsilon_cut": 0.25, "n_private_cut_levels": 24},
         "library_version": "0.1.0",
@@ -53,10 +56,18 @@ def manifest_of(schema: Schema, **changes: Any) -> Manifest:
 
 
 def a_view(**changes: Any) -> PView:
-    blocks = Blocks(
-        np.array(LOWER, np.int32), np.array(UPPER, np.int32), np.array(COUNTS), np.array(DEPTH, np.int32)
-    )
-    return PView(manifest_of(SCHEMA, **changes), blocks)
+    """Three blocks."""
+    bounds = (np.array(ends, np.int32) for ends in (LOWER, UPPER))
+    blocks = Blocks(*bounds, np.array(COUNTS), np.array(DEPTH, np.int32), 50.0)
+    return PView(manifest_of(SCHEMA, **changes), (ViewPart(blocks, prior_quality(blocks)),))
+
+
+def a_mixture(schema: Schema = SCHEMA, seed: int = 4, **changes: Any) -> PView:
+    """Two fits of five components, with released tables and a measured quality."""
+    mixture = random_mixture(schema.sizes, seed)
+    quality = Quality((0.001, 0.02, 0.03, 0.5), True, {"counts of one attribute": 12.5})
+    part = ViewPart(mixture, quality, tables_of(mixture, seed))
+    return PView(manifest_of(schema, **{"method": "mixture", **changes}), (part,))
 
 
 def use(view: PView) -> None:
@@ -82,12 +93,19 @@ def rewrite(
     change_table: Callable[[pa.Table], pa.Table] | None = None,
     change: Callable[[dict[str, Any]], Any] | None = None,
 ) -> None:
-    """Write a file again with another table or another manifest."""
+    """Write a file again with another table or another manifest, and a checksum that fits them."""
     table = pq.read_table(path)
     content = json.loads(table.schema.metadata[MANIFEST_KEY])
     if change_table is not None:
         table = change_table(table)
     if change is not None:
         content = change(content)
+    if isinstance(content, dict) and "checksum" in content:
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        whole = not any(column.null_count for column in columns.values())
+        try:
+            content["checksum"] = checksum(columns, content) if whole else "0"
+        except (BufferError, TypeError, pa.ArrowInvalid):  # columns of another type are refused before
+            content["checksum"] = "0"
     metadata = content if isinstance(content, bytes) else json.dumps(content).encode()
     pq.write_table(table.replace_schema_metadata({MANIFEST_KEY: metadata}), path)

@@ -15,7 +15,8 @@ from calls import n_calls
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
 from hdpview.query.question import conditions
-from hdpview.query.question.boxes import Box, pack
+from hdpview.query.question.boxes import Box
+from hdpview.query.question.conditions import code_shares, prefix_weights
 from hdpview.query.question.where import MAX_TEXT, boxes_of
 
 SCHEMA = Schema(
@@ -37,8 +38,7 @@ def codes(where: Any, attribute: str) -> list[float]:
     total = np.zeros(SCHEMA.sizes[a])
     for box in boxes_of(where, SCHEMA):
         assert set(box) <= {a}
-        questions = pack([[box]], SCHEMA)
-        total += np.diff(questions.prefix) if len(questions.prefix) else 1.0
+        total += code_shares(SCHEMA.attributes[a], box[a]) if box else 1.0
     return total.tolist()
 
 
@@ -334,7 +334,7 @@ def test_shares_of_codes_add_up_exactly() -> None:
     (box,) = boxes_of(
         "a IN (" + ",".join(map(str, range(0, 65_535 * 7, 21))) + ") OR a BETWEEN 20000 AND 300001", schema
     )
-    prefix = pack([[box]], schema).prefix
+    prefix = prefix_weights(schema.attributes[0], box[0])
     shares = np.diff(prefix)
     assert (np.cumsum(shares[::-1]) == prefix[-1] - prefix[:-1][::-1]).all()
     assert shares[2858:42857].tolist() == [1.0] * (42857 - 2858)

@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 
 import hdpview
-from cells import based_view, noisy_view
+from cells import mixture_view, noisy_view
 from hdpview.domain import Boolean, Integer, Schema
+from hdpview.methods import DEFAULT_METHOD
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest, Spending
+from hdpview.view.quality import prior_quality
 
 PUBLIC = [
     "Answer",
     "Answers",
     "Boolean",
     "BudgetError",
-    "Calibrated",
     "Category",
     "Comparison",
     "DataError",
@@ -37,6 +39,7 @@ PUBLIC = [
     "Interval",
     "MethodError",
     "PView",
+    "QualityReport",
     "QueryError",
     "Real",
     "Schema",
@@ -96,7 +99,7 @@ def test_all_errors_are_one_family() -> None:
             assert not issubclass(getattr(hdpview, name), (ValueError, TypeError, KeyError, OSError))
 
 
-def test_everything_that_builds_takes_the_calibrated_method_unless_told_otherwise() -> None:
+def test_everything_that_builds_takes_the_default_method_unless_told_otherwise() -> None:
     """`build`, `estimate` and `audit` agree with their commands, which name the method by themselves so that
     they start at once.
     """
@@ -104,7 +107,7 @@ def test_everything_that_builds_takes_the_calibrated_method_unless_told_otherwis
     from hdpview.cli import curate, guard
 
     for function in (hdpview.build, hdpview.estimate, audit, curate.build, curate.estimate, guard.audit):
-        assert inspect.signature(function).parameters["method"].default == "calibrated"
+        assert inspect.signature(function).parameters["method"].default in (DEFAULT_METHOD, None)
 
 
 def small_view() -> PView:
@@ -113,16 +116,18 @@ def small_view() -> PView:
         method="hdpview",
         epsilon=Fraction(1),
         spending=(Spending("noise on counts", Fraction(1), 1),),
-        noise_scale=1.0,
         settings={"bias_ratio": 1.6},
         parameters={"epsilon_cut": 0.1},
         library_version="0",
     )
     lower = np.array([[0, 0], [2, 0]], np.int32)
-    return PView(manifest, Blocks(lower, lower + 2, np.array([5, -1]), np.array([2, 2], np.int32)))
+    blocks = Blocks(lower, lower + 2, np.array([5, -1]), np.array([2, 2], np.int32), 1.0)
+    return PView(manifest, (ViewPart(blocks, prior_quality(blocks)),))
 
 
-@pytest.mark.parametrize("part", ["view", "blocks", "manifest", "schema", "attribute", "spending"])
+@pytest.mark.parametrize(
+    "part", ["view", "blocks", "mixture", "table", "quality", "manifest", "schema", "attribute", "spending"]
+)
 def test_no_field_can_be_set(part: str) -> None:
     """No field of a view, its blocks, its manifest, its schema or its ledger of spending can be assigned or
     deleted.
@@ -131,6 +136,9 @@ def test_no_field_can_be_set(part: str) -> None:
     owner: Any = {
         "view": view,
         "blocks": view.blocks,
+        "mixture": mixture_view(view.schema, 1).parts[0].components,
+        "table": mixture_view(view.schema, 1).parts[0].tables[0],
+        "quality": view.parts[0].quality,
         "manifest": view.manifest,
         "schema": view.schema,
         "attribute": view.schema.attributes[0],
@@ -149,7 +157,7 @@ def test_no_method_of_a_view_can_be_replaced() -> None:
         small_view().count = None  # type: ignore[method-assign, assignment]
 
 
-@pytest.mark.parametrize("name", ["lower", "upper", "noisy_counts", "depth", "consistent_counts"])
+@pytest.mark.parametrize("name", ["lower", "upper", "noisy_counts", "depth", "weight"])
 def test_no_array_of_blocks_can_be_written(name: str) -> None:
     """Bounds, counts and depths of blocks are read-only arrays."""
     array = getattr(small_view().blocks, name)
@@ -157,18 +165,12 @@ def test_no_array_of_blocks_can_be_written(name: str) -> None:
         array[...] = 0
 
 
-def test_no_cached_array_of_blocks_can_be_written() -> None:
-    """The arrays that questions are answered from are read-only too: writing there would change every later
-    answer.
-    """
-    levels = [*small_view().blocks.levels, *based_view(small_view().schema, 1).blocks.levels]
-    nodes = [node for level in levels for within in level.within for node in within.nodes]
-    arrays = [
-        value for each in (*levels, *nodes) for value in vars(each).values() if isinstance(value, np.ndarray)
-    ]
-    assert nodes
-    assert len(arrays) >= 4 * len(levels) + 8 * len(nodes)
-    for array in arrays:
+def test_no_array_of_a_mixture_can_be_written() -> None:
+    """Weights, bins, shapes, shares, fits and released counts are read-only arrays."""
+    (part,) = mixture_view(small_view().schema, 1).parts
+    of_attributes = [*part.components.bin_of_code, *part.components.shape, *part.components.share]
+    of_tables = [array for table in part.tables for array in (table.counts, *table.shape.bin_of_code)]
+    for array in (part.components.weight, part.components.member, *of_attributes, *of_tables):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
 
@@ -191,7 +193,8 @@ def test_the_number_of_records_told_is_the_one_answered() -> None:
     and never below 0.
     """
     empty = noisy_view(Schema([Boolean(name="a")]), seed=0, n_cuts=0)
-    below = PView(empty.manifest, dataclasses.replace(empty.blocks, noisy_counts=np.array([-7])))
+    blocks = dataclasses.replace(empty.blocks, noisy_counts=np.array([-7]))
+    below = PView(empty.manifest, (ViewPart(blocks, prior_quality(blocks)),))
     assert below.info()["estimated_records"] == below.count().estimate == 0
     assert "about 0 records" in repr(below)
 

@@ -8,15 +8,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stored import COUNTS, SCHEMA, a_view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from stored import COUNTS, SCHEMA, a_mixture, a_view
 
 from hdpview.domain import Boolean, Schema
 from hdpview.errors import ViewFileError
-from hdpview.pview import PView
-from hdpview.view.file import MANIFEST_KEY, column_types
+from hdpview.pview import PView, merge
+from hdpview.view.contents import SHARE_UNITS, column_types, quantised
+from hdpview.view.file import MANIFEST_KEY
 
 
 def test_a_view_is_the_same_after_its_file(path: Path) -> None:
@@ -51,6 +56,12 @@ def test_the_file_holds_nothing_but_noisy_values(path: Path) -> None:
     assert set(content) == {
         "format_version",
         "library_version",
+        "created",
+        "checksum",
+        "components",
+        "parts",
+        "table",
+        "spent_on_table",
         "private",
         "not_private_because",
         "epsilon",
@@ -60,7 +71,6 @@ def test_the_file_holds_nothing_but_noisy_values(path: Path) -> None:
         "max_rows",
         "count_column",
         "spending",
-        "noise",
         "method",
         "schema",
     }
@@ -131,10 +141,62 @@ def test_saving_replaces_a_view_whole(path: Path) -> None:
 def test_column_names_never_clash() -> None:
     """Attributes named like columns of the file still have columns of their own."""
     names = ["count", "depth", "count_lo", "count_lo_lo", "a", "a_hi"]
-    assert len(column_types(Schema([Boolean(name=name) for name in names]))) == 2 * len(names) + 2
+    schema = Schema([Boolean(name=name) for name in [*names, "weight", "member", "part", "part_share"]])
+    assert len(column_types(schema, "blocks", 2)) == 2 * len(schema) + 3
+    assert len(column_types(schema, "mixture", 2)) == len(schema) + 3
 
 
 def test_the_manifest_is_in_the_file_once(path: Path) -> None:
     """Parquet's own copy of an Arrow schema, which would hold it again and longer, is left out."""
     found = pq.ParquetFile(path).metadata.metadata
     assert set(found) == {b"hdpview"}
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_a_mixture_is_the_same_after_its_file(tmp_path: Path, n_parts: int) -> None:
+    """Components, tables, quality, manifest and answers of a mixture survive a file, to the bit; so do merged ones."""
+    views = [a_mixture(seed=seed) for seed in range(n_parts)]
+    view = views[0] if n_parts == 1 else merge(views)
+    view.save(tmp_path / "m.pview")
+    opened = PView.open(tmp_path / "m.pview")
+    assert opened.manifest == view.manifest
+    for before, after in zip(view.parts, opened.parts, strict=True):
+        assert after.quality == before.quality
+        for name in ("weight", "member"):
+            assert_same(getattr(after.components, name), getattr(before.components, name))
+        for name in ("bin_of_code", "shape", "share"):
+            for one, other in zip(
+                getattr(after.components, name), getattr(before.components, name), strict=True
+            ):
+                assert_same(one, other)
+        for one, other in zip(after.tables, before.tables, strict=True):
+            assert (one.attributes, one.noise, one.scale) == (other.attributes, other.noise, other.scale)
+            assert_same(one.counts, other.counts)
+            for bins, other_bins in zip(one.shape.bin_of_code, other.shape.bin_of_code, strict=True):
+                assert_same(bins, other_bins)
+    question = "wide < 450 AND age >= 3"
+    assert opened.count(question) == view.count(question)
+    assert opened.info() == view.info()
+    assert opened.privacy_card() == view.privacy_card()
+
+
+def assert_same(one: NDArray[Any], other: NDArray[Any]) -> None:
+    assert one.dtype == other.dtype
+    assert one.tolist() == other.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 12), st.sampled_from([0.05, 1.0, 30.0]))
+def test_quantised_shares_add_up_to_one_exactly(seed: int, n_bins: int, n: int, evenness: float) -> None:
+    """Whole units that add up to SHARE_UNITS, none negative, each less than a unit from what it was; quantising
+    again changes nothing.
+    """
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.full(n_bins, evenness), n).T
+    found = quantised(share)
+    units = np.rint(found * SHARE_UNITS)
+    assert (units.sum(axis=0) == SHARE_UNITS).all()
+    assert (units >= 0).all()
+    assert np.abs(found * SHARE_UNITS - units).max() < 1e-9
+    assert np.abs(found - share).max() < 1 / SHARE_UNITS + 1e-12
+    assert (quantised(found) == found).all()

@@ -132,11 +132,16 @@ def sums_over_blocks(blocks: Blocks, batch: Batch) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """A term over a grid: a factor per cell, the weight of each block in a cell, and the deviation inside it."""
+    """A term over a grid: a factor per cell, and of each block in a cell the weight and the mean square.
 
-    on_axes: Floats | float
+    excess: per cell, how many times the square of its factor is the factor of its mean square: more than 1 where the
+        question cuts through the cell, so that a record there may count or not.
+    """
+
+    on_axes: Floats
+    excess: Floats
     weight: Floats
-    deviation: Floats
+    square: Floats
 
 
 def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], schema: Schema) -> BlockSums:
@@ -149,7 +154,6 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
     raw, estimate, roots, largest, spread, fourth_roots = np.zeros((6, n_cells))
     for term in _cells(blocks, quantity, attributes, schema, share):
         columns = [term.weight * noisy, term.weight * blocks.weight, term.weight**2, term.weight**4]
-        columns.append(term.deviation * blocks.weight)
         sums = rectangles.sums(np.stack(columns))
         most = rectangles.maxima(np.abs(term.weight))
         size = np.abs(term.on_axes)
@@ -158,7 +162,11 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
         roots += np.sqrt(np.maximum(sums[2], most**2)) * size
         fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * size
         largest += most * size
-        spread += np.maximum(sums[4], 0.0) * size
+        for excess in np.unique(term.excess):
+            square = excess * term.square
+            deviation = np.sqrt(_kept_apart(square - term.weight**2, square))
+            here = rectangles.sums((deviation * blocks.weight)[None])[0]
+            spread += np.where(term.excess == excess, np.maximum(here, 0.0) * size, 0.0)
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
 
 
@@ -172,10 +180,13 @@ def _cells(
     ]
     firsts = grid_terms(blocks, quantity, attributes, schema)
     seconds = grid_terms(blocks, squared, attributes, schema)
-    for (on_axes, mean), (_, square) in zip(firsts, seconds, strict=True):
-        weight, in_cell = mean * share, square * share
-        deviation = np.sqrt(_kept_apart(in_cell - weight**2, in_cell))
-        yield _Cells(1.0 if on_axes is None else on_axes.reshape(-1), weight, deviation)
+    n_cells = int(np.prod([schema.sizes[a] for a in attributes], dtype=np.float64))
+    for (on_axes, mean), (squared_on_axes, square) in zip(firsts, seconds, strict=True):
+        factor, of_square = (
+            np.ones(n_cells) if each is None else each.reshape(-1) for each in (on_axes, squared_on_axes)
+        )
+        excess = np.divide(of_square, factor**2, out=np.ones(n_cells), where=factor != 0)
+        yield _Cells(factor, np.round(excess, 9), mean * share, square * share)
 
 
 def _squared(values: Values) -> Values:
