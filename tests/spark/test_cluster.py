@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,26 +18,36 @@ import pyarrow.parquet as pq
 import pytest
 
 import hdpview as hv
-from hdpview_bench.standalone import Standalone, standalone_cluster
+from hdpview.counts.stream import streamed_counts
+from hdpview.domain.tables import TableShape
 
 pytestmark = pytest.mark.xdist_group("spark cluster")
 
 # Builds on a cluster. At the first sign of growth it says so and waits until it may go on: cells are then
-# counted and held by both workers.
+# counted and held by both workers, and so are encoded rows, whose tables are added up once more at the end.
 BUILD = """
 import sys, time
+from itertools import combinations
 from pathlib import Path
+import numpy as np
 import hdpview as hv
+from hdpview.domain.tables import TableShape
 from hdpview.spark import engine as spark
+from hdpview.spark.counts import distributed_rows
+from hdpview.spark.session import spark_session
 spark._MOST_CELLS_PER_TASK = 5000
 master, table, schema, view = sys.argv[1:]
+schema = hv.Schema.load(schema)
+shapes = [TableShape.of_codes(pair, schema.sizes) for pair in combinations(range(len(schema)), 2)]
 growing, go = Path(view + ".growing"), Path(view + ".go")
 def progress(fraction, text):
     if text == "Growing blocks" and not growing.exists():
         growing.touch()
         while not go.exists():
             time.sleep(0.05)
-hv.build(table, hv.Schema.load(schema), 1.0, engine=master, test_key=b"cluster", progress=progress).save(view)
+with spark_session(master=master), distributed_rows(table, schema) as rows:
+    hv.build(table, schema, 1.0, engine=master, test_key=b"cluster", progress=progress).save(view)
+    np.save(view + ".npy", rows.exact_tables(shapes))
 """
 _SECONDS = 300
 
@@ -116,8 +127,8 @@ def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_pa
 
 
 def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
-    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view
-    is the same.
+    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view is the
+    same, and so are tables of rows that were held there.
     """
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:
@@ -129,3 +140,7 @@ def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path
         assert cluster.lose(1) >= 1
         Path(f"{view}.go").touch()
     assert_as_here(view, table)
+    schema = hv.Schema.load(table / "schema.toml")
+    shapes = [TableShape.of_codes(pair, schema.sizes) for pair in combinations(range(len(schema)), 2)]
+    with streamed_counts(table / "parts", schema) as counts:
+        assert np.load(f"{view}.npy").tolist() == np.array(counts.exact_tables(shapes)).tolist()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,6 @@ real = Real(name="x", min=0.0, max=1.0, bins=10, nullable=True)
 sexes = Category(name="x", values=("Female", "Male"), nullable=True)
 truth = Boolean(name="x", nullable=True)
 days = Datetime(name="x", min="2020-01-01", max="2020-01-10", every="1d", nullable=True)
-
-
-@pytest.fixture
-def private_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary files of the embedded database go; nothing may be left there."""
-    home = tmp_path / "temporary"
-    home.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(home))
-    yield home
-    assert list(home.iterdir()) == []
 
 
 def text_codes(row_codes: RowCodes, attribute: Attribute, *texts: str | None) -> list[int]:

@@ -33,6 +33,9 @@ def speed(
     large_rows: Annotated[
         int, typer.Option(help="Instead: build a Parquet file of this many random rows.")
     ] = 0,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="For the large file: passes over rows instead of a view.")
+    ] = False,
     memory_limit: Annotated[
         str | None, typer.Option(help="For the large file: memory of the embedded database.")
     ] = None,
@@ -55,8 +58,9 @@ def speed(
         found["scaling"] = _scaling(folder)
     if large_rows:
         from hdpview_bench.large import large_table_row
+        from hdpview_bench.passes import passes_row
 
-        found["large"] = [large_table_row(large_rows, memory_limit=memory_limit)]
+        found["large"] = [(passes_row if tables else large_table_row)(large_rows, memory_limit=memory_limit)]
     if not found:
         found = _builds_and_answers(names, data_dir, trials, naive_seconds)
     if format == output.JsonOrTable.json:
