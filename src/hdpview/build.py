@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from os import PathLike
@@ -15,7 +15,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
-from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import BlockRelease, Engine, delta_of, release_with, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, name_of
@@ -44,6 +44,7 @@ def build(
     privacy_unit: str | None = None,
     max_rows: int = 1,
     count: str | None = None,
+    no_person: Sequence[str] = (),
     ledger: str | PathLike[str] | None = None,
     table: str | None = None,
     test_key: bytes | None = None,
@@ -72,6 +73,8 @@ def build(
             protected, and not the single row; rows without a value there are left out.
         max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
+        no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are left
+            out too. Without it, all rows that say "unknown" are one person's.
         ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
             before any noise is drawn.
         table: the table's name in the ledger; by default the name of the file.
@@ -84,8 +87,8 @@ def build(
     """
     if not isinstance(schema, Schema):
         raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
-    budget, limits = exact_epsilon(epsilon), Contributions(privacy_unit, max_rows, count)
-    chosen = method_named(method, settings) if isinstance(method, str) else method
+    budget, limits = exact_epsilon(epsilon), _limits(privacy_unit, max_rows, count, no_person)
+    chosen = chosen_method(method, settings, build)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     _check_engine(engine, chosen)
     _check_feasible(chosen, schema, budget, limits.max_rows)
@@ -109,6 +112,11 @@ def build(
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
+
+
+def _limits(unit: str | None, max_rows: int, count: str | None, no_person: Sequence[str]) -> Contributions:
+    listed = no_person if isinstance(no_person, str) else tuple(no_person)
+    return Contributions(unit, max_rows, count, cast("tuple[str, ...]", listed))
 
 
 def _check_engine(engine: str, method: Method) -> None:

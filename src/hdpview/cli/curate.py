@@ -161,6 +161,14 @@ def build(
     max_rows: Annotated[
         int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")
     ] = 1,
+    no_person: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE",
+            help="What --privacy-unit holds where nobody is named, such as NA; else it is one person.",
+            show_default=False,
+        ),
+    ] = None,
     count: Annotated[
         str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
     ] = None,
@@ -209,6 +217,7 @@ def build(
             privacy_unit=privacy_unit,
             max_rows=max_rows,
             count=count,
+            no_person=no_person or (),
             ledger=ledger,
             table=table,
             threads=threads,

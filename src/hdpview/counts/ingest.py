@@ -119,7 +119,7 @@ def occupied_cells(
     cell = [name for name in words.columns if name.startswith("word_")]
     if limits == EACH_ROW:
         return words.group_by(cell).aggregate(n=words.count())  # [P7]
-    rows = bounded(words, limits, salt)  # [P11]
+    rows = bounded(words, limits, salt, is_ours=is_ours)  # [P11]
     rows = rows.filter(rows["n"] > 0)
     # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and
     # 64 bits cannot overflow. Through a double, which is exact here, since Ibis takes a sum for 64 bits wide
