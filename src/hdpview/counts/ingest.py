@@ -61,7 +61,12 @@ def read_counts(
         try:
             wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
             with open_source(
-                source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv
+                source,
+                wanted,
+                memory_limit=memory_limit,
+                threads=threads,
+                parallel_csv=parallel_csv,
+                exact_text=[] if limits.unit is None else [limits.unit],
             ) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
