@@ -134,13 +134,13 @@ def _decoded(value: pa.LargeBinaryScalar) -> str | None:
 
 
 def _is_far_reaching(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.unit in _MICROSECONDS
+    return bool(pa.types.is_timestamp(kind) and kind.unit in _MICROSECONDS)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _kept(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

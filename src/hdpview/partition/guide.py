@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.partition.cut import by_inversion
+from hdpview.partition.cut import UNDECIDED, by_inversion
 from hdpview.partition.deviations import histograms
 from hdpview.partition.kernels import compiled, unmanaged
 from hdpview.privacy.randomness import draw
@@ -146,10 +146,20 @@ def candidate_cuts(lower, upper, depth, n_levels, guide, room):  # type: ignore[
 @unmanaged
 def choose_cut(lower, total, sums, offsets, n_cuts, epsilon, guide, room, key, stream, scores):  # type: ignore[no-untyped-def]
     """The exponential mechanism with score |S_L − S·share of the left side|, whose sensitivity is 1: P(cut) ∝
-    exp(ε·score / 2). [P9]
+    exp(ε·score / 2). [P9] The attribute is UNDECIDED where doubles cannot tell.
 
     sums: records per value, value v of attribute a at offsets[a] + v. `scores` is scratch space.
     """
+    score_cuts(lower, total, sums, offsets, n_cuts, guide, room, scores)
+    chosen = by_inversion(scores, n_cuts, epsilon / 2.0, draw(key, 0, stream), 0.0)  # [P9]
+    if chosen < 0:
+        return UNDECIDED, UNDECIDED
+    return room.cut_attribute[chosen], room.cut_at[chosen]
+
+
+@unmanaged
+def score_cuts(lower, total, sums, offsets, n_cuts, guide, room, scores):  # type: ignore[no-untyped-def]
+    """Write −|S_L − S·share| of each cut in `room` into `scores`."""
     a, v, left, share = -1, 0, 0, 0.0
     for i in range(n_cuts):
         if room.cut_attribute[i] != a:
@@ -160,8 +170,6 @@ def choose_cut(lower, total, sums, offsets, n_cuts, epsilon, guide, room, key, s
             share += _share_of_value(a, v, guide, room)
             v += 1
         scores[i] = -departure(left, total - left, share, guide)
-    chosen = by_inversion(scores, n_cuts, epsilon / 2.0, draw(key, 0, stream))  # [P9]
-    return room.cut_attribute[chosen], room.cut_at[chosen]
 
 
 @unmanaged

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.privacy.choice import choose
 from hdpview.privacy.grid import grid_for
 from hdpview.privacy.randomness import Draws
 
@@ -46,11 +47,7 @@ def choose_tree(exact_scores: Mapping[Pair, float], n: int, epsilon: Fraction, d
     part, chosen = np.arange(n), []
     for _ in range(n - 1):
         open_pairs = np.flatnonzero(part[pairs[:, 0]] != part[pairs[:, 1]])
-        weights = np.exp(float(epsilon) / 2 * (scores[open_pairs] - scores[open_pairs].max()))  # [P10]
-        running = np.cumsum(weights)
-        drawn = open_pairs[
-            min(np.searchsorted(running, draws.uniform(1)[0] * running[-1], side="right"), len(running) - 1)
-        ]
+        drawn = open_pairs[choose(scores[open_pairs], epsilon / 2, draws)]  # [P10]
         a, b = (int(attribute) for attribute in pairs[drawn])
         chosen.append((a, b))
         part[part == part[b]] = part[a]
