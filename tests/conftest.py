@@ -4,7 +4,6 @@ of a table row by row.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pwd
 import shutil
@@ -22,11 +21,8 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
-# Numba caches a kernel by its own file's age and misses changes in the kernels it calls: one cache per state
-# of the sources.
-_SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
-_STATE = hashlib.blake2b(b"".join(path.read_bytes() for path in _SOURCES), digest_size=8).hexdigest()
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / f"numba-{_STATE}"))
+# Beside the sources: a cache of the tests' own, that no other checkout writes to.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "numba"))
 
 # Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
 # hunt` looks for new ones.

@@ -11,13 +11,13 @@ import math
 from functools import cached_property
 from itertools import combinations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.answers import exact_answers
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
+from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Release
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw, n_attributes_of
 

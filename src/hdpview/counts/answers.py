@@ -4,11 +4,11 @@ alone.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
+from hdpview.jit import numba as nb
 
 Ints = NDArray[np.int64]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import Codes, SparseCounts
+from hdpview.jit import numba as nb
 
 Ints = NDArray[np.int64]
 

@@ -16,9 +16,10 @@ import secrets
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from hdpview.jit import numba as nb
 
 KEY_WORDS = 8  # a key is 8 words of 32 bits
 _KEY_BYTES = 4 * KEY_WORDS

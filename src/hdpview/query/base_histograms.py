@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
+from hdpview.jit import numba as nb
 from hdpview.query.base_kernels import CHUNK, box_weights, make_room, mix, room_size
 from hdpview.query.cover import HEAVY
 from hdpview.query.kernels import add_up, add_up_coarser

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from hdpview.jit import numba as nb
 from hdpview.query.kernels import add_up, add_up_coarser
 from hdpview.view.base import MAX_BINS
 

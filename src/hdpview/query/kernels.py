@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
+
+from hdpview.jit import numba as nb
 
 
 @nb.njit(cache=True, nogil=True)

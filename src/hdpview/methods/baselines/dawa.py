@@ -29,13 +29,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector

@@ -33,11 +33,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
+from hdpview.jit import numba as nb
 from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
