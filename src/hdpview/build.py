@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
+from functools import cache
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
@@ -18,7 +20,7 @@ from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import BlockRelease, Engine, delta_of, release_with, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
-from hdpview.privacy.ledger import Ledger, name_of
+from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress
@@ -29,6 +31,7 @@ from hdpview.view.manifest import Manifest, Spending
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
 _ENGINES = ("local", "spark")
+_log = logging.getLogger("hdpview")
 
 
 def build(
@@ -45,10 +48,11 @@ def build(
     max_rows: int = 1,
     count: str | None = None,
     no_person: Sequence[str] = (),
-    ledger: str | PathLike[str] | None = None,
+    ledger: str | PathLike[str] | Literal[False] | None = None,
     table: str | None = None,
     test_key: bytes | None = None,
     progress: Progress | None = None,
+    on_charge: Callable[[Receipt], object] | None = None,
     **settings: Any,
 ) -> PView:
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
@@ -76,10 +80,13 @@ def build(
         no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are left
             out too. Without it, all rows that say "unknown" are one person's.
         ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
-            before any noise is drawn.
+            before any noise is drawn. By default the one that the environment variable HDPVIEW_LEDGER names, or
+            `hdpview-ledger.sqlite` beside the table's file; for a table that is no file, in the working directory
+            if it has a name (`table`), else none. False keeps no account.
         table: the table's name in the ledger; by default the name of the file.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
+        on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
         **settings: settings of the method, such as `least_records=20`.
 
     Returns:
@@ -92,14 +99,20 @@ def build(
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     _check_engine(engine, chosen)
     _check_feasible(chosen, schema, budget, limits.max_rows)
-    account = None if ledger is None else Ledger(ledger)
-    name = None if account is None else account.check(table or name_of(source), budget)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
+    account = _account(source, ledger, table, randomness)
+    name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
     salt = randomness.root_key("contributions").tobytes().hex()
-    paid: AbstractContextManager[object] = nullcontext()
+    paid: AbstractContextManager[Receipt | None] = nullcontext()
     if account is not None and name is not None:
         paid = account.charged(
-            name, budget, chosen.name, limits.unit or EACH_ROW_UNIT, limits.max_rows, delta_of(chosen)
+            name,
+            budget,
+            chosen.name,
+            limits.unit or EACH_ROW_UNIT,
+            limits.max_rows,
+            delta_of(chosen),
+            "; ".join(_reasons(schema, randomness)) or None,
         )
     options = {
         "memory_limit": memory_limit,
@@ -108,10 +121,37 @@ def build(
         "limits": limits,
         "salt": salt,
     }
-    with _counted(engine, source, schema, options) as (counts, where), paid:  # [P12]
+    with _counted(engine, source, schema, options) as (counts, where), paid as receipt:  # [P12]
+        if receipt is not None and on_charge is not None:
+            on_charge(receipt)
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
+
+
+def _account(
+    source: Any, named: str | PathLike[str] | Literal[False] | None, table: str | None, randomness: Randomness
+) -> Ledger | None:
+    """The ledger to charge. A test build is on record where the table has a ledger, and starts none."""
+    if named is False:
+        return None
+    if named is not None:
+        return Ledger(named)
+    place = ledger_for(source, table)
+    if randomness.is_test:
+        return Ledger(place) if place is not None and place.exists() else None
+    if place is None:
+        _warn_once(
+            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to keep account "
+            "of what is spent on it, or say that none is wanted (ledger=False)."
+        )
+        return None
+    return Ledger(place)
+
+
+@cache
+def _warn_once(words: str) -> None:
+    _log.warning(words)
 
 
 def _limits(unit: str | None, max_rows: int, count: str | None, no_person: Sequence[str]) -> Contributions:

@@ -222,7 +222,7 @@ def serve(
             from hdpview.demo import hospital_schema, hospital_table
 
             view = Path(folder) / "admissions.pview"
-            build(hospital_table(), hospital_schema(), 1.0).save(view)
+            build(hospital_table(), hospital_schema(), 1.0, ledger=False).save(view)
         row = gesture_row(view) if gesture else serve_row(view, users, seconds)
     if format == output.JsonOrTable.json:
         output.print_json(row)
