@@ -34,6 +34,7 @@ PUBLIC = [
     "Hdpview",
     "HdpviewError",
     "Integer",
+    "InternalError",
     "Interval",
     "MethodError",
     "PView",

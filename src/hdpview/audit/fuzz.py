@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
-from hdpview.errors import HdpviewError
+from hdpview.errors import HdpviewError, InternalError
 from hdpview.pview import PView
 from hdpview.view.base import Base
 from hdpview.view.blocks import Blocks
@@ -125,6 +125,8 @@ def _try(target: Target, name: str) -> str:
     try:
         target.read(data)
         outcome = "read"
+    except InternalError as problem:
+        outcome = f"{type(problem).__name__}: {problem.__cause__!r}"[:200]
     except HdpviewError:
         outcome = "refused"
     except Exception as problem:  # whatever it is, it is a finding
