@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
@@ -16,10 +20,11 @@ from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
-from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
-from hdpview.privacy.budget import exact_delta, exact_epsilon
-from hdpview.privacy.ledger import Ledger, name_of
+from hdpview.methods.quality import QUALITY_SHARE, measure_quality
+from hdpview.privacy.budget import Budget, exact_delta, exact_epsilon
+from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress
@@ -32,6 +37,7 @@ from hdpview.view.quality import prior_quality
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
 _ENGINES = ("local", "spark")
+_log = logging.getLogger("hdpview")
 
 
 def build(
@@ -47,10 +53,13 @@ def build(
     privacy_unit: str | None = None,
     max_rows: int = 1,
     count: str | None = None,
-    ledger: str | PathLike[str] | None = None,
+    no_person: Sequence[str] = (),
+    ledger: str | PathLike[str] | Literal[False] | None = None,
     table: str | None = None,
+    quality: bool = True,
     test_key: bytes | None = None,
     progress: Progress | None = None,
+    on_charge: Callable[[Receipt], object] | None = None,
     **settings: Any,
 ) -> PView:
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
@@ -61,11 +70,11 @@ def build(
         schema: which columns to use and what values they may take. Public knowledge, not read from the table.
         epsilon: the privacy budget. Whoever sees the view learns almost nothing about any one record: adding
             or removing a record changes the probability of any outcome by a factor of at most e^epsilon.
-        delta: with the method `calibrated`, a small part of all probability, such as 1e-9 and far below one
+        delta: with the method `mixture`, a small part of all probability, such as 1e-9 and far below one
             over the number of records, that may lie outside the promise of epsilon. Views of tables with many
             attributes are more accurate for it.
-        method: name of a method, or a method object: `calibrated`, the most accurate, or `hdpview`, exactly
-            the paper's.
+        method: name of a method, or a method object: `mixture`, the most accurate, or `hdpview`, exactly the
+            paper's.
         engine: where to build; `local` uses this machine, `spark` the Spark session at work or a new one on
             this machine, and an address such as `spark://host:7077` that cluster. The same test key gives the
             same view on all of them.
@@ -75,31 +84,44 @@ def build(
             protected, and not the single row; rows without a value there are left out.
         max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
+        no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are left
+            out too. Without it, all rows that say "unknown" are one person's.
         ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
-            before any noise is drawn.
+            before any noise is drawn. By default the one that the environment variable HDPVIEW_LEDGER names, or
+            `hdpview-ledger.sqlite` beside the table's file; for a table that is no file, in the working directory
+            if it has a name (`table`), else none. False keeps no account.
         table: the table's name in the ledger; by default the name of the file.
+        quality: whether to spend a twenty-fifth of the budget on measuring how far the view's own answers are off.
+            Intervals rest on it; without, they rest on what other tables suggest.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
-        **settings: settings of the method, such as `least_records=20`.
+        on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
+        **settings: settings of the method, such as `focus=[("age", "income")]`.
 
     Returns:
         The view. Nothing else of the table leaves this function.
     """
     if not isinstance(schema, Schema):
         raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
-    budget, limits = exact_epsilon(epsilon), Contributions(privacy_unit, max_rows, count)
-    chosen = method_named(method, settings) if isinstance(method, str) else method
+    budget, limits = exact_epsilon(epsilon), _limits(privacy_unit, max_rows, count, no_person)
+    chosen = chosen_method(method, settings, build)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     _check_engine(engine, chosen)
     _check_feasible(chosen, schema, budget, limits.max_rows)
-    account = None if ledger is None else Ledger(ledger)
-    name = None if account is None else account.check(table or name_of(source), budget)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
+    account = _account(source, ledger, table, randomness)
+    name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
     salt = randomness.root_key("contributions").tobytes().hex()
-    paid: AbstractContextManager[object] = nullcontext()
+    paid: AbstractContextManager[Receipt | None] = nullcontext()
     if account is not None and name is not None:
         paid = account.charged(
-            name, budget, chosen.name, limits.unit or EACH_ROW_UNIT, limits.max_rows, delta_of(chosen)
+            name,
+            budget,
+            chosen.name,
+            limits.unit or EACH_ROW_UNIT,
+            limits.max_rows,
+            delta_of(chosen),
+            "; ".join(_reasons(schema, randomness)) or None,
         )
     options = {
         "memory_limit": memory_limit,
@@ -108,10 +130,43 @@ def build(
         "limits": limits,
         "salt": salt,
     }
-    with _counted(engine, source, schema, chosen.reads, options) as (counts, where), paid:  # [P12]
-        view = release(counts, budget, chosen, randomness, threads, progress, limits, where)
+    with _counted(engine, source, schema, chosen.reads, options) as (counts, where), paid as receipt:  # [P12]
+        if receipt is not None and on_charge is not None:
+            on_charge(receipt)
+        view = release(counts, budget, chosen, randomness, threads, progress, limits, where, quality=quality)
+        if receipt is not None:
+            view = _on_record(view, receipt)
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
+
+
+def _account(
+    source: Any, named: str | PathLike[str] | Literal[False] | None, table: str | None, randomness: Randomness
+) -> Ledger | None:
+    """The ledger to charge. A test build is on record where the table has a ledger, and starts none."""
+    if named is False:
+        return None
+    if named is not None:
+        return Ledger(named)
+    place = ledger_for(source, table)
+    if randomness.is_test:
+        return Ledger(place) if place is not None and place.exists() else None
+    if place is None:
+        _warn_once(
+            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to keep account "
+            "of what is spent on it, or say that none is wanted (ledger=False)."
+        )
+        return None
+    return Ledger(place)
+
+
+@cache
+def _warn_once(words: str) -> None:
+    _log.warning(words)
+
+
+def _limits(unit: str | None, max_rows: int, count: str | None, no_person: Sequence[str]) -> Contributions:
+    return Contributions(unit, max_rows, count, no_person)  # type: ignore[arg-type]
 
 
 def _check_engine(engine: str, method: Method) -> None:
@@ -171,19 +226,27 @@ def release(
     progress: Progress | None = None,
     limits: Contributions = EACH_ROW,
     engine: Engine | None = None,
+    quality: bool = False,
 ) -> PView:
-    """A view of exact counts: the method's release, and a manifest that says what it cost.
+    """A view of exact counts: the method's release, what was measured of its errors, and what all of it cost.
 
     Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method
     gets the k-th part.
     """
     k, delta, for_one = limits.max_rows, delta_of(method), for_one_record(method, epsilon, limits.max_rows)
-    released, charges = release_with(
-        for_one, counts, epsilon / k, randomness, engine or LocalEngine(threads), progress
-    )  # [P11]
+    for_quality = epsilon / k * QUALITY_SHARE if quality else Fraction(0)
+    where = engine or LocalEngine(threads)
+    for_view = epsilon / k - for_quality  # [P11]
+    released, charges = release_with(for_one, counts, for_view, randomness, where, progress)
     growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
     if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
+    prior = prior_quality(released.components, released.tables)
+    part = ViewPart(released.components, prior, released.tables)
+    if quality:
+        left = Budget(for_quality)
+        part = replace(part, quality=measure_quality(part, counts, left, randomness, progress))
+        charges = (*charges, *left.close())
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
@@ -200,9 +263,16 @@ def release(
         max_rows=k,
         count_column=limits.count,
         delta=delta,
+        created="" if randomness.is_test else datetime.now(UTC).date().isoformat(),
+        focus=getattr(method, "focus", ()),
     )
-    part = ViewPart(released.components, prior_quality(released.components, released.tables), released.tables)
     return PView(manifest, (part,))
+
+
+def _on_record(view: PView, receipt: Receipt) -> PView:
+    """The view with what the ledger says of its table."""
+    spent = receipt.ledger.spent(receipt.table)
+    return PView(replace(view.manifest, table=receipt.table, spent_on_table=spent), view.parts, view.frame)
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:

@@ -6,7 +6,8 @@ HdpviewError
 ├── BudgetError      a privacy budget is invalid or would be exceeded
 ├── MethodError      a method cannot build a view of this domain with these settings
 ├── QueryError       a question cannot be answered, with the nearest one that can
-└── ViewFileError    a .pview file is broken, foreign or from a later version
+├── ViewFileError    a .pview file is broken, foreign or from a later version
+└── InternalError    a mistake of this library, not of whoever called it
 """
 
 from __future__ import annotations
@@ -44,6 +45,18 @@ class QueryError(HdpviewError):
 
 class ViewFileError(HdpviewError):
     """A file that is not a valid .pview."""
+
+
+class InternalError(HdpviewError):
+    """A mistake of this library. The message says how to report it."""
+
+    @classmethod
+    def of(cls, problem: Exception, what: str) -> InternalError:
+        """What to say of an error that nobody raised on purpose."""
+        return cls(
+            f"This is a mistake in hdpview, not in {what} ({type(problem).__name__}). "
+            f"Please report it with {what} and the version of hdpview; CONTRIBUTING.md says where."
+        )
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str) -> str:

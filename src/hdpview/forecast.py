@@ -22,7 +22,7 @@ from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, DataError, MethodError
-from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import delta_of, with_delta
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.randomness import Randomness
@@ -133,7 +133,7 @@ def estimate(
         raise BudgetError(
             "Give either epsilon, the budget, or error, the root mean square error that you want."
         )
-    chosen = method_named(method, settings) if isinstance(method, str) else method
+    chosen = chosen_method(method, settings, estimate)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     trial = _Trial(schema, n_rows, chosen, progress)
     if epsilon is not None:

@@ -14,14 +14,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hdpview as hv
+from hdpview.build import _warn_once
 from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview
-from hdpview.privacy.ledger import BEGUN, FAILED, FINISHED, Ledger
+from hdpview.privacy.ledger import (
+    BEGUN,
+    FAILED,
+    FINISHED,
+    LEDGER_NAME,
+    Ledger,
+    Receipt,
+    ledger_for,
+    name_of,
+)
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": np.arange(50) % 10})
@@ -107,7 +118,7 @@ def test_limits_cannot_undo_what_was_spent(account: Ledger) -> None:
         account.set_limit("t", Fraction(1))
     account.set_limit("t", Fraction(3))
     account.set_limit("t", Fraction(4))
-    assert account.limit("t") == 4
+    assert account.limit("t").epsilon == 4
 
 
 def test_many_at_once_cannot_exceed_the_limit_together(account: Ledger) -> None:
@@ -191,8 +202,136 @@ def test_a_frame_needs_a_name(account: Ledger) -> None:
         hv.build(TABLE, SCHEMA, 1, ledger=account.path)
 
 
+def test_delta_has_a_limit_of_its_own(account: Ledger) -> None:
+    """A millionth in all where nothing was said, or what was said; before, any number of builds with a delta passed."""
+    account.charge("t", Fraction(1), "x", delta=Fraction(6, 10**7))
+    with pytest.raises(
+        BudgetError, match=r"delta 5e-07 is more than is left for 't': 4e-07 of 1e-06.*--delta"
+    ):
+        account.charge("t", Fraction(1), "x", delta=Fraction(5, 10**7))
+    account.charge("t", Fraction(1), "x")
+    account.set_limit("t", Fraction(10), Fraction(2, 10**6))
+    account.charge("t", Fraction(1), "x", delta=Fraction(5, 10**7))
+    assert account.spent_delta("t") == Fraction(11, 10**7)
+    with pytest.raises(BudgetError, match="of delta has been spent"):
+        account.set_limit("t", Fraction(10), Fraction(1, 10**6))
+    with pytest.raises(BudgetError, match="delta"):
+        Ledger(account.path.with_name("new.sqlite")).check("t", Fraction(1), Fraction(1, 10**5))
+
+
+def test_builds_that_are_not_private_are_recorded_as_such(account: Ledger) -> None:
+    """With a test key, and with a schema from the data; others are not."""
+    learnt = hv.Schema([hv.Integer(name="age", min=0, max=9)], learnt_from_data=True)
+    hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t")
+    hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t", test_key=b"k")
+    hv.build(TABLE, learnt, 1, ledger=account.path, table="t")
+    first, second, third = account.charges("t")
+    assert first.not_private is None
+    assert "test key" in str(second.not_private)
+    assert "drawn from the table" in str(third.not_private)
+
+
+def test_a_views_name_goes_to_its_own_charge(account: Ledger) -> None:
+    """Whatever else was charged for the table in the meantime. Before, it went to the newest."""
+    receipts: list[Receipt] = []
+    hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t", on_charge=receipts.append)
+    hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t")
+    receipts[0].name_view("first.pview")
+    assert [charge.view for charge in account.charges("t")] == ["first.pview", None]
+
+
+def test_a_table_has_one_ledger_for_everyone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside its file, from wherever and however it is built, or where HDPVIEW_LEDGER says; the start of one is
+    announced once, in capitals.
+    """
+    data = tmp_path / "data"
+    data.mkdir()
+    pq.write_table(TABLE, data / "people.parquet")
+    monkeypatch.chdir(tmp_path)
+    hv.build("data/people.parquet", SCHEMA, 1)
+    monkeypatch.chdir(data)
+    hv.build("people.parquet", SCHEMA, 1)
+    assert Ledger(data / LEDGER_NAME).spent("people") == 2
+    assert sum("NEW LEDGER" in record.getMessage() for record in caplog.records) == 1
+    monkeypatch.setenv("HDPVIEW_LEDGER", str(tmp_path / "all.sqlite"))
+    hv.build("people.parquet", SCHEMA, 1)
+    hv.build(TABLE, SCHEMA, 1, table="people")
+    hv.build("people.parquet", SCHEMA, 1, ledger=False)
+    assert Ledger(tmp_path / "all.sqlite").spent("people") == 2
+
+
+def test_test_builds_start_no_ledger(tmp_path: Path) -> None:
+    """They are on record where there is one, and leave nothing behind where there is none."""
+    pq.write_table(TABLE, tmp_path / "people.parquet")
+    hv.build(tmp_path / "people.parquet", SCHEMA, 1, test_key=b"k")
+    assert [file.name for file in tmp_path.iterdir()] == ["people.parquet"]
+    hv.build(tmp_path / "people.parquet", SCHEMA, 1)
+    hv.build(tmp_path / "people.parquet", SCHEMA, 1, test_key=b"k")
+    assert len(Ledger(tmp_path / LEDGER_NAME).charges()) == 2
+
+
+def test_a_frame_without_a_name_is_in_no_ledger_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody could tell whether it is the table of yesterday; ledger=False says that this is meant."""
+    monkeypatch.chdir(tmp_path)
+    _warn_once.cache_clear()
+    hv.build(TABLE, SCHEMA, 1, ledger=False)
+    assert not caplog.records
+    for _ in range(2):
+        hv.build(TABLE, SCHEMA, 1)
+    assert [record.getMessage() for record in caplog.records if "in no ledger" in record.getMessage()] == [
+        caplog.records[0].getMessage()
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("data/visits-*.parquet", "visits"),
+        ("data/*.parquet", "data"),
+        ("data/**/*.csv", "data"),
+        ("data/visits.2024.csv.gz", "visits.2024"),
+        ("data", "data"),
+        ("data/", "data"),
+    ],
+)
+def test_names_of_tables_make_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, name: str
+) -> None:
+    """Patterns go by what they have in common, and lie where their folder does."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert name_of(source) == name
+    if "*" in source:
+        assert ledger_for(source) == Path("data") / LEDGER_NAME
+
+
+def test_ledgers_of_the_first_version_are_read_and_charged_on(account: Ledger) -> None:
+    """What was spent stays spent."""
+    with sqlite3.connect(account.path) as con:
+        con.executescript(
+            "CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL);"
+            "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL,"
+            " delta TEXT NOT NULL, purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL,"
+            " charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT);"
+            "INSERT INTO limits VALUES ('t', '2');"
+            "INSERT INTO charges VALUES (1, 't', '3/2', '0', 'x', 'row', 1, '2026-01-01', 'finished', 'v.pview');"
+            "PRAGMA user_version = 1;"
+        )
+    con.close()
+    assert account.spent("t") == Fraction(3, 2)
+    with pytest.raises(BudgetError, match=r"0\.5 of 2"):
+        account.charge("t", Fraction(1), "x")
+    account.charge("t", Fraction(1, 2), "x", not_private="a reason")
+    assert [charge.not_private for charge in account.charges("t")] == [None, "a reason"]
+
+
 def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
-    """build charges beside the schema by default, or where it is told; ledger limit and show speak of it; a
+    """build charges beside the table by default, or where it is told; ledger limit and show speak of it; a
     refusal is exit code 2.
     """
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(10))))
@@ -203,7 +342,7 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
             [sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True
         )
 
-    build = ["build", "people.csv", "-s", "people.toml", "-o", "p.pview"]
+    build = ["build", "people.csv", "-s", "people.toml", "-o", "p.pview", "--force"]
     assert run("ledger", "limit", "people", "1.0").returncode == 0
     assert run(*build, "-e", "0.75").returncode == 0
     refused = run(*build, "-e", "0.5")
@@ -212,7 +351,9 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
     assert run(*build, "-e", "0.5", "--ledger", "other.sqlite", "--table", "x").returncode == 0
     assert run(*build, "-e", "0.5", "--no-ledger").returncode == 0
     shown = json.loads(run("ledger", "show", "--format", "json").stdout)
-    assert shown["tables"] == [{"table": "people", "spent": 0.75, "delta": 0.0, "limit": 1.0, "left": 0.25}]
+    assert shown["tables"] == [
+        {"table": "people", "spent": 0.75, "limit": 1.0, "left": 0.25, "delta": 0.0, "delta limit": 1e-6}
+    ]
     assert [(charge["epsilon"], charge["state"], charge["view"]) for charge in shown["charges"]] == [
         (0.75, "finished", "p.pview")
     ]

@@ -20,6 +20,7 @@ import pytest
 import hdpview as hv
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain.tables import TableShape
+from hdpview_bench.standalone import Standalone, standalone_cluster
 
 pytestmark = pytest.mark.xdist_group("spark cluster")
 

@@ -38,7 +38,7 @@ def keys() -> NDArray[np.uint32]:
 def count_converged(keys, deviation, depth, scale, bias, threshold, floor):  # type: ignore[no-untyped-def]
     stream, n = new_stream(), 0
     for i in range(len(keys)):
-        n += converges(deviation, depth, scale, bias, threshold, floor, draw(keys[i], 0, stream))
+        n += converges(deviation, depth, scale, bias, threshold, floor, draw(keys[i], 0, stream), 0.0)
     return n
 
 

@@ -12,7 +12,7 @@ import pytest
 import hdpview
 
 ROOT = Path(hdpview.__file__).parent
-FOUNDATION = ["_version", "errors", "machine", "progress", "domain"]
+FOUNDATION = ["_version", "errors", "jit", "machine", "progress", "domain"]
 RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
 PRIVATE = ["privacy", "counts", "partition", "engine", "spark"]  # likewise
 BOTH_SIDES = ["methods", "build", "forecast", "audit", "demo", "cli"]
@@ -21,6 +21,7 @@ ENTRANCES = ["__init__", "__main__"]
 MAY_IMPORT = {
     "_version": set(),
     "errors": set(),
+    "jit": set(),
     "machine": {"errors"},
     "progress": set(),
     "domain": {"errors", "machine"},

@@ -36,6 +36,7 @@ PUBLIC = [
     "Hdpview",
     "HdpviewError",
     "Integer",
+    "InternalError",
     "Interval",
     "MethodError",
     "PView",

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from hdpview.build import build
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
-from hdpview.errors import HdpviewError
+from hdpview.errors import HdpviewError, InternalError
 from hdpview.methods import METHODS
 from hdpview.pview import PView
 from hdpview.view.manifest_json import content_of, from_dict
@@ -131,6 +131,8 @@ def _try(target: Target, name: str) -> str:
     try:
         target.read(data)
         outcome = "read"
+    except InternalError as problem:
+        outcome = f"{type(problem).__name__}: {problem.__cause__!r}"[:200]
     except HdpviewError:
         outcome = "refused"
     except Exception as problem:  # whatever it is, it is a finding

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import MethodError
+from hdpview.jit import numba as nb
 from hdpview.methods.baselines.halved import HalvedBlocks, middle_of
 from hdpview.methods.protocol import Release, ViewRelease
 from hdpview.view.blocks import Blocks

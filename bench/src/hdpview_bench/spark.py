@@ -101,7 +101,7 @@ if engine != "local":
 with session:
     import pyarrow as pa
     few = pa.table({f"a{i}": [value % size for value in range(1000)] for i in range(n_attributes)})
-    hv.build(few, schema, 1.0, method="hdpview", engine=engine, **options)
+    hv.build(few, schema, 1.0, method="hdpview", engine=engine, ledger=False, **options)
     ready = time.perf_counter()
     grown = []
     def progress(fraction, text):

@@ -14,12 +14,12 @@ from dataclasses import asdict
 from functools import cached_property
 from itertools import combinations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
+from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Release
 from hdpview.query import workloads as paper
 from hdpview.query.workloads import CodeBoxes, draw, n_attributes_of

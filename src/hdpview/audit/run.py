@@ -21,7 +21,7 @@ from hdpview.build import release
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import BudgetError, MethodError
-from hdpview.methods import DEFAULT_METHOD, Method, method_named
+from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import delta_of
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
@@ -98,7 +98,7 @@ def audit(
         **settings: settings of the method.
     """
     budget = exact_epsilon(epsilon)
-    chosen = method_named(method, settings) if isinstance(method, str) else method
+    chosen = chosen_method(method, settings, audit)
     if delta_of(chosen):
         raise MethodError("An audit judges the promise of epsilon alone. Audit the method without a delta.")
     limits = Contributions(None if max_rows == 1 else "person", max_rows)

@@ -47,9 +47,7 @@ def draft(
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(
-            help="File that keeps what was spent; beside the schema by default.", show_default=False
-        ),
+        typer.Option(help="File that keeps what was spent; beside the table by default.", show_default=False),
     ] = None,
     table: Annotated[
         str | None,
@@ -78,8 +76,7 @@ def draft(
     ):  # before anything is spent on what could not be written
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if learn_bounds_epsilon is not None:
-        book = ledger or (output_path or Path()).parent / guard.LEDGER_NAME
-        text = guard.learnt_schema(data, learn_bounds_epsilon, learn_delta, book, table)
+        text = guard.learnt_schema(data, learn_bounds_epsilon, learn_delta, ledger, table)
     else:
         text = draft_schema(data, from_data_not_private=from_data_not_private)
     if output_path is None:
@@ -161,13 +158,21 @@ def build(
     max_rows: Annotated[
         int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")
     ] = 1,
+    no_person: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE",
+            help="What --privacy-unit holds where nobody is named, such as NA; else it is one person.",
+            show_default=False,
+        ),
+    ] = None,
     count: Annotated[
         str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
     ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="File that keeps what was spent on tables; beside the schema by default.", show_default=False
+            help="File that keeps what was spent on tables; beside the table by default.", show_default=False
         ),
     ] = None,
     table: Annotated[
@@ -175,6 +180,7 @@ def build(
         typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
     ] = None,
     no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
     memory_limit: Annotated[
         str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
@@ -191,13 +197,11 @@ def build(
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
     from hdpview.build import build as build_view
+    from hdpview.cli.save import Saver
     from hdpview.domain import Schema
-    from hdpview.privacy.ledger import Ledger, name_of
-    from hdpview.view.file import check_place
 
-    check_place(output_path)
-    if ledger is None and not no_ledger and test_key is None:
-        ledger = schema.parent / guard.LEDGER_NAME
+    saver = Saver(output_path)
+    saver.check(force)
     with ProgressBar() as progress:
         view = build_view(
             data,
@@ -209,17 +213,17 @@ def build(
             privacy_unit=privacy_unit,
             max_rows=max_rows,
             count=count,
-            ledger=ledger,
+            no_person=no_person or (),
+            ledger=False if no_ledger else ledger,
             table=table,
             threads=threads,
             memory_limit=memory_limit,
             test_key=None if test_key is None else test_key.encode(),
             progress=progress,
+            on_charge=saver.keep,
         )
         progress(None, "writing the view")
-        view.save(output_path)
-    if ledger is not None:
-        Ledger(ledger).name_view(table or name_of(data), str(output_path))
+        saver.save(view)
     guard.warn_of_company(data, output_path)
     size = output_path.stat().st_size
     if format == output.JsonOrTable.json:

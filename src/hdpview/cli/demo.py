@@ -42,7 +42,7 @@ def demo(
     )
     typer.secho("2. Its view, built once at epsilon 1 (the first build compiles the kernels)", bold=True)
     with ProgressBar() as progress:
-        view = build(table, schema, _EPSILON, progress=progress)
+        view = build(table, schema, _EPSILON, ledger=False, progress=progress)
     view.save(directory / "admissions.pview")
     typer.echo("   " + repr(view).replace("\n", "\n   "))
     typer.secho(

@@ -14,37 +14,46 @@ from hdpview.cli.progress import ProgressBar
 if TYPE_CHECKING:
     from hdpview.privacy.ledger import Ledger
 
-LEDGER_NAME = "hdpview-ledger.sqlite"
 _LEAST_LEARNT_DELTA = Fraction(
     1, 10**12
 )  # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each
-LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger's file.")]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="The ledger's file; else $HDPVIEW_LEDGER, or hdpview-ledger.sqlite here.",
+        show_default=False,
+    ),
+]
 Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)
 ]
 Shape = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
 
 
-def show(ledger: LedgerFile = Path(LEDGER_NAME), format: Shape = output.JsonOrTable.table) -> None:
+def show(ledger: LedgerFile = None, format: Shape = output.JsonOrTable.table) -> None:
     """Tell what has been spent on each table, on what, and what is left.
 
     Example: hdpview ledger show --ledger budget.sqlite
     """
-    from hdpview.privacy.ledger import Ledger
+    from hdpview.privacy.ledger import Ledger, default_ledger
 
-    account = _existing(Ledger(ledger))
+    account = _existing(Ledger(ledger or default_ledger()))
     limits, charges = account.limits(), account.charges()
     tables = sorted({*limits, *(charge.table for charge in charges)})
-    totals = [
-        {
-            "table": name,
-            "spent": float(account.spent(name)),
-            "delta": float(account.spent_delta(name)),
-            "limit": None if name not in limits else float(limits[name]),
-            "left": None if name not in limits else float(limits[name] - account.spent(name)),
-        }
-        for name in tables
-    ]
+    totals = []
+    for name in tables:
+        limit, spent, delta = account.limit(name), account.spent(name), account.spent_delta(name)
+        totals.append(
+            {
+                "table": name,
+                "spent": float(spent),
+                "limit": None if limit.epsilon is None else float(limit.epsilon),
+                "left": None if limit.epsilon is None else float(limit.epsilon - spent),
+                "delta": float(delta),
+                "delta limit": float(limit.delta),
+            }
+        )
     rows = [
         {
             "table": charge.table,
@@ -56,6 +65,7 @@ def show(ledger: LedgerFile = Path(LEDGER_NAME), format: Shape = output.JsonOrTa
             else f"{charge.privacy_unit} (up to {charge.max_rows} rows)",
             "when": charge.charged_at,
             "state": charge.state,
+            "private": "yes" if charge.not_private is None else f"NO: {charge.not_private}",
             "view": charge.view or "",
         }
         for charge in charges
@@ -64,7 +74,7 @@ def show(ledger: LedgerFile = Path(LEDGER_NAME), format: Shape = output.JsonOrTa
         output.print_json({"tables": totals, "charges": rows})
         return
     shown = [{name: "none" if value is None else value for name, value in row.items()} for row in totals]
-    output.print_table(["table", "spent", "delta", "limit", "left"], shown)
+    output.print_table(list(totals[0]) if totals else ["table"], shown)
     if rows:
         typer.echo()
         output.print_table(
@@ -77,17 +87,21 @@ def limit(
     epsilon: Annotated[
         str, typer.Argument(metavar="EPSILON", help="What may be spent on it in all.", show_default=False)
     ],
-    ledger: LedgerFile = Path(LEDGER_NAME),
+    delta: Annotated[
+        str | None,
+        typer.Option(help="What of delta may be spent in all; 1e-6 by default.", show_default=False),
+    ] = None,
+    ledger: LedgerFile = None,
 ) -> None:
     """State what may be spent on a table in all. Builds that would exceed it are refused.
 
     Example: hdpview ledger limit admissions 3.0 --ledger budget.sqlite
     """
-    from hdpview.privacy.budget import exact_epsilon
-    from hdpview.privacy.ledger import Ledger
+    from hdpview.privacy.budget import exact_delta, exact_epsilon
+    from hdpview.privacy.ledger import Ledger, default_ledger
 
-    account = Ledger(ledger)
-    account.set_limit(table, exact_epsilon(epsilon))
+    account = Ledger(ledger or default_ledger())
+    account.set_limit(table, exact_epsilon(epsilon), None if delta is None else exact_delta(delta))
     typer.echo(f"{float(account.spent(table)):g} of {epsilon} spent on {table} so far.")
 
 
@@ -131,13 +145,13 @@ def audit(
         raise typer.Exit(1)
 
 
-def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, table: str | None) -> str:
+def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path | None, table: str | None) -> str:
     """A schema learnt privately: charged before a value is looked at, whatever comes of it."""
     from hdpview.counts.draft import learnable_columns
     from hdpview.counts.draft import learnt_schema as learn
     from hdpview.errors import BudgetError
     from hdpview.privacy.budget import exact_delta, exact_epsilon
-    from hdpview.privacy.ledger import Ledger, name_of
+    from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
     budget = exact_epsilon(epsilon)
     slack = Fraction(0) if delta is None else exact_delta(delta)
@@ -146,7 +160,8 @@ def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path, tabl
             f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}."
         )
     kinds = learnable_columns(data)
-    with Ledger(ledger).charged(table or name_of(data), budget, "learn bounds", delta=slack):
+    account = Ledger(ledger or ledger_for(data, table) or default_ledger())
+    with account.charged(table or name_of(data), budget, "learn bounds", delta=slack):
         return learn(data, kinds, budget, slack)
 
 

@@ -1,5 +1,5 @@
-"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 130 on
-Ctrl-C.
+"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 3 where a
+view had to be written to another place than was asked for, 70 on a mistake of our own, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import typer
 from hdpview._version import __version__
 from hdpview.cli import curate, demo, explore, guard, serve
 from hdpview.cli.plugins import BenchCommands
-from hdpview.errors import HdpviewError
+from hdpview.errors import HdpviewError, InternalError
+
+INTERNAL_ERROR = 70  # exit code, as in sysexits.h
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -75,6 +77,9 @@ def main() -> None:
     """Run the command line."""
     try:
         app(**({"color": False} if os.environ.get("NO_COLOR") else {}))
+    except InternalError as problem:
+        typer.echo(f"Internal error: {problem}", err=True)
+        sys.exit(INTERNAL_ERROR)
     except HdpviewError as problem:
         typer.echo(f"Error: {problem}", err=True)
         sys.exit(2)

@@ -32,11 +32,14 @@ class Contributions:
         is the curator's word.
     count: the column of an aggregated table that says how many records a row stands for; None where each row
         is one record.
+    no_person: what the unit holds where nobody is named, such as "NA" or "unknown"; such rows are left out.
+        Any other text is somebody: rows that all say "unknown" are one person with one quota.
     """
 
     unit: str | None = None
     max_rows: int = 1
     count: str | None = None
+    no_person: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (
@@ -50,6 +53,12 @@ class Contributions:
         if self.unit is None and self.count is None and self.max_rows != 1:
             raise DataError(
                 "max_rows bounds the rows of a person, so it needs privacy_unit: the column that says whose row it is."
+            )
+        if isinstance(self.no_person, str) or not all(isinstance(value, str) for value in self.no_person):
+            raise DataError('no_person is a list of texts, such as ["NA", "unknown"].')
+        if self.no_person and self.unit is None:
+            raise DataError(
+                "no_person lists what stands for nobody in the column privacy_unit, so it needs privacy_unit."
             )
         if self.unit == EACH_ROW_UNIT:
             raise DataError(
@@ -78,28 +87,33 @@ class Contributions:
 EACH_ROW = Contributions()
 
 
-def bounded(words: ibis.Table, limits: Contributions, salt: str) -> ibis.Table:
+def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: bool = False) -> ibis.Table:
     """Packed cells with a column `n` of how many records each row adds to its cell. [P11]
 
     words: `word_0`, `word_1`, …, and the columns `unit` and `count` where `limits` names them.
+    is_ours: whether the rows are in a database of our own, where texts are equal only if all their bytes are.
     """
     counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
     if limits.unit is None:
         return counted if limits.count is not None else counted.mutate(n=exact_int(1))
-    own = counted.filter(
-        _names_somebody(counted["unit"])
-    )  # [P11] a row of nobody is nobody's choice: it is left out
+    # [P11] A row of nobody is nobody's choice: it is left out.
+    own = counted.filter(_names_somebody(counted["unit"], limits.no_person))
+    person = ["unit"]
+    if own["unit"].type().is_string() and not is_ours:
+        # [P11] Where a database takes `Ab` and `aB` for equal they would share a quota, and one of them could
+        # change which rows of the other are counted. Their hashes differ.
+        own, person = own.mutate(exact_unit=md5(own["unit"])), ["unit", "exact_unit"]
     cell = [name for name in own.columns if name.startswith("word_")]
     same = [name for name in own.columns if name in (*cell, "n")]
     # Rows of a person that agree in everything are told apart by a number, so that each row has the same
     # chance to be chosen.
-    numbered = own.mutate(copy=ibis.row_number().over(group_by=["unit", *same], order_by=cell[0]))
+    numbered = own.mutate(copy=ibis.row_number().over(group_by=[*person, *same], order_by=cell[0]))
     keyed = numbered.mutate(lot=_lot(numbered, same, salt))
-    by_lot = ibis.window(group_by="unit", order_by=["lot", *same, "copy"])
+    by_lot = ibis.window(group_by=person, order_by=["lot", *same, "copy"])
     if limits.count is None:
         ranked = keyed.mutate(place=ibis.row_number().over(by_lot))
         return ranked.filter(ranked["place"] < exact_int(limits.max_rows)).mutate(n=exact_int(1))
-    until = ibis.cumulative_window(group_by="unit", order_by=["lot", *same, "copy"])
+    until = ibis.cumulative_window(group_by=person, order_by=["lot", *same, "copy"])
     # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums
     # only grow.
     running = keyed.mutate(until=keyed["n"].cast("float64").sum().over(until))
@@ -118,13 +132,14 @@ def _records(column: Column) -> Column:
     return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
 
 
-def _names_somebody(unit: Column) -> Column:
+def _names_somebody(unit: Column, no_person: tuple[str, ...]) -> Column:
     """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have
-    for it, nor by NaN.
+    for it, nor by NaN, nor by what the curator says stands for nobody.
     """
     if unit.type().is_string():
-        return unit.notnull() & (unit.strip() != "")
-    return unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
+        return unit.notnull() & unit.strip().notin(("", *(value.strip() for value in no_person)))
+    named = unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
+    return named & unit.cast("string").notin(no_person) if no_person else named
 
 
 def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:

@@ -76,7 +76,8 @@ def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table
     """
     paths = [_literal_path(file) for file in files]
     if kind_of_file(files[0]) == "parquet":
-        return con.read_parquet(paths, union_by_name=len(paths) > 1)
+        # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the table.
+        return con.read_parquet(paths, union_by_name=len(paths) > 1, utf8_validation="replace")  # [P7]
     delimiter, names = csv_layout(files)
     return con.read_csv(
         paths,

@@ -1,22 +1,31 @@
-"""Data frames as Arrow, by rules that look at one value alone."""
+"""Data frames as Arrow, by rules that look at one value alone.
+
+Databases refuse a whole table for one value that they cannot hold: bytes that are no UTF-8 in a text, a moment
+beyond their calendar. So such values become null here, before a database sees them. [P7]
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from hdpview.errors import DataError, quoted
 
 _BATCH_ROWS = 131_072
 _WIDE = ("HUGEINT", "UHUGEINT")
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000}  # units that reach further than microseconds of 64 bits
+_BATCHES_AHEAD = 4  # that are read from files before they are asked for
 
 
 def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordBatchReader:
@@ -29,7 +38,7 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         table = source.select(_kept(source.column_names, wanted))
-        return table.cast(_readable(table.schema))
+        return _clean_table(table.cast(_readable(table.schema)))
     if isinstance(source, duckdb.DuckDBPyRelation):
         source = _narrow(
             source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted)))
@@ -39,9 +48,99 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
             columns=_kept(source.schema.names, wanted), batch_size=_BATCH_ROWS
         ).to_reader()
     if isinstance(source, pa.RecordBatchReader):
-        return source.cast(_readable(source.schema))
+        return clean_reader(source.cast(_readable(source.schema)))
     table = _from_frame(source, wanted)
-    return table.cast(_readable(table.schema))
+    return _clean_table(table.cast(_readable(table.schema)))
+
+
+def clean_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same batches with null for values that a database would refuse. [P7]"""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            yield pa.record_batch([_clean(column) for column in batch.columns], schema=reader.schema)
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str]) -> bool:
+    """Whether Parquet files, by the types of their columns, hold what DuckDB's own reader would refuse or blur.
+
+    It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
+    UTF-8, which may make two texts one: that matters for those of `exact_text`, which name persons.
+    """
+    for file in files:
+        schema = pq.read_schema(file)
+        for name in set(wanted) & set(schema.names):
+            kind = schema.field(name).type
+            if _is_far_reaching(kind) or (name in exact_text and _is_text(kind)):
+                return True
+    return False
+
+
+def clean_parquet(files: Sequence[Path], wanted: Sequence[str]) -> pa.RecordBatchReader:
+    """Parquet files as a stream of batches with null for values that a database would refuse."""
+    schema = pa.unify_schemas([pq.read_schema(file) for file in files], promote_options="permissive")
+    how = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    names = [str(file) for file in files]
+    dataset = pads.dataset(names, schema=schema.remove_metadata(), format=how)
+    scanner = dataset.scanner(
+        columns=_kept(schema.names, wanted),
+        batch_size=_BATCH_ROWS,
+        batch_readahead=_BATCHES_AHEAD,
+        fragment_readahead=1,
+    )
+    reader = scanner.to_reader()
+    return clean_reader(reader.cast(_readable(reader.schema)))
+
+
+def _clean_table(table: pa.Table) -> pa.Table:
+    columns = [
+        pa.chunked_array([_clean(chunk) for chunk in column.chunks], type=column.type)
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+def _clean(column: pa.Array) -> pa.Array:
+    if _is_far_reaching(column.type):
+        number, most = column.view(pa.int64()), (2**63 - 1) // _MICROSECONDS[column.type.unit]
+        is_near = pc.and_(pc.less_equal(number, most), pc.greater_equal(number, -most))
+        return pc.if_else(is_near, column, pa.scalar(None, column.type))
+    if _is_text(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return _readable_texts(column)
+    return column
+
+
+def _readable_texts(column: pa.Array) -> pa.Array:
+    """Texts with null in the place of those that are no UTF-8."""
+    if pa.types.is_dictionary(column.type):
+        texts = _readable_texts(column.dictionary)
+        return texts.take(column.indices).cast(column.type)
+    as_bytes = column.view(pa.binary_view()) if pa.types.is_string_view(column.type) else column
+    return pa.array([_decoded(value) for value in as_bytes.cast(pa.large_binary())], pa.large_string()).cast(
+        column.type
+    )
+
+
+def _decoded(value: pa.LargeBinaryScalar) -> str | None:
+    try:
+        return None if value.as_py() is None else value.as_py().decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_far_reaching(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit in _MICROSECONDS)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _kept(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

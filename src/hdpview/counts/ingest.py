@@ -87,7 +87,12 @@ def read_with(
         try:
             wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
             with open_source(
-                source, wanted, memory_limit=memory_limit, threads=threads, parallel_csv=parallel_csv
+                source,
+                wanted,
+                memory_limit=memory_limit,
+                threads=threads,
+                parallel_csv=parallel_csv,
+                exact_text=[] if limits.unit is None else [limits.unit],
             ) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
@@ -144,7 +149,7 @@ def packed_rows(
     words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
     if limits == EACH_ROW:
         return words
-    rows = bounded(words, limits, salt)  # [P11]
+    rows = bounded(words, limits, salt, is_ours=is_ours)  # [P11]
     cell = [name for name in rows.columns if name.startswith("word_")]
     return rows.filter(rows["n"] > 0).select(*cell, *(["n"] if limits.count is not None else []))
 

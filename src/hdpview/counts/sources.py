@@ -18,8 +18,8 @@ import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from hdpview.counts import postgres
-from hdpview.counts.files import files_of, open_files
-from hdpview.counts.frames import arrow_of
+from hdpview.counts.files import files_of, kind_of_file, open_files
+from hdpview.counts.frames import arrow_of, clean_parquet, needs_cleaning
 from hdpview.counts.spill import private_directory
 from hdpview.counts.values import Column
 from hdpview.errors import DataError
@@ -74,6 +74,7 @@ def open_source(
     memory_limit: str | None = None,
     threads: int | None = None,
     parallel_csv: bool = True,
+    exact_text: Sequence[str] = (),
 ) -> Iterator[OpenSource]:
     """Open a table for one query.
 
@@ -82,6 +83,8 @@ def open_source(
     wanted: the columns that will be asked for, so that a frame is not copied whole; all when None.
     memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings
         there.
+    exact_text: columns whose texts must not be changed where they are no UTF-8, but be null: those that name
+        persons.
     """
     if isinstance(source, ibis.Table):
         yield _opened(source, source.get_backend())
@@ -92,11 +95,25 @@ def open_source(
                 "ignore", DeprecationWarning
             )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             if isinstance(source, (str, Path)):
-                table = open_files(backend, files_of(source), parallel=parallel_csv)
+                table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text)
             else:
                 backend.con.register("frame", arrow_of(source, wanted))
                 table = backend.table("frame")
         yield _opened(table, backend, is_ours=True)
+
+
+def _open_files(
+    backend: Any,
+    files: list[Path],
+    wanted: Sequence[str] | None,
+    parallel_csv: bool,
+    exact_text: Sequence[str],
+) -> ibis.Table:
+    is_parquet = kind_of_file(files[0]) == "parquet"
+    if is_parquet and wanted is not None and needs_cleaning(files, wanted, exact_text):
+        backend.con.register("frame", clean_parquet(files, wanted))  # [P7]
+        return backend.table("frame")
+    return open_files(backend, files, parallel=parallel_csv)
 
 
 def describe(source: Any) -> str:

@@ -16,12 +16,12 @@ from functools import cached_property
 from queue import SimpleQueue
 from typing import Protocol
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.rows import Parts, Rows
 from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.jit import numba as nb
 from hdpview.machine import available_cores
 from hdpview.progress import Progress, silent
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
@@ -31,6 +33,32 @@ METHODS: dict[str, type[Any]] = {
 }
 
 
+def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable[..., Any]) -> Method:
+    """The method that a call asked for, by name with settings or as an object that has its own.
+
+    An argument that means nothing is an error: a misspelt `privacy_unit` would protect rows in silence.
+
+    call: the function that was called; its own arguments are among what may have been meant.
+    """
+    own = [
+        name
+        for name, parameter in signature(call).parameters.items()
+        if parameter.kind is not Parameter.VAR_KEYWORD
+    ]
+    fields = list(
+        getattr(METHODS.get(method) if isinstance(method, str) else method, "__dataclass_fields__", ())
+    )
+    known = own if not isinstance(method, str) else [*own, *fields]
+    for key in settings:
+        if not isinstance(method, str) and key in fields:
+            raise MethodError(
+                f"A method object has its settings already: write {type(method).__name__}({key}=…), and leave {key} out here."
+            )
+        if key not in fields and (not isinstance(method, str) or method in METHODS):
+            raise MethodError(unknown_name("argument", key, known, f"{call.__name__} takes"))
+    return method_named(method, settings) if isinstance(method, str) else method
+
+
 def method_named(name: str, settings: dict[str, Any]) -> Method:
     """The method of that name with these settings."""
     if name not in METHODS:
@@ -44,4 +72,4 @@ def method_named(name: str, settings: dict[str, Any]) -> Method:
     return method
 
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "Hdpview", "Method", "Mixture", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "Hdpview", "Method", "Mixture", "chosen_method", "method_named"]

@@ -25,7 +25,6 @@ from hdpview.progress import Progress
 from hdpview.query.interval.errors import model_scales
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.workloads import pack_boxes
-from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS, Quality
 from hdpview.view.sample import draw_codes
@@ -56,8 +55,8 @@ def measure_quality(
     part: ViewPart, counts: Counts, budget: Budget, randomness: Randomness, progress: Progress | None = None
 ) -> Quality:
     """The sizes of a view's errors on the table, spending what is left of a budget."""
-    classes = [k for k in range(1, min(N_ORDERS, len(part.components.sizes)) + 1) if _is_measured(part, k)]
-    asked = {k: questions_about(part, k) for k in range(1, min(N_ORDERS, len(part.components.sizes)) + 1)}
+    classes = range(1, min(N_ORDERS, len(part.components.sizes)) + 1)
+    asked = {k: questions_about(part, k) for k in classes}
     if progress is not None:
         progress(None, "measuring the view's own errors")
     exact_counts = [counts.exact_box_counts(asked[k].boxes, progress) for k in classes]
@@ -68,11 +67,6 @@ def measure_quality(
         factors[k - 1] = _drawn_factor(asked[k], exact_truth, factors, k, epsilon, draws)
     within = {_KINDS[k - 1]: _within(asked[k], factors) for k in asked}
     return Quality(tuple(factors), measured=True, within=within)
-
-
-def _is_measured(part: ViewPart, k: int) -> bool:
-    """Errors of questions about one attribute are known where its histogram was released."""
-    return k > 1 or isinstance(part.components, Blocks) or len(part.components.sizes) == 1
 
 
 def questions_about(part: ViewPart, k: int) -> _Questions:

@@ -11,7 +11,11 @@ from hdpview.partition.deviations import cut_deviations
 from hdpview.partition.kernels import left_of_cut, unmanaged, widest_side
 from hdpview.privacy.randomness import draw
 
+UNDECIDED = -2  # the attribute of a cut that doubles cannot tell: it is chosen again without them [P15]
 _MAX_LOG_TRIES = 1.0  # sample by rejection where that takes at most e tries on average
+_ROUNDING = (
+    2.0**-38
+)  # relative, of chances in rejection: a thousand factors of a volume round a few times each
 
 
 @unmanaged
@@ -40,6 +44,7 @@ def cut_privately(  # type: ignore[no-untyped-def]
 
     Where the block is so sparse that all scores are nearly equal, it is sampled by rejection, which needs the
     statistics of one cut or none; elsewhere all cuts are scored. Both draw from exactly this distribution.
+    The attribute is UNDECIDED where doubles cannot tell.
     """
     rate, most_gain, is_flat = sampling(lower, upper, total, last - first, n_cells, epsilon)
     if is_flat:
@@ -47,7 +52,10 @@ def cut_privately(  # type: ignore[no-untyped-def]
             codes, counts, first, last, lower, upper, total, n_cells, rate, most_gain, key, n_drawn, stream
         )
     n_cuts = cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work)
-    chosen = by_inversion(work.deviations, n_cuts, rate, draw(key, n_drawn, stream))
+    error = error_of_deviation(total, last - first, len(lower))
+    chosen = by_inversion(work.deviations, n_cuts, rate, draw(key, n_drawn, stream), error)
+    if chosen < 0:
+        return UNDECIDED, UNDECIDED
     return cut_number(lower, upper, chosen)
 
 
@@ -61,7 +69,8 @@ def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore
     # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤
     # most_gain.
     most_gain = 2.0 * total * n_occupied * (widest / n_cells)
-    return rate, most_gain, float(total) * widest < n_cells and rate * most_gain <= _MAX_LOG_TRIES
+    is_sparse = float(total) * widest < n_cells * (1.0 - _ROUNDING)  # also by exact numbers
+    return rate, most_gain, is_sparse and rate * most_gain <= _MAX_LOG_TRIES
 
 
 @unmanaged
@@ -71,13 +80,14 @@ def _by_rejection(  # type: ignore[no-untyped-def]
     """Propose a cut uniformly, accept it with probability exp(rate·(gain − most_gain))."""
     while True:
         a, v, uniform, is_accepted = propose(lower, upper, rate, most_gain, key, n_drawn, stream)
-        if is_accepted:
+        if is_accepted or a < 0:
             return a, v
         n_left, left_sum = left_of_cut(codes, counts, first, last, a, v)
-        if accepts(
+        accepted = accepts(
             uniform, lower[a], upper[a], v, n_left, left_sum, last - first, total, n_cells, rate, most_gain
-        ):
-            return a, v
+        )
+        if accepted != 0:
+            return (a, v) if accepted > 0 else (UNDECIDED, UNDECIDED)
         n_drawn += 2
 
 
@@ -86,20 +96,24 @@ def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignor
     """One try of rejection: a cut drawn uniformly, the uniform number that decides on it, and whether it is
     accepted whatever it gains.
 
-    Takes draws `n_drawn` and `n_drawn + 1` of the key.
+    Takes draws `n_drawn` and `n_drawn + 1` of the key. The attribute is UNDECIDED where doubles cannot tell.
     """
     n_cuts = 0
     for a in range(len(lower)):
         n_cuts += upper[a] - lower[a] - 1
-    a, v = cut_number(lower, upper, int(draw(key, n_drawn, stream) * n_cuts))
+    place = draw(key, n_drawn, stream) * n_cuts
     uniform = draw(key, n_drawn + 1, stream)
-    return a, v, uniform, uniform < math.exp(-rate * most_gain)
+    beyond = place - math.floor(place)
+    if min(beyond, 1.0 - beyond) <= n_cuts * 2.0**-51:  # [P15]
+        return UNDECIDED, UNDECIDED, uniform, False
+    a, v = cut_number(lower, upper, int(place))
+    return a, v, uniform, uniform + 2.0**-53 <= math.exp(-rate * most_gain) * (1.0 - _ROUNDING)
 
 
 @unmanaged
 def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells, rate, most_gain):  # type: ignore[no-untyped-def]
     """Whether a proposed cut v of an attribute with values [low, high) is accepted, with that many rows and
-    records on its left.
+    records on its left: 1 or 0; −1 where doubles cannot tell.
 
     Its gain is what it takes off the deviation of a sparse block.
     """
@@ -108,13 +122,28 @@ def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells,
     gain = 2.0 * (
         left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells)
     )
-    return uniform < math.exp(rate * (gain - most_gain))
+    chance = math.exp(rate * (gain - most_gain))
+    if uniform + 2.0**-53 <= chance * (1.0 - _ROUNDING):  # [P15]
+        return 1
+    return 0 if uniform >= chance * (1.0 + _ROUNDING) else -1  # [P15]
 
 
 @unmanaged
-def by_inversion(deviations, n_cuts, rate, uniform):  # type: ignore[no-untyped-def]
-    """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function. Overwrites
-    its input.
+def error_of_deviation(total, n_rows, n_attributes):  # type: ignore[no-untyped-def]
+    """A bound on what rounding does to a deviation of a block, or of both sides of a cut. [P15]
+
+    All that is added up on the way is at most 2·(records + rows), and rounds a few times, volumes once for each
+    attribute.
+    """
+    return (n_attributes + 16) * 2.0**-51 * (float(total) + n_rows)
+
+
+@unmanaged
+def by_inversion(deviations, n_cuts, rate, uniform, error):  # type: ignore[no-untyped-def]
+    """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function; −1 where
+    doubles cannot tell. Overwrites its input.
+
+    uniform: the first 53 bits of the uniform number. error: how far off each deviation may be.
     """
     least = deviations[0]
     for i in range(1, n_cuts):
@@ -124,9 +153,10 @@ def by_inversion(deviations, n_cuts, rate, uniform):  # type: ignore[no-untyped-
         total += math.exp(rate * (least - deviations[i]))
         deviations[i] = total
     target = uniform * total
-    for i in range(n_cuts):
-        if deviations[i] > target:
-            return i
+    margin = total * (8.0 * rate * error + (n_cuts + 8) * 2.0**-46)  # [P15]
+    for i in range(n_cuts - 1):
+        if deviations[i] > target - margin:
+            return i if deviations[i] > target + margin else -1
     return n_cuts - 1
 
 

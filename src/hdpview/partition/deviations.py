@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from hdpview.partition.kernels import compiled, mean_in_parts, sparse_deviation, unmanaged, widest_side
 
 _FEW_LOOKS = 256  # up to this number a look at every row for every cut is faster than putting rows in order
-_MOST_DEVIATION = 2.0**48  # scores are held here: beyond, they would round by whole records [P3]
 _MOST_COUNTS = 1024  # up to this span of thresholds each count has a bin of its own
 
 
@@ -131,7 +130,7 @@ def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type:
             sparse_deviation(left_sum, n_left, left_cells),
             sparse_deviation(total - left_sum, n_rows - n_left, right_cells),
         )
-        work.deviations[out + v] = min(left + right, _MOST_DEVIATION)
+        work.deviations[out + v] = left + right
 
 
 @unmanaged
@@ -164,7 +163,7 @@ def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[n
         above = (work.sum_above[at] - n_left * left - n_right * right) - (
             n_left * left_rest + n_right * right_rest
         )
-        work.deviations[out + v] = min(2.0 * above, _MOST_DEVIATION)
+        work.deviations[out + v] = 2.0 * above
 
 
 @unmanaged

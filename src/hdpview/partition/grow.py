@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import Codes
 from hdpview.partition.converge import converges
-from hdpview.partition.cut import cut_blindly, cut_privately
+from hdpview.partition.cut import UNDECIDED, cut_blindly, cut_privately, error_of_deviation
 from hdpview.partition.deviations import new_work
 from hdpview.partition.kernels import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
 ROOT_DEPTH = 1
+_NOTHING_YET = (-3, -3)  # in the place of a decision that was made before
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,9 +96,32 @@ def grow(
 
     Rows of the block are reordered in place. With the default every block is grown to the end.
     """
-    arrays = exact_codes, exact_counts, _packed(start), offsets_of(start.upper[0])
-    leaves, pending = _grow(*arrays, parameters.numbers, max_steps)
-    return _unpacked(leaves), _unpacked(pending)[::-1]
+    offsets, n_values = offsets_of(start.upper[0]), int(start.upper[0].sum())
+    table, numbers = (exact_codes, exact_counts, offsets, n_values), parameters.numbers
+    leaves, pending, n_left, is_undecided = _grow(*table, _packed(start), numbers, max_steps, _NOTHING_YET)
+    grown = [_unpacked(leaves)]
+    while is_undecided:
+        found = _decide_exactly(
+            exact_codes, exact_counts, _unpacked(pending)[-1:], parameters, start.upper[0]
+        )
+        leaves, pending, n_left, is_undecided = _grow(*table, pending, numbers, n_left, found)
+        grown.append(_unpacked(leaves))
+    return ExactBlocks.concatenate(grown), _unpacked(pending)[::-1]
+
+
+def _decide_exactly(
+    exact_codes: Codes,
+    exact_counts: NDArray[np.int64],
+    block: ExactBlocks,
+    parameters: PartitionParameters,
+    upper: NDArray[np.int32],
+) -> tuple[int, int]:
+    """What becomes of a block that doubles could not decide about: attribute and cut point, or −1 for a leaf."""
+    # Here and not above: those decisions are made of the parts of this one.
+    from hdpview.partition.decide import decide_from_rows
+
+    found = decide_from_rows(exact_codes, exact_counts, block, parameters, tuple(upper.tolist()))
+    return found or (-1, -1)
 
 
 def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -134,18 +158,23 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 
 @compiled
-def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no-untyped-def]
+def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):  # type: ignore[no-untyped-def]
     """The loop: take the open block that is first in depth-first order, and cut it in two or make it a
-    leaf.
+    leaf. Stops before a block that doubles cannot decide about, and says so.
+
+    start: open blocks, the first in depth-first order last. decided: what becomes of that one, or _NOTHING_YET.
     """
-    n_attributes, n_open, n_leaves = start.bounds.shape[2], 1, 0
-    open_blocks, leaves = _with_room(start, 64), _with_room(start, 64)
+    n_attributes, n_open, n_leaves = start.bounds.shape[2], len(start.facts), 0
+    open_blocks, leaves = _with_room(start, max(64, 2 * n_open)), _with_room(start, 64)
     lower, upper, key = (
         np.empty(n_attributes, np.int32),
         np.empty(n_attributes, np.int32),
         np.empty(KEY_WORDS, np.uint32),
     )
-    work = new_work(offsets[-1] + start.bounds[0, 1, -1], start.facts[0, 2] - start.facts[0, 1])
+    most_rows = 0
+    for i in range(n_open):
+        most_rows = max(most_rows, start.facts[i, 2] - start.facts[i, 1])
+    work = new_work(n_values, most_rows)
     stream, scratch = new_stream(), new_scratch()
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
@@ -153,21 +182,14 @@ def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no
         depth, first, last, total = _take(
             open_blocks, n_open, lower, upper, key
         )  # copied: their place is taken by the halves
-        a, cut = _decide(
-            codes,
-            counts,
-            first,
-            last,
-            offsets,
-            lower,
-            upper,
-            depth,
-            total,
-            numbers,
-            key,
-            stream,
-            work,
-        )
+        a, cut = decided
+        decided = _NOTHING_YET
+        if a == _NOTHING_YET[0]:
+            rows = codes, counts, first, last, offsets
+            a, cut = _decide(*rows, lower, upper, depth, total, numbers, key, stream, work)
+        if a == UNDECIDED:
+            n_open, max_steps = n_open + 1, max_steps + 1  # it is still in its place
+            return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open), max_steps, True
         if a < 0:
             if n_leaves == len(leaves.facts):
                 leaves = _with_room(leaves, 2 * n_leaves)
@@ -195,21 +217,23 @@ def _grow(codes, counts, start, offsets, numbers, max_steps):  # type: ignore[no
         open_blocks.bounds[n_open, 0, a] = cut
         open_blocks.bounds[n_open + 1, 1, a] = cut
         n_open += 2
-    return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open)
+    return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open), max_steps, False
 
 
 @unmanaged
 def _decide(  # type: ignore[no-untyped-def]
     codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work
 ):
-    """What becomes of a block: attribute and cut point, or −1 for a leaf."""
+    """What becomes of a block: attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot tell."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     n_cells = volume(lower, upper)
     if n_cells == 1.0:
         return -1, -1  # a public fact: there is nothing to cut
     deviation = absolute_deviation(counts, first, last, total, n_cells)
-    if converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream)):
-        return -1, -1
+    error = error_of_deviation(total, last - first, len(lower))
+    found = converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream), error)
+    if found != 0:
+        return (-1, -1) if found > 0 else (UNDECIDED, UNDECIDED)
     if depth <= n_private_levels:  # [P3]
         return cut_privately(
             codes,

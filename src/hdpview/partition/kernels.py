@@ -18,8 +18,9 @@ matter. So are products of a sum and a number of values, which 64 bits do not ho
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from hdpview.jit import numba as nb
 
 compiled = nb.njit(
     cache=True, nogil=True, error_model="numpy"

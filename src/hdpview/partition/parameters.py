@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hdpview.errors import MethodError
+from hdpview.privacy.choice import exp_bounds
+
+_DIGITS = 40  # of e^{−δ/λ}: far more than doubles have
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,14 @@ class PartitionParameters:
         epsilon_partition = Fraction(str(settings.partition_share)) * epsilon
         epsilon_converge = Fraction(str(settings.converge_share)) * epsilon_partition
         n_levels = max(1, math.floor(settings.cut_levels_factor * math.log2(n_cells)))
-        ratio = settings.bias_ratio
-        noise_scale = (3 * ratio - 2) / (ratio - 1) * 2 / float(epsilon_converge)  # [P4]
+        noise_scale, bias = _converge_numbers(settings.bias_ratio, epsilon_converge)
         return cls(
             epsilon_counts=epsilon - epsilon_partition,
             epsilon_converge=epsilon_converge,
             epsilon_cut=(epsilon_partition - epsilon_converge) / n_levels,  # [P3]
             n_private_cut_levels=n_levels,
             converge_noise_scale=noise_scale,
-            converge_bias_per_level=noise_scale * math.log(ratio),  # [P4]
+            converge_bias_per_level=bias,
             converge_threshold=float(1 / (epsilon - epsilon_partition)),
         )
 
@@ -91,8 +93,12 @@ class PartitionParameters:
 
     @property
     def converge_floor(self) -> float:
-        """The least biased deviation a block can have: θ + 2 − δ. [P4]"""
-        return self.converge_threshold + 2 - self.converge_bias_per_level
+        """The least biased deviation a block can have: θ + 2 − δ, rounded up. [P4]"""
+        exact = Fraction(self.converge_threshold) + 2 - Fraction(self.converge_bias_per_level)
+        floor = self.converge_threshold + 2 - self.converge_bias_per_level
+        while Fraction(floor) < exact:
+            floor = math.nextafter(floor, math.inf)
+        return floor
 
     @property
     def chance_to_stop_when_empty(self) -> float:
@@ -101,3 +107,18 @@ class PartitionParameters:
         """
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
+
+
+def _converge_numbers(ratio: float, epsilon: Fraction) -> tuple[float, float]:
+    """λ and δ = λ·ln α as doubles whose loss is at most ε: rounded up until it is. [P4]"""
+    scale = (3 * ratio - 2) / (ratio - 1) * 2 / float(epsilon)
+    bias = scale * math.log(ratio)
+    while _converge_loss(scale, bias) > epsilon:
+        scale, bias = math.nextafter(scale, math.inf), math.nextafter(bias, math.inf)
+    return scale, bias
+
+
+def _converge_loss(scale: float, bias: float) -> Fraction:
+    """(2/λ)·(1/(1 − e^{−δ/λ}) + 2), rounded up. [P4]"""
+    _, exp_at_most = exp_bounds(Fraction(bias) / Fraction(scale), _DIGITS)
+    return 2 / Fraction(scale) * (1 / (1 - exp_at_most) + 2)

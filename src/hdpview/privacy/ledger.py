@@ -5,11 +5,17 @@ disk before any noise is
 drawn, and stays there whatever becomes of the build: a view that was lost half-way may still have been seen.
     Two builds
 at once queue for the file, so that together they cannot exceed a limit either.
+
+A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside the
+table's own file.
 """
 
 from __future__ import annotations
 
+import glob
+import logging
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,23 +28,33 @@ from typing import Any, TypeVar
 
 from hdpview.errors import BudgetError
 
+LEDGER_NAME = "hdpview-ledger.sqlite"
+LEDGER_VARIABLE = "HDPVIEW_LEDGER"
+DEFAULT_DELTA_LIMIT = Fraction(
+    1, 10**6
+)  # on what may be spent of δ on a table for which nothing else was said
 _WAIT_SECONDS = 60.0  # for other builds that write at the same moment
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
-CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL);
+CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT);
 CREATE TABLE charges (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, purpose TEXT NOT NULL,
-    privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT
+    privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT,
+    not_private TEXT
 );
 """
+_FROM_VERSION_1 = "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT"
 _Found = TypeVar("_Found")
-BEGUN, FINISHED, FAILED = "begun", "finished", "failed"
+BEGUN, FINISHED, FAILED, LOST = "begun", "finished", "failed", "lost"
+_log = logging.getLogger("hdpview")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """One charge. state: `finished`; `failed`, where the build broke off; `begun`, where it is under way or
-    was killed. All count.
+    """One charge. state: `finished`; `failed`, where the build broke off; `lost`, where its view could not be
+    written; `begun`, where it is under way or was killed. All count.
+
+    not_private: why the promise does not hold for what was built, such as a test key; None where it does.
     """
 
     id: int
@@ -51,6 +67,33 @@ class Spent:
     charged_at: str
     state: str
     view: str | None
+    not_private: str | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be spent on a table in all. epsilon: None where nothing was said."""
+
+    epsilon: Fraction | None
+    delta: Fraction = DEFAULT_DELTA_LIMIT
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A charge that is on the disk."""
+
+    ledger: Ledger
+    number: int
+    table: str
+    epsilon: Fraction
+
+    def name_view(self, view: str) -> None:
+        """Note the file that this charge's view went into."""
+        self.ledger.settle(self.number, FINISHED, view)
+
+    def lose_view(self) -> None:
+        """Note that there is no view: it could not be written."""
+        self.ledger.settle(self.number, LOST)
 
 
 class Ledger:
@@ -59,23 +102,30 @@ class Ledger:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
 
-    def limit(self, table: str) -> Fraction | None:
-        """What may be spent on a table in all; None where nothing was said."""
-        return self._read(lambda con: _limit(con, table), None)
+    def limit(self, table: str) -> Limits:
+        """What may be spent on a table in all."""
+        return self._read(lambda con: _limit(con, table), Limits(None))
 
-    def limits(self) -> dict[str, Fraction]:
-        query = "SELECT name, epsilon FROM limits ORDER BY name"
-        return self._read(lambda con: {name: Fraction(text) for name, text in con.execute(query)}, {})
+    def limits(self) -> dict[str, Limits]:
+        query = "SELECT name FROM limits ORDER BY name"
+        return self._read(lambda con: {name: _limit(con, name) for (name,) in con.execute(query)}, {})
 
-    def set_limit(self, table: str, epsilon: Fraction) -> None:
-        """State what may be spent on a table in all. What has been spent already cannot be taken back."""
+    def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
+        """State what may be spent on a table in all; of δ, where nothing is said, 1e-6. What has been spent
+        already cannot be taken back.
+        """
         with self._write() as con:
-            spent = _spent(con, _checked(table))
+            spent, spent_delta = _spent(con, _checked(table))
             if spent > epsilon:
                 raise BudgetError(
                     f"{_shown(spent)} of epsilon has been spent on {table!r} already; its limit cannot be {_shown(epsilon)}."
                 )
-            con.execute("INSERT OR REPLACE INTO limits VALUES (?, ?)", (table, str(epsilon)))
+            if delta is not None and spent_delta > delta:
+                raise BudgetError(
+                    f"{_shown(spent_delta)} of delta has been spent on {table!r} already; its limit cannot be {_shown(delta)}."
+                )
+            row = (table, str(epsilon), None if delta is None else str(delta))
+            con.execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", row)
 
     def charges(self, table: str | None = None) -> list[Spent]:
         """All charges, oldest first."""
@@ -83,17 +133,20 @@ class Ledger:
         return self._read(lambda con: [_charge(row) for row in con.execute(query, (table,))], [])
 
     def spent(self, table: str) -> Fraction:
-        return self._read(lambda con: _spent(con, table), Fraction(0))
+        return self._read(lambda con: _spent(con, table)[0], Fraction(0))
 
     def spent_delta(self, table: str) -> Fraction:
         """The δ of all charges of a table: they add up as ε does."""
-        return sum((charge.delta for charge in self.charges(table)), Fraction(0))
+        return self._read(lambda con: _spent(con, table)[1], Fraction(0))
 
-    def check(self, table: str, epsilon: Fraction) -> str:
+    def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
         """Refuse a budget that is not there, before any work is done for it. The charge checks again. Returns
         the table's name.
         """
-        self._read(lambda con: _refuse_beyond_limit(con, _checked(table), epsilon), None)
+        name = _checked(table)
+        self._read(lambda con: _refuse_beyond_limit(con, name, epsilon, delta), None)
+        if not self.path.exists() and delta > DEFAULT_DELTA_LIMIT:
+            raise BudgetError(_beyond("delta", delta, name, DEFAULT_DELTA_LIMIT, DEFAULT_DELTA_LIMIT))
         return table
 
     def charge(
@@ -104,19 +157,40 @@ class Ledger:
         privacy_unit: str = "row",
         max_rows: int = 1,
         delta: Fraction = Fraction(0),
+        not_private: str | None = None,
     ) -> int:
         """Spend a budget on a table, for good: on return it is on the disk. Returns the number of the charge.
         [P12]
+
+        not_private: why the promise will not hold for what is built; None where it will.
         """
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         with self._write() as con:  # [P12] looked up and written under one lock
-            _refuse_beyond_limit(con, _checked(table), epsilon)
-            row = (table, str(epsilon), str(delta), purpose, privacy_unit, max_rows, moment, BEGUN)
-            names = "name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state"
+            _refuse_beyond_limit(con, _checked(table), epsilon, delta)
+            row = (
+                table,
+                str(epsilon),
+                str(delta),
+                purpose,
+                privacy_unit,
+                max_rows,
+                moment,
+                BEGUN,
+                not_private,
+            )
+            names = "name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state, not_private"
             number = con.execute(
-                f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
+                f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
             ).lastrowid
         assert number is not None
+        if is_new:
+            _log.warning(
+                "NEW LEDGER %s started for the table %r: it knows of nothing that was spent before. "
+                "If this table has a ledger elsewhere, name that one (ledger=, --ledger or %s).",
+                self.path,
+                table,
+                LEDGER_VARIABLE,
+            )
         return number
 
     def settle(self, number: int, state: str, view: str | None = None) -> None:
@@ -125,12 +199,6 @@ class Ledger:
             con.execute(
                 "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?", (state, view, number)
             )
-
-    def name_view(self, table: str, view: str) -> None:
-        """Note the file that the last finished charge of a table went into."""
-        with self._write() as con:
-            last = "SELECT max(id) FROM charges WHERE name = ? AND state = ? AND view IS NULL"
-            con.execute(f"UPDATE charges SET view = ? WHERE id = ({last})", (view, table, FINISHED))
 
     @contextmanager
     def charged(
@@ -141,15 +209,23 @@ class Ledger:
         privacy_unit: str = "row",
         max_rows: int = 1,
         delta: Fraction = Fraction(0),
-    ) -> Iterator[int]:
+        not_private: str | None = None,
+    ) -> Iterator[Receipt]:
         """Work that was paid for: charged before it begins, and settled by how it ends. A failure is not
         refunded.
         """
-        number = self.charge(table, epsilon, purpose, privacy_unit, max_rows, delta)
+        number = self.charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)
         try:
-            yield number
+            yield Receipt(self, number, table, epsilon)
         except BaseException:
             self.settle(number, FAILED)
+            _log.warning(
+                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says.",
+                _shown(epsilon),
+                table,
+                number,
+                self.path,
+            )
             raise
         self.settle(number, FINISHED)
 
@@ -194,20 +270,67 @@ class Ledger:
             ) from None
         except OSError as problem:
             raise BudgetError(
-                f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. Name another file."
+                f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. "
+                f"Name another file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none (ledger=False, --no-ledger)."
             ) from None
 
 
+def ledger_for(source: Any, table: str | None = None) -> Path | None:
+    """The ledger of a table for which none was named: that of HDPVIEW_LEDGER, or else the one beside its file.
+
+    A table that is no file has one only where it was given a name: in the working directory. None where there
+    is none to be found.
+    """
+    configured, place = os.environ.get(LEDGER_VARIABLE), _path_of(source)
+    if place is None and table is None:
+        return None
+    if configured:
+        return Path(configured).expanduser()
+    return Path(LEDGER_NAME) if place is None else _folder_beside(place) / LEDGER_NAME
+
+
+def default_ledger() -> Path:
+    """The ledger to show where no table is named: that of HDPVIEW_LEDGER, or the one in the working directory."""
+    return Path(os.environ.get(LEDGER_VARIABLE) or LEDGER_NAME).expanduser()
+
+
 def name_of(source: Any) -> str:
-    """The name of a table that the curator gave no other name to: that of its file."""
+    """The name of a table that the curator gave no other name to: that of its file or folder. Of a pattern, what
+    stands before the first sign that means anything else: `visits-*.parquet` is `visits`, `visits/*.csv` too.
+    """
     if not isinstance(source, (str, Path)):
         raise BudgetError("Name the table that the ledger is charged for, such as table='admissions'.")
-    return Path(source).name.split(".")[0] or str(source)
+    path = Path(source).expanduser()
+    if glob.has_magic(str(source)) and not path.exists():
+        before = re.split(r"[*?\[]", path.name)[0].strip("-_. ")
+        return before or _folder_beside(path).resolve().name or str(source)
+    return re.sub(r"\.(parquet|pq|csv|tsv)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE) or str(
+        source
+    )
+
+
+def _path_of(source: Any) -> Path | None:
+    """Where a table lies, if it is files on this machine."""
+    if not isinstance(source, (str, Path)) or re.match(r"[a-zA-Z][\w+.-]+://", str(source)):
+        return None
+    path = Path(source).expanduser()
+    return path if path.exists() or glob.has_magic(str(source)) else None
+
+
+def _folder_beside(path: Path) -> Path:
+    """The folder that a file or folder lies in; of a pattern, the last one that is no pattern itself."""
+    plain = path.parent
+    while glob.has_magic(str(plain)) and not plain.exists():
+        plain = plain.parent
+    return plain
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
     version = con.execute("PRAGMA user_version").fetchone()[0]
     if version == _VERSION:
+        return
+    if version == 1:
+        _upgrade(con)
         return
     if version != 0 or con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
@@ -221,32 +344,50 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
     con.execute("COMMIT")
 
 
+def _upgrade(con: sqlite3.Connection) -> None:
+    """Add what ledgers of the first version do not have."""
+    con.execute("BEGIN IMMEDIATE")
+    if con.execute("PRAGMA user_version").fetchone()[0] == 1:
+        for statement in _FROM_VERSION_1.split(";"):
+            con.execute(statement)
+        con.execute(f"PRAGMA user_version = {_VERSION}")
+    con.execute("COMMIT")
+
+
 def _checked(table: str) -> str:
     if not isinstance(table, str) or not table.strip() or len(table) > 200:
         raise BudgetError(f"The name of a table is a text of 1 to 200 characters, not {table!r}.")
     return table
 
 
-def _limit(con: sqlite3.Connection, table: str) -> Fraction | None:
-    row = con.execute("SELECT epsilon FROM limits WHERE name = ?", (table,)).fetchone()
-    return None if row is None else Fraction(row[0])
+def _limit(con: sqlite3.Connection, table: str) -> Limits:
+    row = con.execute("SELECT epsilon, delta FROM limits WHERE name = ?", (table,)).fetchone()
+    if row is None:
+        return Limits(None)
+    return Limits(Fraction(row[0]), DEFAULT_DELTA_LIMIT if row[1] is None else Fraction(row[1]))
 
 
-def _spent(con: sqlite3.Connection, table: str) -> Fraction:
-    rows = con.execute("SELECT epsilon FROM charges WHERE name = ?", (table,))
-    return sum((Fraction(text) for (text,) in rows), Fraction(0))
+def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:
+    """ε and δ of all charges of a table."""
+    rows = con.execute("SELECT epsilon, delta FROM charges WHERE name = ?", (table,)).fetchall()
+    return sum((Fraction(e) for e, _ in rows), Fraction(0)), sum((Fraction(d) for _, d in rows), Fraction(0))
 
 
-def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction) -> None:
-    limit = _limit(con, table)
-    if limit is None:
-        return
-    left = limit - _spent(con, table)
-    if epsilon > left:
-        raise BudgetError(
-            f"epsilon {_shown(epsilon)} is more than is left for {table!r}: {_shown(left)} of {_shown(limit)}. "
-            f"Spend at most that, or raise the limit with hdpview ledger limit {table} EPSILON if your rules allow it."
-        )
+def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction, delta: Fraction) -> None:
+    """[P12]"""
+    limit, (spent, spent_delta) = _limit(con, table), _spent(con, table)
+    if limit.epsilon is not None and epsilon > limit.epsilon - spent:
+        raise BudgetError(_beyond("epsilon", epsilon, table, limit.epsilon - spent, limit.epsilon))
+    if delta > 0 and delta > limit.delta - spent_delta:
+        raise BudgetError(_beyond("delta", delta, table, limit.delta - spent_delta, limit.delta))
+
+
+def _beyond(what: str, wanted: Fraction, table: str, left: Fraction, limit: Fraction) -> str:
+    how = f"limit {table} EPSILON" + (" --delta DELTA" if what == "delta" else "")
+    return (
+        f"{what} {_shown(wanted)} is more than is left for {table!r}: {_shown(left)} of {_shown(limit)}. "
+        f"Spend at most that, or raise the limit with hdpview ledger {how} if your rules allow it."
+    )
 
 
 def _charge(row: tuple[Any, ...]) -> Spent:

@@ -14,15 +14,20 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from fractions import Fraction
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
+
 KEY_WORDS = 8  # a key is 8 words of 32 bits
 _KEY_BYTES = 4 * KEY_WORDS
-_CHILDREN, _DRAWS = 0, 1  # purposes: the nonce of the stream cipher
-_DRAWS_PER_BLOCK = 8
+_CHILDREN, _DRAWS, _FURTHER_BITS = 0, 1, 2  # purposes: the nonce of the stream cipher
+_DRAWS_PER_BLOCK, _BITS_PER_BLOCK = 8, 512
+_FIRST_BITS = 53  # of a uniform number, which a double holds
+
+Bounds = tuple[Fraction, Fraction]  # what a real number is at least and at most
 
 
 @dataclass(frozen=True)
@@ -158,6 +163,41 @@ def draw_many(key, first_block, out):  # type: ignore[no-untyped-def]
         out[i] = draws[i % _DRAWS_PER_BLOCK]
 
 
+def uniform_at(key: NDArray[np.uint32], i: int) -> float:
+    """Draw `i` of a key's stream, asked for by itself."""
+    words, drawn = np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK)
+    draw_block(key, i // _DRAWS_PER_BLOCK, words, drawn)
+    return float(drawn[i % _DRAWS_PER_BLOCK])
+
+
+def further_bits(key: NDArray[np.uint32], i: int, block: int) -> bytes:
+    """Bits of draw `i` of a key behind the 53 that a double holds, 512 to a block. [P15]"""
+    words = np.empty(16, np.uint32)
+    chacha20_block(key, np.uint32(block), (np.uint32(_FURTHER_BITS), np.uint32(i), np.uint32(0)), words)
+    return words.astype("<u4").tobytes()
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A uniform number in [0, 1): draw `i` of a key, with as many bits as are asked for."""
+
+    key: NDArray[np.uint32]
+    i: int
+
+    @property
+    def first(self) -> float:
+        """Its first 53 bits. The number itself lies less than 2⁻⁵³ above."""
+        return float(uniform_at(self.key, self.i))
+
+    def bounds(self, n_blocks: int) -> Bounds:
+        """It lies in [at least, at most): known to 53 and 512 further bits for each block asked for."""
+        bits, n_bits = round(self.first * 2**_FIRST_BITS), _FIRST_BITS
+        for block in range(n_blocks):
+            further = int.from_bytes(further_bits(self.key, self.i, block), "little")
+            bits, n_bits = (bits << _BITS_PER_BLOCK) | further, n_bits + _BITS_PER_BLOCK
+        return Fraction(bits, 2**n_bits), Fraction(bits + 1, 2**n_bits)
+
+
 class Draws:
     """Uniform draws under one key, in order: for methods that take one decision after another, always in the
     same order.
@@ -172,3 +212,8 @@ class Draws:
         draw_many(self._key, self._n_blocks_used, drawn)
         self._n_blocks_used += -(-n // _DRAWS_PER_BLOCK)
         return drawn
+
+    def next(self) -> Uniform:
+        """One draw with as many bits as its user needs."""
+        self._n_blocks_used += 1
+        return Uniform(self._key, (self._n_blocks_used - 1) * _DRAWS_PER_BLOCK)

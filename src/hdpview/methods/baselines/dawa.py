@@ -29,7 +29,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +36,7 @@ from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.jit import numba as nb
 from hdpview.methods.baselines.dense import DenseRelease
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget

@@ -14,10 +14,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
 from hdpview.query.workloads import CodeBoxes
 from hdpview.view.rectangles import Rectangles
 

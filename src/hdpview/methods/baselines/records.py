@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
 from hdpview.query.workloads import CodeBoxes
 
 Floats = NDArray[np.float64]

@@ -33,12 +33,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numba as nb
 import numpy as np
 
 from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.errors import MethodError
+from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector

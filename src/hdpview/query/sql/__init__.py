@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from hdpview.domain import Schema
-from hdpview.errors import QueryError, unknown_name
+from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.query.sql.execute import Result, execute
-from hdpview.query.sql.plan import Plan, plan
+from hdpview.query.sql.plan import plan
 from hdpview.query.sql.relations import WHAT_WORKS
+from hdpview.query.sql.scalar import shown
 from hdpview.view.data import ViewData
 
 __all__ = ["Result", "run"]
+
+# What the parser's own list takes for optional, and cannot be done without here.
+_ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {
+    exp.Count: {"this": True},
+}
 
 
 def run(
@@ -35,22 +40,24 @@ def run(
     if not isinstance(statement, str):
         raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
     _check_dialect(dialect)
+    tree = parse(statement, dialect)
     try:
-        return execute(_planned(parse(statement, dialect), view.schema), view, confidence, counts, interval)
+        _check_complete(tree)
+        return execute(plan(tree, view.schema), view, confidence, counts, interval)
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
+    except HdpviewError:
+        raise
+    except Exception as problem:  # whatever else happens here is a mistake of ours, and has to be seen as one
+        raise InternalError.of(problem, "your statement") from problem
 
 
-def _planned(tree: exp.Expr, schema: Schema) -> Plan:
-    """The plan of a tree. The parser lets through trees that lack a part, such as COUNT(); they are refused
-    like any other bad SQL.
-    """
-    try:
-        return plan(tree, schema)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
-        raise QueryError(
-            f"The statement is not complete: a function or clause lacks its arguments. {WHAT_WORKS}"
-        ) from None
+def _check_complete(tree: exp.Expr) -> None:
+    """Refuse trees that lack a part, such as `SUM()`: the parser lets them through."""
+    for node in tree.walk():
+        for name, is_required in {**node.arg_types, **_ALSO_REQUIRED.get(type(node), {})}.items():
+            if is_required and node.args.get(name) in (None, []):
+                raise QueryError(f"The statement is not complete: {shown(node)} lacks a part. {WHAT_WORKS}")
 
 
 def _check_dialect(dialect: str) -> None:

@@ -60,6 +60,8 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
     midnight.
     """
     if isinstance(a, date) or isinstance(b, date):
+        if not isinstance(a, (str, date)) or not isinstance(b, (str, date)):
+            raise TypeError
         return moment_of(a), moment_of(b)
     if isinstance(a, bool) != isinstance(b, bool) or isinstance(a, str) != isinstance(b, str):
         raise TypeError

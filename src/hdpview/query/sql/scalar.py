@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from datetime import date
 from typing import Any
 
 from sqlglot import exp
@@ -34,6 +35,10 @@ Lookup = Callable[[exp.Expr], Any]  # the value of a node that is known already,
 UNKNOWN = object()
 
 
+class MismatchError(Exception):
+    """Values whose types do not fit what is to be done with them."""
+
+
 def shown(node: Any) -> str:
     """A piece of SQL as it is quoted in a message."""
     return shortened(node.sql(dialect="duckdb") if isinstance(node, exp.Expr) else str(node))
@@ -49,7 +54,7 @@ def evaluate(node: exp.Expr, lookup: Lookup) -> Any:
         raise QueryError(f"{shown(node)} cannot be computed here. {_WHAT_WORKS}")
     try:
         return rule(node, lookup)
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+    except (MismatchError, ValueError, ArithmeticError):
         raise QueryError(f"{shown(node)} has no value: the types do not fit.") from None
 
 
@@ -70,9 +75,19 @@ def _strict(compute: Callable[..., Any], *keys: str) -> Callable[[exp.Expr, Look
 
     def rule(node: exp.Expr, lookup: Lookup) -> Any:
         values = [evaluate(node.args[key], lookup) for key in keys if node.args.get(key) is not None]
-        return None if any(value is None for value in values) else compute(*values)
+        return None if any(value is None for value in values) else _fitting(compute, *values)
 
     return rule
+
+
+def _fitting(compute: Callable[..., Any], *values: Any) -> Any:
+    """The function of these values. Where Python finds that their types do not fit, neither do they in SQL;
+    elsewhere a TypeError is a mistake of ours.
+    """
+    try:
+        return compute(*values)
+    except TypeError:
+        raise MismatchError from None
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Lookup], Any]:
@@ -95,7 +110,7 @@ def _or(node: exp.Expr, lookup: Lookup) -> bool | None:
 
 def _truth(value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise TypeError
+        raise MismatchError
     return value
 
 
@@ -109,6 +124,14 @@ def _is(node: exp.Expr, lookup: Lookup) -> bool:
     return value is wanted
 
 
+def _are_equal(a: Any, b: Any) -> bool:
+    return bool(operator.eq(*alike(a, b)))
+
+
+def _is_at_least(a: Any, b: Any) -> bool:
+    return bool(operator.ge(*alike(a, b)))
+
+
 def _in(node: exp.Expr, lookup: Lookup) -> bool | None:
     value = evaluate(node.this, lookup)
     if not node.expressions or node.args.get("query"):
@@ -116,14 +139,14 @@ def _in(node: exp.Expr, lookup: Lookup) -> bool | None:
     others = [evaluate(other, lookup) for other in node.expressions]
     if value is None:
         return None
-    found = any(other is not None and operator.eq(*alike(value, other)) for other in others)
+    found = any(other is not None and _fitting(_are_equal, value, other) for other in others)
     return True if found else None if None in others else False
 
 
 def _between(node: exp.Expr, lookup: Lookup) -> bool | None:
     value, low, high = (evaluate(node.args[key], lookup) for key in ("this", "low", "high"))
-    above = None if value is None or low is None else operator.ge(*alike(value, low))
-    below = None if value is None or high is None else operator.le(*alike(value, high))
+    above = None if value is None or low is None else _fitting(_is_at_least, value, low)
+    below = None if value is None or high is None else _fitting(_is_at_least, high, value)
     return False if above is False or below is False else None if above is None or below is None else True
 
 
@@ -158,22 +181,24 @@ def _coalesce(node: exp.Expr, lookup: Lookup) -> Any:
 
 def _nullif(node: exp.Expr, lookup: Lookup) -> Any:
     value, other = evaluate(node.this, lookup), evaluate(node.expression, lookup)
-    return None if value is not None and other is not None and operator.eq(*alike(value, other)) else value
+    return None if value is not None and other is not None and _fitting(_are_equal, value, other) else value
 
 
 def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[exp.Expr, Lookup], Any]:
     def rule(node: exp.Expr, lookup: Lookup) -> Any:
         values = [evaluate(each, lookup) for each in (node.this, *node.expressions)]
         known = [value for value in values if value is not None]
-        return choose(known) if known else None
+        return _fitting(choose, known) if known else None
 
     return rule
 
 
 def _cast(node: exp.Expr, lookup: Lookup) -> Any:
     value, kind = evaluate(node.this, lookup), node.args["to"]
-    if value is None:
-        return None
+    return None if value is None else _fitting(lambda: _converted(value, kind, node))
+
+
+def _converted(value: Any, kind: exp.DataType, node: exp.Expr) -> Any:
     if kind.is_type(*exp.DataType.INTEGER_TYPES):
         return int(
             round_half_away(
@@ -185,12 +210,21 @@ def _cast(node: exp.Expr, lookup: Lookup) -> Any:
     if kind.is_type(*exp.DataType.TEXT_TYPES):
         return str(value).lower() if isinstance(value, bool) else str(value)
     if kind.is_type(exp.DataType.Type.BOOLEAN):
-        return {"true": True, "false": False}[value.lower()] if isinstance(value, str) else bool(value)
+        if isinstance(value, str) and value.lower() not in ("true", "false"):
+            raise MismatchError
+        return value.lower() == "true" if isinstance(value, str) else bool(value)
     if kind.is_type(exp.DataType.Type.DATE):
         return moment_of(value).date()
     if kind.is_type(*exp.DataType.TEMPORAL_TYPES):
         return moment_of(value)
     raise QueryError(f"{shown(node)}: cast to INTEGER, DOUBLE, VARCHAR, BOOLEAN, DATE or TIMESTAMP.")
+
+
+def _dated(value: Any) -> Any:
+    """A date, a moment, or a text that may be one."""
+    if not isinstance(value, (str, date)):
+        raise MismatchError
+    return value
 
 
 def _part(node: exp.Expr, lookup: Lookup) -> int | None:
@@ -204,12 +238,12 @@ def _part(node: exp.Expr, lookup: Lookup) -> int | None:
             f"{shown(node)}: the parts of a date are {', '.join(part.lower() for part in PARTS)}."
         )
     value = evaluate(of, lookup)
-    return None if value is None else PARTS[name](moment_of(value))
+    return None if value is None else PARTS[name](moment_of(_dated(value)))
 
 
 def _truncate(node: exp.Expr, lookup: Lookup) -> Any:
     value = evaluate(node.this, lookup)
-    return None if value is None else truncate(value, node.args["unit"].name)
+    return None if value is None else truncate(_dated(value), node.args["unit"].name)
 
 
 def _concat(node: exp.Expr, lookup: Lookup) -> str:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
 from hdpview.methods.baselines.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
 from hdpview.privacy.randomness import Randomness, draw_block
 
