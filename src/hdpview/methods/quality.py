@@ -38,8 +38,11 @@ _MOST_QUESTIONS, _LEAST_QUESTIONS = 256, 48  # of each kind and number of attrib
 _MOST_WORK = 4e9  # records times questions
 # Candidates for a factor are the prior's median times powers of two, by steps of half a power.
 _EXPONENTS = np.arange(-8, 9) / 2.0
-_PRIOR_WIDTH = 1.0  # standard deviation of the prior's exponent
-_KINDS = ("questions about one attribute", "two attributes", "three attributes", "four attributes")
+# The prior falls off exponentially with the exponent, faster downwards: too narrow is worse than too wide.
+_FALL_BELOW, _FALL_ABOVE = 0.25, 0.4
+_KINDS = tuple(
+    f"questions about {n} attribute{s}" for n, s in (("one", ""), ("two", "s"), ("three", "s"), ("four", "s"))
+)
 
 
 class _Questions(NamedTuple):
@@ -117,7 +120,7 @@ def _drawn_factor(
             np.int64
         )
         exact_scores.append(-abs(int(np.sort(exact_errors - reach)[place])))  # [P16]
-    prior = np.exp(-((_EXPONENTS / _PRIOR_WIDTH) ** 2) / 2)
+    prior = np.exp(-np.abs(_EXPONENTS) / np.where(_EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
     chosen = choose(np.array(exact_scores, np.float64), epsilon / 2, draws, prior)  # [P16]
     return float(candidates[chosen])
 
