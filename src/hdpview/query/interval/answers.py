@@ -17,7 +17,7 @@ from hdpview.query.interval.noise import check_confidence
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import note_on
-from hdpview.query.question.quantities import Batch, Quantity, count_of, pack
+from hdpview.query.question.quantities import Batch, Quantity, count_of, pack, reaching_bins
 from hdpview.query.question.where import boxes_of
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
@@ -93,7 +93,13 @@ class Answers(Sequence[Answer]):
 
     @cached_property
     def typical(self) -> Floats:
-        return self._around(*typical_ends(self.evaluation, self.confidence, self.counts))
+        lower, upper = typical_ends(self.evaluation, self.confidence, self.counts)
+        for i, quantity in enumerate(self.quantities):
+            wider = reaching_bins(quantity, self.view.schema)
+            if wider is not None:
+                of_bins = evaluate(self.view, pack([wider], self.view.schema))
+                upper[i] = max(upper[i], typical_ends(of_bins, self.confidence, self.counts)[1][0])
+        return self._around(lower, upper)
 
     @cached_property
     def noise(self) -> Floats:

@@ -19,8 +19,8 @@ from hdpview.query.estimate.estimates import check_number_of_groups
 from hdpview.query.interval.errors import Evaluation, covariances, evaluate, evaluate_grid, grid_covariances
 from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.question.axes import Axis
-from hdpview.query.question.boxes import Box, intersect
-from hdpview.query.question.conditions import code_shares
+from hdpview.query.question.boxes import Box, intersect, reaching_bins
+from hdpview.query.question.conditions import reach
 from hdpview.query.question.quantities import Quantity, cut, pack
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
@@ -67,6 +67,21 @@ class Groups:
             found._listed = [self._listed[i] for i in kept.tolist()]
         else:
             found.cells = self.cells[kept]
+        return found
+
+    def reaching_bins(self) -> Groups | None:
+        """The same groups of all records that may be asked for, where the filter lies beyond the schema's bounds.
+
+        None where it does not.
+        """
+        where = reaching_bins(self.where, self.view.schema)
+        if where == list(self.where):
+            return None
+        found = copy(self)
+        found.__dict__.pop("boxes", None)
+        found.where = where
+        if self._listed is not None:
+            found._listed = [(place, reaching_bins(own, self.view.schema)) for place, own in self._listed]
         return found
 
     def __len__(self) -> int:
@@ -137,7 +152,7 @@ class Groups:
         for box in self.where:
             if self._is_possible(box):
                 axes = [
-                    code_shares(schema.attributes[a], box[a]) > 0
+                    reach(schema.attributes[a], box[a]).possible
                     if a in box
                     else np.ones(schema.sizes[a], dtype=bool)
                     for a in self.attributes
@@ -147,7 +162,7 @@ class Groups:
 
     def _is_possible(self, box: Box) -> bool:
         attributes = self.view.schema.attributes
-        return all(bool((code_shares(attributes[a], condition) > 0).any()) for a, condition in box.items())
+        return all(bool(reach(attributes[a], condition).possible.any()) for a, condition in box.items())
 
     def _list(self) -> Iterator[tuple[tuple[int, ...], Sequence[Box]]]:
         n_groups = n_boxes = 0

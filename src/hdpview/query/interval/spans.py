@@ -24,7 +24,7 @@ from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.boxes import Box, intersect
 from hdpview.query.question.conditions import Condition
-from hdpview.query.question.quantities import Part, Quantity, Values, count_of, pack
+from hdpview.query.question.quantities import Part, Quantity, Values, count_of, pack, reaching_bins
 
 Floats = NDArray[np.float64]
 _MAX_QUANTILES = 2_000
@@ -87,12 +87,21 @@ class Measures:
         estimate = of.raw if self.counts == "raw" else of.estimate
         if self.interval == "typical":
             lower, upper = typical_ends(of, confidence, self.counts)
+            upper = np.maximum(upper, self._upper_of_bins(quantity, confidence))
         elif self.interval == "noise":
             width = of.noise.half_width(confidence)
             lower, upper = of.raw - width, of.raw + width
         else:
             lower, upper = self.groups.guaranteed(quantity, confidence).T
         return Span(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
+
+    def _upper_of_bins(self, quantity: Quantity, confidence: float) -> Floats:
+        """The upper ends over the bins that values beyond the schema's bounds are counted in, if any is asked for."""
+        wider, groups = reaching_bins(quantity, self.groups.view.schema), self.groups.reaching_bins()
+        if wider is None and groups is None:
+            return np.full(len(self.groups), -np.inf)
+        found = (groups or self.groups).evaluation(wider or quantity)
+        return typical_ends(found, confidence, self.counts)[1]
 
     def smooth(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from hdpview.domain import Attribute, Schema
 from hdpview.errors import QueryError
+from hdpview.query.question import conditions
 from hdpview.query.question.conditions import Condition, complement
 
 Box = Mapping[int, Condition]  # attribute number → condition
@@ -22,6 +23,14 @@ def rest(attribute: Attribute, condition: Condition) -> Condition:
     """All values that do not satisfy a condition, missing ones included: the complement as a set."""
     others = complement(attribute, condition)
     return Condition(others.ranges, others.codes, null=attribute.nullable and not condition.null)
+
+
+def reaching_bins(boxes: Sequence[Box], schema: Schema) -> list[Box]:
+    """Boxes of all records that may be asked for: conditions beyond the schema's bounds reach to the nearest bin."""
+    return [
+        {a: conditions.reaching_bins(schema.attributes[a], condition) for a, condition in box.items()}
+        for box in boxes
+    ]
 
 
 def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:

@@ -267,6 +267,22 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
     return Reach(certain, possible)
 
 
+def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
+    """The condition with ranges beyond the schema's bounds moved to the bin that such values are counted in."""
+    if not isinstance(attribute, Ordered):
+        return condition
+    edges = attribute.edges.tolist()
+    moved = [
+        (edges[-2], edges[-1])
+        if start >= edges[-1]
+        else (edges[0], edges[1])
+        if end <= edges[0]
+        else (start, end)
+        for start, end in condition.ranges
+    ]
+    return Condition(_tidy(moved), condition.codes, condition.null)
+
+
 def note_on(attribute: Attribute, condition: Condition) -> str | None:
     """A sentence for people whose condition meets values that the schema gathers; None where it does not."""
     if isinstance(attribute, Ordered):
@@ -275,7 +291,7 @@ def note_on(attribute: Attribute, condition: Condition) -> str | None:
             return (
                 f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
                 f"{attribute.value_labels()[0]} or {attribute.value_labels()[-1]}; "
-                "the guaranteed interval reaches over that bin."
+                "the interval reaches over that bin."
             )
     elif isinstance(attribute, Category) and attribute.other is not None:
         code = attribute.code_of(attribute.other)

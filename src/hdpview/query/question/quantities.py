@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Integer, Ordered, Schema
 from hdpview.errors import QueryError
+from hdpview.query.question import boxes
 from hdpview.query.question.boxes import Box, intersect
 from hdpview.query.question.conditions import Condition, code_shares
 
@@ -108,6 +109,17 @@ Quantity = Sequence[Part]
 def count_of(boxes: Sequence[Box]) -> list[Part]:
     """The number of records in disjoint boxes."""
     return [Part(box) for box in boxes]
+
+
+def reaching_bins(quantity: Quantity, schema: Schema) -> list[Part] | None:
+    """The quantity over all records that may be asked for, where conditions lie beyond the schema's bounds.
+
+    None where none does.
+    """
+    wider = boxes.reaching_bins([part.box for part in quantity], schema)
+    if all(box == part.box for box, part in zip(wider, quantity, strict=True)):
+        return None
+    return [part.within(box) for box, part in zip(wider, quantity, strict=True)]
 
 
 def product(left: Quantity, right: Quantity) -> list[Part]:
