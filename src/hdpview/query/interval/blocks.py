@@ -185,8 +185,8 @@ def _cells(
         factor, of_square = (
             np.ones(n_cells) if each is None else each.reshape(-1) for each in (on_axes, squared_on_axes)
         )
-        excess = np.divide(of_square, factor**2, out=np.ones(n_cells), where=factor != 0)
-        yield _Cells(factor, np.round(excess, 9), mean * share, square * share)
+        excess: Floats = np.divide(of_square, factor**2, out=np.ones(n_cells), where=factor != 0)
+        yield _Cells(factor, excess.round(9), mean * share, square * share)
 
 
 def _squared(values: Values) -> Values:
