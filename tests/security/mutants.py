@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from hdpview.methods.calibrated import purse
 
 from hdpview.audit.run import CONFIDENCE, Audit, Build, audit_builds
 from hdpview.audit.tables import CONTRAST, Neighbours, pair
@@ -23,7 +24,6 @@ from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview, Method, calibrated
-from hdpview.methods.calibrated import purse
 from hdpview.partition.grow import grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import Budget
