@@ -10,6 +10,7 @@ charged for the tree.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from fractions import Fraction
 from functools import cache
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from cells import random_mixture
 from hdpview.audit.tables import sparse
 from hdpview.counts.sparse import SparseCounts
-from hdpview.engine.local import LocalEngine
+from hdpview.domain.tables import TableShape
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 
 Ints = NDArray[np.int64]
@@ -155,10 +156,11 @@ def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: in
     is paid for.
     """
     ours, theirs = some_tables(sizes, seed)
-    bins = list(random_mixture(sizes, seed).bin_of_code)
-    engine = LocalEngine(1)
-    changes = [b - a for a, b in zip(engine.histograms(ours), engine.histograms(theirs), strict=True)]
-    pairs, more_pairs = engine.pair_tables(ours, bins), engine.pair_tables(theirs, bins)
-    changes += [more_pairs[pair] - pairs[pair] for pair in pairs]
+    bins = random_mixture(sizes, seed).bin_of_code
+    shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
+    shapes += [
+        TableShape((a, b), (bins[a], bins[b])) for a, b in itertools.combinations(range(len(sizes)), 2)
+    ]
+    changes = [b - a for a, b in zip(ours.exact_tables(shapes), theirs.exact_tables(shapes), strict=True)]
     assert len(changes) == len(sizes) + math.comb(len(sizes), 2)
     assert all(change.sum() == 1 == np.abs(change).sum() for change in changes)
