@@ -212,7 +212,8 @@ def test_groups_have_the_intervals_that_single_questions_have() -> None:
     """
     for seed in range(8):
         noisy = mixture_view(SCHEMA, seed) if seed % 2 else noisy_view(SCHEMA, seed)
-        for kind in ("typical", "guaranteed", "noise"):
+        # Not guaranteed ones: a group of an outer bin holds the values beyond it, the question `age = 0` does not.
+        for kind in ("typical", "noise"):
             found = rows(
                 noisy,
                 "SELECT age, region, COUNT(*) AS n FROM view WHERE age < 5 OR smoker GROUP BY 1, 2",
