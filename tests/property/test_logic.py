@@ -36,7 +36,7 @@ def people() -> tuple[PView, duckdb.DuckDBPyConnection]:
     return cell_view(PEOPLE, tensor), connection
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(predicates)
 def test_a_view_of_single_cells_answers_as_a_database_does(
     people: tuple[PView, duckdb.DuckDBPyConnection], predicate: str

@@ -131,10 +131,10 @@ def test_fast_and_naive_release_the_same_counts(
     release = Hdpview().release(sparse(tensor, seed), ledger, randomness, LocalEngine(1))
     n = naive.numbers(float(epsilon), tensor.size)
     leaves = naive.partition(tensor, n, randomness.root_key("partition")).leaves
-    assert release.blocks.lower.tolist() == [list(leaf.lower) for leaf in leaves]
-    assert release.blocks.upper.tolist() == [list(leaf.upper) for leaf in leaves]
-    assert release.blocks.depth.tolist() == [leaf.depth for leaf in leaves]
-    assert release.blocks.noisy_counts.tolist() == [
+    assert release.components.lower.tolist() == [list(leaf.lower) for leaf in leaves]
+    assert release.components.upper.tolist() == [list(leaf.upper) for leaf in leaves]
+    assert release.components.depth.tolist() == [leaf.depth for leaf in leaves]
+    assert release.components.noisy_counts.tolist() == [
         leaf.total + naive.keyed_noise(leaf.key, n.epsilon_counts) for leaf in leaves
     ]
     assert ledger.remaining == 0

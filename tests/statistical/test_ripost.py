@@ -20,7 +20,7 @@ from hdpview.domain import Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.ripost import Ripost, chance_to_stop, choose_cut, level_share
-from hdpview.methods.protocol import BlockRelease, release_with
+from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import fault_in_tiling
@@ -34,7 +34,7 @@ def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
     return SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
 
 
-def build(dense: NDArray[np.int64], epsilon: Fraction, key: bytes) -> BlockRelease:
+def build(dense: NDArray[np.int64], epsilon: Fraction, key: bytes) -> ViewRelease:
     release, charges = release_with(
         Ripost(), counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
     )
@@ -46,7 +46,7 @@ def build(dense: NDArray[np.int64], epsilon: Fraction, key: bytes) -> BlockRelea
             ("noise on counts", "0.7"),
         ]
     )
-    assert isinstance(release, BlockRelease)
+    assert isinstance(release, ViewRelease)
     return release
 
 
@@ -141,7 +141,7 @@ def test_trees_have_as_many_leaves_as_naive_ones() -> None:
     is told apart.
     """
     dense = np.array([[60, 0, 1], [0, 0, 0], [2, 0, 300]])
-    ours = [len(build(dense, Fraction(1), b"%d" % i).blocks) for i in range(N_TREES)]
+    ours = [len(build(dense, Fraction(1), b"%d" % i).components) for i in range(N_TREES)]
     rng = np.random.default_rng(3)
     right, wrong = ([naive_leaves(dense, epsilon, rng) for _ in range(N_TREES)] for epsilon in (1.0, 0.5))
     assert not samples_differ(ours, right)
@@ -162,7 +162,7 @@ def test_leaves_tile_the_domain_and_hold_the_counts(sizes: tuple[int, ...]) -> N
     """
     dense = np.random.default_rng(1).integers(0, 4, sizes) ** 3
     for i in range(10):
-        blocks = build(dense, Fraction(500), b"%d" % i).blocks
+        blocks = build(dense, Fraction(500), b"%d" % i).components
         assert fault_in_tiling(blocks.lower, blocks.upper, blocks.depth, sizes) is None
         for lower, upper, count in zip(blocks.lower, blocks.upper, blocks.noisy_counts.tolist(), strict=True):
             assert dense[tuple(map(slice, lower, upper))].sum() == count
@@ -173,7 +173,7 @@ def test_leaves_have_the_noise_that_was_paid_for() -> None:
     (false-alarm rate 1e-6).
     """
     releases = [build(np.zeros((16, 16), np.int64), Fraction(1, 10), b"%d" % i) for i in range(3_000)]
-    noise = np.concatenate([release.blocks.noisy_counts for release in releases])
+    noise = np.concatenate([release.components.noisy_counts for release in releases])
     scale = 1 / (0.7 * 0.1)
     assert not laplace_scale_is_rejected(noise, scale)
     assert laplace_scale_is_rejected(noise, 1.1 * scale)

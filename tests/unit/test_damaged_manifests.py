@@ -185,6 +185,8 @@ MANY = packed(np.zeros(1_000_000, np.int64))
         pytest.param(put("parts", 0, "quality", "within", value={"a": float("inf")}), id="an infinite error"),
         pytest.param(put("parts", 0, "quality", "measured", value=1), id="measured is not a truth value"),
         pytest.param(put("parts", 0, "tables", value={}), id="tables that are no list"),
+        pytest.param(put("parts", 0, "tables", value=[]), id="no tables"),
+        pytest.param(lambda c: (c["parts"][0]["tables"].pop(0), c)[1], id="no histogram of an attribute"),
         pytest.param(put("parts", 0, "tables", value=[{}] * 100_001), id="absurdly many tables"),
         pytest.param(table_of_pair("attributes", [3, 2]), id="attributes out of order"),
         pytest.param(table_of_pair("attributes", [2, 2]), id="an attribute twice"),

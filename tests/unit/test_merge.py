@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stored import rewrite
 
 import hdpview as hv
-from cells import noiseless_view, noisy_view
+from cells import mixture_view, noiseless_view, noisy_view
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.errors import SchemaError, ViewFileError
 from hdpview.pview import PView
-from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Spending
 
 SCHEMA = Schema(
@@ -40,7 +43,7 @@ def view(
     made = noisy_view(schema, seed, noise_scale=noise_scale)
     spending = (Spending("choose cuts", epsilon / 2, 1), Spending("noise on counts", epsilon / 2, 1))
     manifest = replace(made.manifest, epsilon=epsilon, spending=spending, not_private_because=())
-    return PView(manifest, made.blocks)
+    return PView(manifest, made.parts)
 
 
 def test_raw_counts_of_the_parts_add_up() -> None:
@@ -80,14 +83,18 @@ def test_overlapping_populations_add_their_budgets_up() -> None:
     assert len(again.manifest.parts) == 3
 
 
-def test_noise_is_the_widest_of_the_parts() -> None:
-    """Intervals of a merged view allow for the noisiest part."""
-    merged = hv.merge([view(0, noise_scale=5.0), view(1, noise_scale=20.0)])
-    assert merged.manifest.noise_scale == 20.0
-    interval = merged.count(None, counts="raw").noise
-    assert (
-        interval.upper - interval.lower >= view(1, noise_scale=20.0).count(None, counts="raw").noise.upper * 0
-    )
+def test_noise_of_the_parts_adds_up() -> None:
+    """The variance of a merged count is the sum of its parts', each with its own scale of noise."""
+    parts = [view(0, noise_scale=5.0), view(1, noise_scale=20.0)]
+    widths = [each.count(None, counts="raw").noise for each in [hv.merge(parts), *parts]]
+    whole, *single = (interval.upper - interval.lower for interval in widths)
+    assert max(single) < whole < sum(single)
+
+
+def test_blocks_and_mixtures_are_not_merged() -> None:
+    """One file holds one kind of components; the refusal says what to do."""
+    with pytest.raises(SchemaError, match="Build them by the same method"):
+        hv.merge([view(0), mixture_view(SCHEMA, 1)])
 
 
 def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
@@ -96,37 +103,37 @@ def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
     merged.save(tmp_path / "both.pview")
     opened = hv.open(tmp_path / "both.pview")
     assert opened.manifest == merged.manifest
-    assert (opened.blocks.parts == merged.blocks.parts).all()
+    assert [len(part.components) for part in opened.parts] == [len(part.components) for part in merged.parts]
     assert opened.count_many(WHERES).estimate == pytest.approx(merged.count_many(WHERES).estimate)
     assert len(hv.merge([opened, view(2)]).manifest.parts) == 3
 
 
-def test_a_single_view_keeps_the_first_format(tmp_path: Path) -> None:
-    """Only merged views need the new format version and the column `part`."""
+def test_only_merged_views_number_their_parts(tmp_path: Path) -> None:
+    """The column `part` is in the file of a merged view alone."""
     view(0).save(tmp_path / "one.pview")
     hv.merge([view(0), view(1)]).save(tmp_path / "two.pview")
     assert "part" not in pq.read_schema(tmp_path / "one.pview").names
     assert "part" in pq.read_schema(tmp_path / "two.pview").names
-    assert b'"format_version": 1' in pq.read_schema(tmp_path / "one.pview").metadata[b"hdpview"]
-    assert b'"format_version": 2' in pq.read_schema(tmp_path / "two.pview").metadata[b"hdpview"]
 
 
+@pytest.mark.parametrize("make", [view, partial(mixture_view, SCHEMA)])
 @pytest.mark.parametrize("fault", ["swapped", "missing", "one too many"])
-def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str) -> None:
-    """Each part has to tile the domain by itself, in order."""
-    merged = hv.merge([view(0), view(1)])
-    part = merged.blocks.parts.copy()
-    if fault == "swapped":
-        part = 1 - part
-    elif fault == "missing":
-        part[:] = 0
-    else:
-        part[-1] = 2
-    blocks = merged.blocks
-    PView(
-        merged.manifest,
-        Blocks(blocks.lower, blocks.upper, blocks.noisy_counts, blocks.depth, part.astype(np.uint16)),
-    ).save(tmp_path / "x.pview")
+def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str, make: Callable[[int], PView]) -> None:
+    """Rows of each part stand together, in the order of the manifest."""
+    hv.merge([make(0), make(1)]).save(tmp_path / "x.pview")
+
+    def change(table: pa.Table) -> pa.Table:
+        part = table.column("part").to_numpy().copy()
+        if fault == "swapped":
+            part = 1 - part
+        elif fault == "missing":
+            part[:] = 0
+        else:
+            part[-1] = 2
+        at = table.column_names.index("part")
+        return table.set_column(at, "part", pa.array(part.astype(np.uint16)))
+
+    rewrite(tmp_path / "x.pview", change)
     with pytest.raises(ViewFileError, match="damaged"):
         hv.open(tmp_path / "x.pview")
 
@@ -142,7 +149,7 @@ def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
         hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[1:]))])
     with pytest.raises(SchemaError, match="another order"):
         hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[::-1]))])
-    other = PView(replace(view(1).manifest, privacy_unit="patient"), view(1).blocks)
+    other = PView(replace(view(1).manifest, privacy_unit="patient"), view(1).parts)
     with pytest.raises(SchemaError, match="each patient"):
         hv.merge([view(0), other])
     with pytest.raises(SchemaError, match="at least two"):

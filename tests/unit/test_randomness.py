@@ -145,7 +145,7 @@ def _release(randomness: Randomness) -> Blocks:
     cells = np.argwhere(tensor)
     schema = Schema([Integer(name="a", min=0, max=11), Integer(name="b", min=0, max=8)])
     counts = SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), tensor[tuple(cells.T)])
-    return Hdpview().release(counts, Budget(Fraction(1)), randomness, LocalEngine(1)).blocks
+    return Hdpview().release(counts, Budget(Fraction(1)), randomness, LocalEngine(1)).components
 
 
 def test_two_fresh_builds_differ_and_two_test_builds_do_not() -> None:

@@ -115,6 +115,10 @@ def parts_from(table: pa.Table, facts: Sequence[Facts], kind: str, schema: Schem
     for i, own in enumerate(facts):
         rows = table.slice(int(starts[i]), int(starts[i + 1] - starts[i]))
         tables = tuple(table_from(each, schema) for each in _listed(own["tables"], _MAX_TABLES))
+        # Guaranteed intervals of a mixture rest on a histogram of each attribute.
+        counted = {table.attributes[0] for table in tables if len(table.attributes) == 1}
+        if kind == "mixture" and len(counted) < len(schema.names):
+            raise ViewFileError("a histogram is missing")
         found.append(ViewPart(read(rows, own, schema), quality_from(own["quality"]), tables))
     return tuple(found)
 

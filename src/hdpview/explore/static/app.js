@@ -85,7 +85,7 @@ class Page {
     this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
     $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
     document.title = `${view} – hdpview`;
-    $("budget").textContent = `${this.spent()}, ${counted(this.schema.attributes.length, "attribute")}, ${counted(this.schema.n_blocks, "block")}`;
+    $("budget").textContent = `${this.spent()}, ${counted(this.schema.attributes.length, "attribute")}, ${counted(this.schema.n_components, "component")}`;
     $("banner").hidden = this.schema.private;
     $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${this.reasons()}`;
     say($("source"), this.schema.private ? "Answers come from a differentially private view." : "Answers come from a view that is NOT private.");
@@ -217,10 +217,11 @@ class Page {
     add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
     add(s.delta ? "What ε and δ mean" : "What ε means", `${this.spent()}. ${s.risk}`);
     add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
-    add("Method", `${s.method}; ${counted(s.n_blocks, "block")} over ${huge(s.n_cells)} cells; hdpview ${s.library_version}`);
+    add("Method", `${s.method}; ${counted(s.n_components, "component")} over ${huge(s.n_cells)} cells; hdpview ${s.library_version}`);
     add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
-    add("What the intervals mean", "Typical (shown): holds the true count about 95 times in 100; a model of how unevenly records lie in blocks, measured on real data.",
-      "Guaranteed: holds it at least 95 times in 100, whatever the data; wide where a question cuts through blocks.", `A count under ranges of two attributes means something from about ${inFull(s.meaningful_from.two_way_range)} records on.`);
+    add("What the intervals mean", "Typical (shown): holds the true count about 95 times in 100; noise, and the size of the model's own error.",
+      "Guaranteed: holds it at least 95 times in 100, whatever the data; wide where little was counted directly.",
+      ...Object.entries(s.quality.within).map(([kind, error]) => `Of ${kind}, 95 % are within ±${inFull(error)} records.`));
     $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), list, element("p", { class: "last" }, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
   }
 }

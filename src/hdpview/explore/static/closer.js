@@ -131,7 +131,7 @@ export class Closer {
     const map = new Heatmap(a, b, answer, drawn?.blocks ?? [], this.map.clientWidth, (words) => this.#read(words), choose), wasFocused = document.activeElement === this.picture;
     this.picture = map.picture;
     const notes = [];
-    if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. ${this.schema.base ? "Inside a block, released histograms say how records lie." : "Inside a block the view knows one number."}`);
+    if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the view knows one number.`);
     this.map.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
     if (wasFocused) this.picture.focus();
   }

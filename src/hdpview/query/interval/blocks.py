@@ -186,7 +186,7 @@ def _cells(
             np.ones(n_cells) if each is None else each.reshape(-1) for each in (on_axes, squared_on_axes)
         )
         excess: Floats = np.divide(of_square, factor**2, out=np.ones(n_cells), where=factor != 0)
-        yield _Cells(factor, np.round(excess, 9).astype(np.float64), mean * share, square * share)
+        yield _Cells(factor, excess.round(9), mean * share, square * share)
 
 
 def _squared(values: Values) -> Values:

@@ -77,7 +77,7 @@ def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int])
     found = []
     for part in view.parts:
         if isinstance(part.components, Blocks):
-            order = np.array([_n_attributes(quantity, attributes)])
+            order = np.array([_n_attributes(pack([quantity], view.schema), attributes)])
             sums = grid_sums(part.components, quantity, attributes, view.schema)
             found.append(_of_blocks(part, sums, np.clip(order, 1, N_ORDERS) - 1))
         else:
@@ -86,8 +86,10 @@ def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int])
     return _added(found)
 
 
-def _n_attributes(quantity: Quantity, attributes: Sequence[int]) -> int:
-    return max((len({*attributes, *part.attributes}) for part in quantity), default=len(attributes))
+def _n_attributes(batch: Batch, attributes: Sequence[int]) -> int:
+    """How many attributes the terms restrict at most, those of a grid among them."""
+    found = (len({*attributes, *own} - {-1}) for own in batch.attribute.tolist())
+    return max(found, default=len(attributes))
 
 
 def _added(found: Sequence[Evaluation]) -> Evaluation:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
-from hdpview.query.question.boxes import Box, intersect, subtract
+from hdpview.query.question.boxes import Box, intersect, joined, subtract
 from hdpview.query.question.quantities import Part, Quantity, Values, count_of, cut
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ def total(parts: Quantity, of_moments: bool = False) -> Aggregate:
     """The sum of values; NULL where there are no records."""
     least = min((float(part.values.least.min()) for part in parts), default=0.0)
     limits = (0.0 if least >= 0 else -math.inf, math.inf)
-    records = count_of([part.box for part in parts])
+    records = count_of(joined([], [part.box for part in parts]))
     return Aggregate(
         "sum", (parts, records), lambda s: _unless_empty(s[1], s[0]), limits, of_moments=of_moments
     )
@@ -77,7 +77,7 @@ def mean(parts: Quantity, of_moments: bool = False) -> Aggregate:
     """The mean of values."""
     least = min((float(part.values.least.min()) for part in parts), default=math.nan)
     greatest = max((float(part.values.greatest.max()) for part in parts), default=math.nan)
-    records = count_of([part.box for part in parts])
+    records = count_of(joined([], [part.box for part in parts]))
     return Aggregate("mean", (parts, records), _mean, (least, greatest), (1,), of_moments=of_moments)
 
 

@@ -52,12 +52,12 @@ def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
         pieces = subtract(part, taken, schema)
         n_steps += len(pieces) * len(taken)
         _check_steps(n_steps)
-        taken, found = _joined(taken, part), _joined(found, pieces)
+        taken, found = joined(taken, part), joined(found, pieces)
         _check_number(len(found))
     return found
 
 
-def _joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
+def joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
     """Boxes and pieces in one list; a few pieces are made one with a box where they fit together."""
     if len(pieces) > _FEW:
         return [*boxes, *pieces]

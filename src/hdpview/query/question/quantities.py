@@ -25,6 +25,7 @@ from hdpview.query.question.conditions import Condition, code_shares
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_NO_FUNCTION = -1  # a condition that all records satisfy
 _MOST_FUNCTION_VALUES = 100_000_000  # of one batch: 800 MB
 
 
@@ -259,7 +260,7 @@ class Batch:
 
 
 def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
-    """Quantities as arrays. A function that occurs again is stored once."""
+    """Quantities as arrays. A function that occurs again is stored once; one that is 1 everywhere is left out."""
     rows: dict[int, dict[tuple[Condition | None, tuple[int, ...]], int]] = {}
     vectors: dict[int, list[tuple[Floats, Floats]]] = {}
     quantity, constant, attribute, row, n_values = [], [], [], [], 0
@@ -271,16 +272,20 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
                 key = (part.box.get(a), tuple(map(id, own_values)))
                 known = rows.setdefault(a, {})
                 if key not in known:
-                    known[key] = len(known)
                     vector = _function(schema.attributes[a], part.box.get(a), own_values)
-                    vectors.setdefault(a, []).append(vector)
+                    if not own_values and (vector[0] == 1.0).all():
+                        known[key] = _NO_FUNCTION
+                        continue
+                    known[key] = len(vectors.setdefault(a, []))
+                    vectors[a].append(vector)
                     n_values += len(vector[0])
                     if n_values > _MOST_FUNCTION_VALUES:
                         raise QueryError(
                             "Too many questions about attributes with many values at once; ask in smaller batches."
                         )
-                own_attributes.append(a)
-                own_rows.append(known[key])
+                if known[key] != _NO_FUNCTION:
+                    own_attributes.append(a)
+                    own_rows.append(known[key])
             quantity.append(q)
             constant.append(part.constant)
             attribute.append(own_attributes)

@@ -226,8 +226,8 @@ class Expressions:
             return self._limits_of_slot(*slot)
         if isinstance(node, exp.Literal) and not node.is_string:
             return (float(constant(node)),) * 2
-        if isinstance(node, exp.Div) and self._is_share(node):
-            return 0.0, 1.0
+        if isinstance(node, exp.Div) and (share := self._limits_of_share(node)) is not None:
+            return share
         if isinstance(node, (exp.Case, exp.If)):
             branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
             results = [branch.args["true"] for branch in branches]
@@ -246,16 +246,41 @@ class Expressions:
             return self.limits(self.plan.totals[number].of)
         return _ANYTHING
 
-    def _is_share(self, node: exp.Div) -> bool:
-        """Whether a division is of a part of some records by all of them."""
-        top, bottom = (slot_of(_without_factor_one(side)) for side in (node.this, node.expression))
+    def _limits_of_share(self, node: exp.Div) -> Limits | None:
+        """Limits of a division of a part of some records by all of them, both times any numbers: 100.0 * part / all."""
+        (factor, part), (divisor, whole) = (_without_numbers(side) for side in (node.this, node.expression))
+        if divisor == 0.0 or not self._is_share(part, whole):
+            return None
+        ends = [factor / divisor * value for value in (0.0, *self._means(part, whole))]
+        return min(ends), max(ends)
+
+    def _means(self, part_node: exp.Expr, whole_node: exp.Expr) -> Limits:
+        """The least and the greatest mean of a sum over records: 1 for counts, and for parts of their own total."""
+        top, bottom = slot_of(part_node), slot_of(whole_node)
+        assert top is not None
+        assert bottom is not None
+        aggregate = self.plan.aggregates[top[1]]
+        if aggregate.kind != "sum" or bottom[0] == TOTAL:
+            return 1.0, 1.0
+        values = [part.values for part in aggregate.quantities[0]]
+        least, greatest = (
+            min(each.least.min() for each in values),
+            max(each.greatest.max() for each in values),
+        )
+        return float(least), float(greatest)
+
+    def _is_share(self, part_node: exp.Expr, whole_node: exp.Expr) -> bool:
+        """Whether one aggregate is of a part of the records that another is of."""
+        top, bottom = slot_of(part_node), slot_of(whole_node)
         if top is None or bottom is None or top[0] != AGGREGATE:
             return False
         part = self.plan.aggregates[top[1]]
         if bottom[0] == TOTAL:
             return slot_of(self.plan.totals[bottom[1]].of) == top and part.limits[0] >= 0
         whole = self.plan.aggregates[bottom[1]] if bottom[0] == AGGREGATE else None
-        return whole is not None and part.kind == whole.kind == "count" and _is_everything(whole, part)
+        if whole is None or part.kind not in ("count", "sum") or whole.kind != "count":
+            return False
+        return bool(part.boxes) and _is_everything(whole, part)
 
     # Noise and guaranteed intervals
 
@@ -302,16 +327,17 @@ def _place(quantities: list[Quantity], quantity: Quantity) -> int:
     return len(quantities) - 1
 
 
-def _without_factor_one(node: exp.Expr) -> exp.Expr:
-    """The other side of `1.0 * x` and `x * 1.0`, and what a cast to a number casts."""
+def _without_numbers(node: exp.Expr) -> tuple[float, exp.Expr]:
+    """The number and the other side of `100.0 * x` and `x * 100.0`, and what a cast to a number casts."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
-        return _without_factor_one(node.this)
+        return _without_numbers(node.this)
     if isinstance(node, exp.Mul):
         for side, other in ((node.this, node.expression), (node.expression, node.this)):
-            if isinstance(side, exp.Literal) and not side.is_string and float(constant(side)) == 1.0:
-                return _without_factor_one(other)
-    return node
+            if isinstance(side.unnest(), exp.Literal) and not side.unnest().is_string:
+                factor, rest = _without_numbers(other)
+                return float(constant(side.unnest())) * factor, rest
+    return 1.0, node
 
 
 def _is_everything(whole: Aggregate, part: Aggregate) -> bool:
