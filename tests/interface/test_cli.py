@@ -264,7 +264,10 @@ BAD_DRAFTS = {
     "missing folder": (["people.csv", "-o", "nowhere/x.toml"], "does not exist"),
     "a schema written by hand": (["people.csv", "-o", "people.toml"], "is there already"),
     "the table": (["people.csv", "-o", "people.csv"], "is there already"),
-    "text without types": (["people.csv", "--learn-bounds-epsilon", "0.5"], "Save the table as Parquet"),
+    "an unknown column": (
+        ["people.csv", "--learn-bounds-epsilon", "0.5", "--columns", "agee"],
+        "Did you mean 'age'",
+    ),
     "missing table to learn from": (["nothing.parquet", "--learn-bounds-epsilon", "0.5"], "There is no file"),
     "delta without a budget": (["people.csv", "--learn-delta", "1e-9"], "--learn-bounds-epsilon"),
     "both free and paid": (

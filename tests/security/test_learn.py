@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +20,8 @@ from hypothesis import strategies as st
 
 import hdpview as hv
 from hdpview.counts import learn as learning
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.draft import learnable_columns
 from hdpview.counts.learn import _edges, learn
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.noise import laplace_with_threshold
@@ -215,3 +218,82 @@ def test_a_cost_that_is_no_budget_is_refused(cost: object) -> None:
     """A hostile schema cannot put anything there but a number."""
     with pytest.raises(hv.SchemaError, match="budgets written as text"):
         hv.Schema.from_dict({"learnt_epsilon": cost, "attributes": {"a": {"type": "boolean"}}})
+
+
+def visits(n_people: int, rows_each: int) -> pa.Table:
+    """Many persons with a few rows, and one with thousands of one city and one age that nobody else has."""
+    rng = np.random.default_rng(1)
+    who = [f"p{i}" for i in range(n_people) for _ in range(rows_each)]
+    n, many = len(who), 3_000
+    return pa.table(
+        {
+            "who": [*who, *["whale"] * many],
+            "age": np.concatenate([rng.integers(20, 60, n), np.full(many, 4_000)]),
+            "city": [*rng.choice(["Lyon", "Oslo"], n), *["Atlantis"] * many],
+        }
+    )
+
+
+def test_persons_are_protected_where_bounds_are_learnt() -> None:
+    """What one person alone has is not learnt, however many rows they have of it: before, their thousands of rows
+    set the bounds. Noise grows with the rows of a person that are looked at.
+    """
+    kinds, limits = {"age": "integer", "city": "category"}, Contributions("who", 2)
+    learnt = learn(visits(3_000, 2), kinds, Fraction(4), TINY, limits)
+    age, city = learnt.attributes
+    assert isinstance(age, hv.Integer)
+    assert (age.min, age.max) == (16, 63)
+    assert isinstance(city, hv.Category)
+    assert city.values == ("Lyon", "Oslo")
+    unprotected = learn(visits(3_000, 2), kinds, Fraction(4), TINY).attributes[0]
+    assert isinstance(unprotected, hv.Integer)
+    assert unprotected.max == 4_095
+
+
+def test_text_files_are_learnt_types_and_all(tmp_path: Path) -> None:
+    """Types of a CSV file's columns are found under noise, for a fifth of the budget, which is charged."""
+    lines = [
+        f"{18 + i % 60},{i % 7}.5,20{10 + i % 10}-05-01,{'Lyon' if i % 2 else 'Oslo'},{'yes' if i % 3 else 'no'}"
+        for i in range(5_000)
+    ]
+    (tmp_path / "t.csv").write_text("age,score,born,city,ill\n" + "\n".join(lines))
+    kinds = learnable_columns(tmp_path / "t.csv")
+    found = learn(tmp_path / "t.csv", kinds, Fraction(5), TINY)
+    assert {attribute.name: attribute.kind for attribute in found.attributes} == {
+        "age": "integer",
+        "score": "real",
+        "born": "datetime",
+        "city": "category",
+        "ill": "boolean",
+    }
+    assert sum(cost for _, cost in found.charges) == 5
+
+
+def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
+    """Only those named, without those excluded and without the one that names persons; unknown ones are refused."""
+    pq.write_table(visits(5, 1), tmp_path / "t.parquet")
+    assert list(learnable_columns(tmp_path / "t.parquet", unit="who")) == ["age", "city"]
+    assert list(learnable_columns(tmp_path / "t.parquet", ["age", "who"], ["who"])) == ["age"]
+    with pytest.raises(hv.DataError, match="Did you mean 'city'"):
+        learnable_columns(tmp_path / "t.parquet", ["citi"])
+
+
+def test_words_of_databases_go_to_a_file_of_the_curator_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without HDPVIEW_DEBUG they go nowhere; with it into a file of mode 0600 that the error names, and never into
+    the error itself.
+    """
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 secret value PAR1")
+    schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(hv.DataError, match="HDPVIEW_DEBUG=1"):
+        hv.build(tmp_path / "bad.parquet", schema, 1, ledger=False)
+    assert not list(tmp_path.glob("hdpview-debug-*"))
+    monkeypatch.setenv("HDPVIEW_DEBUG", "1")
+    with pytest.raises(hv.DataError) as refused:
+        hv.build(tmp_path / "bad.parquet", schema, 1, ledger=False)
+    (file,) = tmp_path.glob("hdpview-debug-*")
+    assert str(file) in str(refused.value)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "Traceback" in file.read_text()

@@ -45,6 +45,19 @@ def draft(
         str | None,
         typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False),
     ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Learn these columns only: names with commas.", show_default=False)
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(help="Learn all columns but these: names with commas.", show_default=False)
+    ] = None,
+    privacy_unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says whose row it is: learning protects the person.", show_default=False
+        ),
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person that are looked at.")] = 1,
     ledger: Annotated[
         Path | None,
         typer.Option(help="File that keeps what was spent; beside the table by default.", show_default=False),
@@ -67,6 +80,10 @@ def draft(
         )
     if learn_delta is not None and learn_bounds_epsilon is None:
         raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
+    if learn_bounds_epsilon is None and (columns or exclude or privacy_unit):
+        raise SchemaError(
+            "--columns, --exclude and --privacy-unit go with --learn-bounds-epsilon, the budget for learning."
+        )
     if output_path is not None and output_path.exists():
         raise SchemaError(
             f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file."
@@ -76,7 +93,19 @@ def draft(
     ):  # before anything is spent on what could not be written
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if learn_bounds_epsilon is not None:
-        text = guard.learnt_schema(data, learn_bounds_epsilon, learn_delta, ledger, table)
+        text = guard.learnt_schema(
+            guard.Learning(
+                data,
+                learn_bounds_epsilon,
+                learn_delta,
+                ledger,
+                table,
+                _names(columns),
+                _names(exclude),
+                privacy_unit,
+                max_rows,
+            )
+        )
     else:
         text = draft_schema(data, from_data_not_private=from_data_not_private)
     if output_path is None:
@@ -91,6 +120,10 @@ def draft(
     typer.echo(
         f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
     )
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
 def check(

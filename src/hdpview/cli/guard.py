@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -145,24 +146,42 @@ def audit(
         raise typer.Exit(1)
 
 
-def learnt_schema(data: str, epsilon: str, delta: str | None, ledger: Path | None, table: str | None) -> str:
+@dataclass(frozen=True)
+class Learning:
+    """What a schema is to be learnt from, and for whom it is protected."""
+
+    data: str
+    epsilon: str
+    delta: str | None
+    ledger: Path | None
+    table: str | None
+    columns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    privacy_unit: str | None = None
+    max_rows: int = 1
+
+
+def learnt_schema(wanted: Learning) -> str:
     """A schema learnt privately: charged before a value is looked at, whatever comes of it."""
+    from hdpview.counts.contributions import EACH_ROW_UNIT, Contributions
     from hdpview.counts.draft import learnable_columns
     from hdpview.counts.draft import learnt_schema as learn
     from hdpview.errors import BudgetError
     from hdpview.privacy.budget import exact_delta, exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    budget = exact_epsilon(epsilon)
-    slack = Fraction(0) if delta is None else exact_delta(delta)
-    if delta is not None and slack < _LEAST_LEARNT_DELTA:
+    budget, limits = exact_epsilon(wanted.epsilon), Contributions(wanted.privacy_unit, wanted.max_rows)
+    slack = Fraction(0) if wanted.delta is None else exact_delta(wanted.delta)
+    if wanted.delta is not None and slack < _LEAST_LEARNT_DELTA:
         raise BudgetError(
-            f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {delta!r}."
+            f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {wanted.delta!r}."
         )
-    kinds = learnable_columns(data)
-    account = Ledger(ledger or ledger_for(data, table) or default_ledger())
-    with account.charged(table or name_of(data), budget, "learn bounds", delta=slack):
-        return learn(data, kinds, budget, slack)
+    data, unit = wanted.data, wanted.privacy_unit
+    kinds = learnable_columns(data, wanted.columns, wanted.exclude, unit)
+    account = Ledger(wanted.ledger or ledger_for(data, wanted.table) or default_ledger())
+    name = wanted.table or name_of(data)
+    with account.charged(name, budget, "learn bounds", unit or EACH_ROW_UNIT, limits.max_rows, slack):
+        return learn(data, kinds, budget, slack, limits)
 
 
 def warn_of_company(data: str, view: Path) -> None:

@@ -148,7 +148,7 @@ def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
     """
     text = ibis.literal(salt)
     for name in ("unit", *same, "copy"):
-        text = text + ibis.literal("|") + rows[name].cast("string")
+        text = text + ibis.literal("|") + ibis.coalesce(rows[name].cast("string"), "")
     return md5(text)
 
 

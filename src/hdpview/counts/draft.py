@@ -4,20 +4,22 @@ data is public.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import ibis
 
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.files import files_of, kind_of_file
 from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.sources import describe, open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.domain.schema import toml_key
-from hdpview.errors import DataError, HdpviewError, quoted
+from hdpview.errors import DataError, HdpviewError, quoted, unknown_name
 
 _HEADER = """\
 # Schema draft: which columns to use and what values they may take.
@@ -47,25 +49,42 @@ def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
     return _HEADER + "\n" + "\n".join(tables)
 
 
-def learnable_columns(source: Any) -> dict[str, str]:
+def learnable_columns(
+    source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), unit: str | None = None
+) -> dict[str, str]:
     """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent
-    on looking at values.
+    on looking at values. Of a text file the types are to be learnt too.
+
+    columns: those that are wanted; all where it is empty. exclude: those that are not. unit: the column that
+        names persons, which is no attribute.
     """
-    types = column_types(source)
-    if _is_text(source):
-        raise DataError(
-            "Text files do not say the types of their columns. Save the table as Parquet to learn bounds from it."
-        )
-    return {name: kind for name, written in types.items() if (kind := _kind(written)) is not None}
+    from hdpview.counts.learn import UNDECIDED
+
+    types, is_text = column_types(source), _is_text(source)
+    for name in (*columns, *exclude, *([] if unit is None else [unit])):
+        if name not in types:
+            raise DataError(unknown_name("column", name, types, "The table has"))
+    wanted = [name for name in columns or types if name not in exclude and name != unit]
+    kinds = {name: UNDECIDED if is_text else _kind(types[name]) for name in wanted}
+    found = {name: kind for name, kind in kinds.items() if kind is not None}
+    if not found:
+        raise DataError("There is no column to learn from. Name others with --columns, or exclude fewer.")
+    return found
 
 
-def learnt_schema(source: Any, kinds: Mapping[str, str], epsilon: Fraction, delta: Fraction) -> str:
+def learnt_schema(
+    source: Any,
+    kinds: Mapping[str, str],
+    epsilon: Fraction,
+    delta: Fraction,
+    limits: Contributions = EACH_ROW,
+) -> str:
     """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost.
     kinds: of `learnable_columns`.
     """
     from hdpview.counts.learn import learn
 
-    found = learn(source, kinds, epsilon, delta)
+    found = learn(source, kinds, epsilon, delta, limits)
     spent = {"learnt_epsilon": str(epsilon), "learnt_delta": str(delta) if delta else None}
     if not found.attributes:
         raise DataError(
@@ -153,7 +172,9 @@ def _filled(source: Any) -> Schema:
     except HdpviewError:
         raise
     except Exception as refusal:
-        raise DataError(f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}).") from None
+        raise DataError(
+            f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}). {where_it_is_told(refusal)}"
+        ) from None
     return Schema(attributes, learnt_from_data=True)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
+from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.encode import encode
 from hdpview.counts.files import needs_one_reader
 from hdpview.counts.pack import pack
@@ -229,5 +230,6 @@ def without_values(refusal: Exception, source: Any) -> DataError:
         )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(
-        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice}"
+        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice} "
+        f"{where_it_is_told(refusal)}"
     )

@@ -14,6 +14,8 @@ passes with probability δ at most.
 from __future__ import annotations
 
 import math
+import secrets
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +25,9 @@ import ibis
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.sources import OpenSource, describe, open_source
+from hdpview.counts.contributions import EACH_ROW, Contributions, bounded, md5
+from hdpview.counts.debug import where_it_is_told
+from hdpview.counts.sources import OpenSource, describe, open_source, step_by_step
 from hdpview.counts.values import Column, exact_float, harmless, real_number
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
 from hdpview.errors import DataError, HdpviewError
@@ -39,6 +43,10 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _CALENDAR = Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y")
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
 _MOST_BINS, _MOST_CATEGORIES = 1_000, 1_000
+UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
+_TEXT_KINDS = ("integer", "real", "datetime", "boolean", "category")
+_SHARE_FOR_KINDS = Fraction(1, 5)  # of the budget, to learn the types of a text file's columns
+_MOST_VALUES = 0.95  # of a column's values have to be of a type for it to have that type
 
 
 @dataclass(frozen=True)
@@ -52,74 +60,190 @@ class Learnt:
     charges: tuple[tuple[str, Fraction], ...]
 
 
-def learn(source: Any, kinds: Mapping[str, str], epsilon: Fraction, delta: Fraction) -> Learnt:
+def learn(
+    source: Any,
+    kinds: Mapping[str, str],
+    epsilon: Fraction,
+    delta: Fraction,
+    limits: Contributions = EACH_ROW,
+) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
-    kinds: per column, the type of attribute it becomes. A row has one value in each column, so the budget is
-        divided among the columns.
+    kinds: per column, the type of attribute it becomes; UNDECIDED for a column of a text file, whose type is
+        learnt first. A row has one value in each column, so the budget is divided among the columns.
+    limits: who is protected. Of each person at most `max_rows` rows are looked at.
     """
-    asked = {
-        name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
-    }
     budget = Budget(epsilon)
-    share = budget.charge(
-        "bounds and categories", epsilon / max(1, len(asked)), times=max(1, len(asked))
-    )  # [P13]
-    n_texts = sum(kind == "category" for kind in asked.values())
-    found: dict[str, Attribute | None] = {}
-    problem: DataError | None = None
     try:
-        with open_source(source, list(kinds)) as opened:
-            for name, kind in asked.items():
-                found[name] = _learn_column(opened, name, kind, share, delta / max(1, n_texts))
+        with open_source(source, [*kinds, *limits.columns], exact_text=limits.columns) as opened:
+            limits.check(opened.types)
+            kinds = _decided(opened, kinds, budget, limits)
+            found = _learn_columns(opened, kinds, budget, delta, limits)
     except HdpviewError:
         raise
     except Exception as refusal:  # its words may quote values
         problem = DataError(
-            f"Cannot learn from {describe(source)} ({type(refusal).__name__}). Check that it is complete."
+            f"Cannot learn from {describe(source)} ({type(refusal).__name__}). Check that it is complete. "
+            f"{where_it_is_told(refusal)}"
         )
-    if problem is not None:
-        raise problem
-    plain: dict[str, Attribute | None] = {
+    else:
+        return Learnt(
+            attributes=tuple(attribute for name in kinds if (attribute := found.get(name)) is not None),
+            open=tuple((name, kind) for name, kind in kinds.items() if found.get(name) is None),
+            charges=tuple((charge.purpose, charge.total) for charge in budget.close()),
+        )
+    raise problem
+
+
+def _decided(
+    opened: OpenSource, kinds: Mapping[str, str], budget: Budget, limits: Contributions
+) -> dict[str, str]:
+    """The kinds, with those of text columns found by what most of their values can be read as, under noise."""
+    texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
+    if not texts:
+        return dict(kinds)
+    share = budget.charge(
+        "types of columns", _SHARE_FOR_KINDS * budget.epsilon / len(texts), times=len(texts)
+    )  # [P13]
+    rows = _rows(opened, {name: _kind_bin(opened.table[name]) for name in texts}, {}, limits)
+    found = {}
+    for name in texts:
+        exact_counts = _counts(opened, rows, name, len(_TEXT_KINDS))
+        noisy = opendp_laplace(exact_counts, laplace_scale(share / limits.max_rows)).clip(min=0)
+        found[name] = _likely_kind(noisy / max(1, noisy.sum()))
+    return {name: found.get(name, kind) for name, kind in kinds.items()}
+
+
+def _likely_kind(shares: NDArray[np.float64]) -> str:
+    whole, real, moment, truth, _ = shares
+    candidates = (("integer", whole), ("real", whole + real), ("datetime", moment), ("boolean", truth))
+    return next((kind for kind, share in candidates if share >= _MOST_VALUES), "category")
+
+
+def _learn_columns(
+    opened: OpenSource, kinds: Mapping[str, str], budget: Budget, delta: Fraction, limits: Contributions
+) -> dict[str, Attribute | None]:
+    asked = {
+        name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
+    }
+    n_asked = max(1, len(asked))
+    share = budget.charge("bounds and categories", budget.remaining / n_asked, times=n_asked)  # [P13]
+    texts = {name: opened.table[name].cast("string") for name, kind in asked.items() if kind == "category"}
+    bins = {
+        name: _year_bin(opened.table[name]) if kind == "datetime" else _power_bin(opened.table[name])
+        for name, kind in asked.items()
+        if kind != "category"
+    }
+    rows = _rows(opened, bins, texts, limits) if asked else opened.table
+    found: dict[str, Attribute | None] = {
         name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
     }
-    every = {**plain, **found}
-    return Learnt(
-        attributes=tuple(attribute for name in kinds if (attribute := every.get(name)) is not None),
-        open=tuple((name, kind) for name, kind in kinds.items() if every.get(name) is None),
-        charges=tuple((charge.purpose, charge.total) for charge in budget.close()),
-    )
+    for name, kind in asked.items():
+        own = _Column(opened, rows, name, share, limits.max_rows)
+        found[name] = own.category(delta / len(texts)) if kind == "category" else own.ordered(kind)
+    return found
 
 
-def _learn_column(
-    opened: OpenSource, name: str, kind: str, epsilon: Fraction, delta: Fraction
-) -> Attribute | None:
-    column = opened.table[name]
-    if kind == "category":
-        return _category(opened, column, name, epsilon, delta)
-    if kind == "datetime":
-        bins = _noticed(_counts(opened, _year_bin(column), _LAST_YEAR - _FIRST_YEAR + 1), epsilon)
-        if not len(bins):
+def _rows(
+    opened: OpenSource, bins: Mapping[str, Column], texts: Mapping[str, Column], limits: Contributions
+) -> ibis.Table:
+    """Bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]
+
+    Columns `bin of …` and `text of …`. In a database of our own they are stored, since a stream is read once.
+    """
+    columns = {f"bin of {name}": column for name, column in bins.items()}
+    columns |= {f"text of {name}": column for name, column in texts.items()}
+    if limits.unit is None:
+        rows = opened.table.select(**columns)
+    else:
+        numbered = [*bins.values(), *(md5(text) for text in texts.values())]
+        words = {f"word_{i}": column for i, column in enumerate(numbered)}
+        kept = opened.table.select(unit=opened.table[limits.unit], **words, **columns)
+        rows = bounded(kept, limits, secrets.token_hex(16), is_ours=opened.is_ours).select(*columns)
+    if not opened.is_ours:
+        return rows
+    name = f"learnt_{secrets.token_hex(4)}"
+    with step_by_step(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Ibis calls DuckDB by names that it has renamed
+        opened.backend.con.execute(f"CREATE TEMP TABLE {name} AS {opened.backend.compile(rows)}")
+        return opened.backend.table(name)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column's rows, and what may be spent on it. max_rows: that one person has among them."""
+
+    opened: OpenSource
+    rows: ibis.Table
+    name: str
+    epsilon: Fraction
+    max_rows: int
+
+    def ordered(self, kind: str) -> Attribute | None:
+        """Bounds of numbers or moments."""
+        if kind == "datetime":
+            return self._moments()
+        bins = self._noticed(2 * _POWERS + 1)
+        if not bins:
+            return None
+        low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
+        if kind == "real":
+            return Real(
+                name=self.name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=True
+            )
+        # bins of positive numbers lack their upper end, the others have it
+        beyond = math.ceil(high) - 1 if high > 0 else math.floor(high)
+        least = math.ceil(low)
+        greatest = max(least, min(beyond, 2**62))
+        return Integer(
+            name=self.name,
+            min=least,
+            max=greatest,
+            every=max(1, -(-(greatest - least + 1) // _MOST_BINS)),
+            nullable=True,
+        )
+
+    def _moments(self) -> Attribute | None:
+        bins = self._noticed(_LAST_YEAR - _FIRST_YEAR + 1)
+        if not bins:
             return None
         first, last = _FIRST_YEAR + bins[0], _FIRST_YEAR + bins[-1]
-        return Datetime(name=name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
-    bins = _noticed(_counts(opened, _power_bin(column), 2 * _POWERS + 1), epsilon)
-    if not len(bins):
-        return None
-    low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
-    if kind == "real":
-        return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=True)
-    beyond = (
-        math.ceil(high) - 1 if high > 0 else math.floor(high)
-    )  # bins of positive numbers lack their upper end, the others have it
-    least = math.ceil(low)
-    greatest = max(least, min(beyond, 2**62))
-    return Integer(
-        name=name,
-        min=least,
-        max=greatest,
-        every=max(1, -(-(greatest - least + 1) // _MOST_BINS)),
-        nullable=True,
+        return Datetime(name=self.name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
+
+    def _noticed(self, n_bins: int) -> list[int]:
+        """Bins whose noisy counts noise alone would hardly reach."""
+        exact_counts = _counts(self.opened, self.rows, self.name, n_bins)
+        scale = laplace_scale(self.epsilon / self.max_rows)
+        threshold = scale * math.log(len(exact_counts) / (2 * _FALSE_BINS))
+        noticed: list[int] = np.flatnonzero(opendp_laplace(exact_counts, scale) > threshold).tolist()
+        return noticed
+
+    def category(self, delta: Fraction) -> Attribute | None:
+        """Frequent texts."""
+        texts = self.rows.select(text=self.rows[f"text of {self.name}"])
+        kept = texts.filter(
+            texts["text"].notnull() & (texts["text"].length() > 0) & (texts["text"].length() <= 200)
+        )
+        exact_counts: dict[str, int] = {}
+        for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
+            exact_counts.update(zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True))
+        noisy = laplace_with_threshold(exact_counts, self.epsilon, delta, self.max_rows)
+        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:_MOST_CATEGORIES]
+        if not values:
+            return None
+        return Category(name=self.name, values=tuple(sorted(values)), other="other", nullable=True)
+
+
+def _kind_bin(column: Column) -> Column:
+    """What a text can be read as, by its place in _TEXT_KINDS; null where it is blank."""
+    number, word = real_number(column), column.strip().lower()
+    return ibis.cases(
+        (word == "", ibis.null("int64")),
+        (number == number.floor(), 0),
+        (number.notnull(), 1),
+        (harmless(column, _CALENDAR).notnull(), 2),
+        (word.isin(("true", "false", "t", "f", "yes", "no", "y", "n")), 3),
+        else_=4,
     )
 
 
@@ -147,7 +271,9 @@ def _year_bin(column: Column) -> Column:
     """Years from the first one; moments beyond the calendar are clamped before their year is taken, so none
     raises.
     """
-    year = harmless(column, _CALENDAR).year().cast("int64") - _FIRST_YEAR
+    moment = harmless(column, _CALENDAR)
+    written = moment.substr(0, 4) if moment.type().is_string() else moment.year()
+    year = written.cast("int64") - _FIRST_YEAR
     last = _LAST_YEAR - _FIRST_YEAR
     return ibis.cases((year < 0, 0), (year > last, last), else_=year)
 
@@ -161,35 +287,12 @@ def _edges(power_bin: int) -> tuple[float, float]:
     return (low, high) if power_bin > _POWERS else (-high, -low)
 
 
-def _counts(opened: OpenSource, bin_of: Column, n_bins: int) -> NDArray[np.int64]:
-    """Rows per bin, shape (n_bins,). One row is in one bin at most."""
-    binned = opened.table.select(bin=bin_of)
+def _counts(opened: OpenSource, rows: ibis.Table, name: str, n_bins: int) -> NDArray[np.int64]:
+    """Rows per bin of a column, shape (n_bins,). One row is in one bin at most."""
+    binned = rows.select(bin=rows[f"bin of {name}"])
     kept = binned.filter(binned["bin"].notnull())
     exact_counts = np.zeros(n_bins, np.int64)
     for batch in opened.batches(kept.group_by("bin").aggregate(n=kept.count()), 10_000):
         places = np.clip(np.array(batch["bin"].to_pylist(), dtype=np.int64), 0, n_bins - 1)
         np.add.at(exact_counts, places, np.array(batch["n"].to_pylist(), dtype=np.int64))
     return exact_counts
-
-
-def _noticed(exact_counts: NDArray[np.int64], epsilon: Fraction) -> list[int]:
-    """Bins whose noisy counts noise alone would hardly reach."""
-    scale = laplace_scale(epsilon)
-    threshold = scale * math.log(len(exact_counts) / (2 * _FALSE_BINS))
-    noticed: list[int] = np.flatnonzero(opendp_laplace(exact_counts, scale) > threshold).tolist()
-    return noticed
-
-
-def _category(
-    opened: OpenSource, column: Column, name: str, epsilon: Fraction, delta: Fraction
-) -> Attribute | None:
-    texts = opened.table.select(text=column.cast("string"))
-    kept = texts.filter(
-        texts["text"].notnull() & (texts["text"].length() > 0) & (texts["text"].length() <= 200)
-    )
-    exact_counts: dict[str, int] = {}
-    for batch in opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
-        exact_counts.update(zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True))
-    noisy = laplace_with_threshold(exact_counts, epsilon, delta)
-    values = sorted(noisy, key=lambda text: (-noisy[text], text))[:_MOST_CATEGORIES]
-    return Category(name=name, values=tuple(sorted(values)), other="other", nullable=True) if values else None

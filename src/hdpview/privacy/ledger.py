@@ -278,11 +278,11 @@ class Ledger:
 def ledger_for(source: Any, table: str | None = None) -> Path | None:
     """The ledger of a table for which none was named: that of HDPVIEW_LEDGER, or else the one beside its file.
 
-    A table that is no file has one only where it was given a name: in the working directory. None where there
-    is none to be found.
+    A table that is no file has one only where it has a name, given or in a catalogue: in the working directory.
+    None where there is none to be found.
     """
     configured, place = os.environ.get(LEDGER_VARIABLE), _path_of(source)
-    if place is None and table is None:
+    if place is None and table is None and not isinstance(source, str):
         return None
     if configured:
         return Path(configured).expanduser()

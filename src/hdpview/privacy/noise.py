@@ -167,13 +167,13 @@ def opendp_gaussian(exact_counts: NDArray[np.int64], scale: float, rho: Fraction
 
 
 def laplace_with_threshold(
-    exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction
+    exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction, max_rows: int = 1
 ) -> dict[str, int]:
     """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. OpenDP itself
     certifies ε and δ. [P13]
 
-    One row changes the count of one text by one; a text that only this row has passes the threshold with
-    probability δ at most.
+    One person has up to `max_rows` rows, each of which changes the count of one text by one; a text that only
+    this person has passes the threshold with probability δ at most, all of theirs together.
     """
     import opendp.prelude as dp
 
@@ -186,11 +186,11 @@ def laplace_with_threshold(
         dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")),
         dp.l01inf_distance(dp.absolute_distance(T="i64")),
     )
-    scale = laplace_scale(epsilon)
-    threshold = math.ceil(1 + scale * math.log(1 / float(delta)))
+    scale = laplace_scale(epsilon / max_rows)
+    threshold = math.ceil(max_rows + scale * math.log(1 / float(delta)))
     while True:
         mechanism = dp.m.make_laplace_threshold(*space, scale=scale, threshold=threshold)
-        spent_epsilon, spent_delta = mechanism.map((1, 1, 1))
+        spent_epsilon, spent_delta = mechanism.map((max_rows, max_rows, max_rows))
         if Fraction(spent_delta) <= delta:
             break
         threshold += 1
