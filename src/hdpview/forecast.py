@@ -122,7 +122,7 @@ def estimate(
         epsilon: the budget; or leave it out and give `error`.
         error: wanted root mean square error, in records, of a range of two attributes (of one, where there is
             only one).
-        delta: with the method `calibrated`, part of the budget, as in `build`.
+        delta: with the method `mixture`, part of the budget, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
         **settings: settings of the method.

@@ -16,9 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hdpview.methods.calibrated import Calibrated
-from hdpview.methods.calibrated.plan import Plan
-from hdpview.methods.calibrated.purse import WITH_DELTA, DeltaPurse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import rewrite

@@ -19,7 +19,7 @@ Data = Annotated[
 Delta = Annotated[
     str | None,
     typer.Option(
-        help="With --method calibrated: probability outside the promise, such as 1e-9.", show_default=False
+        help="With --method mixture: probability outside the promise, such as 1e-9.", show_default=False
     ),
 ]
 
@@ -177,8 +177,8 @@ def build(
     ],
     delta: Delta = None,
     method: Annotated[
-        str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")
-    ] = "calibrated",
+        str, typer.Option(help="How to build: mixture, or hdpview (the paper's method).")
+    ] = "mixture",
     engine: Annotated[
         str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
     ] = "local",
@@ -283,8 +283,8 @@ def estimate(
     ] = None,
     delta: Delta = None,
     method: Annotated[
-        str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")
-    ] = "calibrated",
+        str, typer.Option(help="How to build: mixture, or hdpview (the paper's method).")
+    ] = "mixture",
     format: Annotated[
         output.JsonOrTable, typer.Option(help="table for people, json for programs.")
     ] = output.JsonOrTable.table,

@@ -107,7 +107,7 @@ def limit(
 
 
 def audit(
-    method: Annotated[str, typer.Option(help="The method to audit.")] = "calibrated",
+    method: Annotated[str, typer.Option(help="The method to audit.")] = "mixture",
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The budget it claims to keep.")] = "1.0",
     runs: Annotated[int, typer.Option(help="Builds of each table that the bound rests on.")] = 4_000,
     max_rows: Annotated[
@@ -119,7 +119,7 @@ def audit(
     """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no
     data.
 
-    Example: hdpview audit --method calibrated --epsilon 1.0 --runs 4000
+    Example: hdpview audit --method mixture --epsilon 1.0 --runs 4000
     """
     import dataclasses
 

@@ -22,6 +22,7 @@ from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 _AT_ONCE = 4_000_000  # numbers of an array of quantities × blocks
+_LEAST_SHARE = 1e-4  # of a block: from there on less does not make an answer less sure
 
 
 class BlockSums(NamedTuple):
@@ -43,7 +44,7 @@ def block_sums(blocks: Blocks, batch: Batch) -> BlockSums:
     """The sums for every quantity of a batch."""
     found = BlockSums(*np.zeros((6, len(batch))))
     noisy = blocks.noisy_counts.astype(np.float64)
-    for quantities, weight, deviation in _weights(blocks, batch):
+    for quantities, weight, square in _weights(blocks, batch):
         squares = weight**2
         rows = (
             weight @ noisy,
@@ -51,7 +52,7 @@ def block_sums(blocks: Blocks, batch: Batch) -> BlockSums:
             squares.sum(axis=1),
             (squares**2).sum(axis=1),
             np.abs(weight).max(axis=1),
-            deviation @ blocks.weight,
+            _deviation(weight, square) @ blocks.weight,
         )
         for column, values in zip(found, rows, strict=True):
             column[quantities] = values
@@ -59,11 +60,10 @@ def block_sums(blocks: Blocks, batch: Batch) -> BlockSums:
 
 
 def _weights(blocks: Blocks, batch: Batch) -> Iterator[tuple[slice, Floats, Floats]]:
-    """In pieces: weights of blocks in quantities, and standard deviations inside blocks, (n_quantities, n_blocks)."""
+    """In pieces: means and mean squares of quantities in blocks, shape (n_quantities, n_blocks) each."""
     pieces = zip(term_means(blocks, batch), term_means(blocks, batch.squared), strict=True)
     for (quantities, piece, means), (_, _, squares) in pieces:
-        weight, square = _by_quantity(piece, means), _by_quantity(piece, squares)
-        yield quantities, weight, np.sqrt(_kept_apart(square - weight**2, square))
+        yield quantities, _by_quantity(piece, means), _by_quantity(piece, squares)
 
 
 def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
@@ -75,9 +75,22 @@ def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
     return found
 
 
-def _kept_apart(variance: Floats, square: Floats) -> Floats:
-    """Variances without what rounding leaves where a block is covered whole."""
+def _variance(weight: Floats, square: Floats) -> Floats:
+    """Of what a record of each block adds, without what rounding leaves where a block is covered whole."""
+    variance = square - weight**2
     return np.where(variance > 1e-12 * square, variance, 0.0)
+
+
+def _deviation(weight: Floats, square: Floats) -> Floats:
+    """How far what a record of each block adds may be off.
+
+    It is the standard deviation, times more where a question asks for a small share of a block: populated cells hold
+    far more of it than an even spread would.
+    """
+    share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
+    unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.25
+    found: Floats = np.sqrt(_variance(weight, square)) * unlike
+    return found
 
 
 class Spreads(NamedTuple):
@@ -104,11 +117,11 @@ def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], sche
 
 def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
     m, n = len(quantities), len(quantities[0])
-    weight, deviation = np.zeros((2, m, n, len(blocks)))
+    weight, square = np.zeros((2, m, n, len(blocks)))
     for i, own in enumerate(quantities):
-        for some, weights, deviations in _weights(blocks, pack(own, schema)):
-            weight[i, some], deviation[i, some] = weights, deviations
-    variance = deviation**2 @ blocks.weight
+        for some, weights, squares in _weights(blocks, pack(own, schema)):
+            weight[i, some], square[i, some] = weights, squares
+    variance = _variance(weight, square) @ blocks.weight
     correlation = np.zeros((m, m, n))
     for i in range(m):
         correlation[i, i] = 1.0
@@ -118,8 +131,8 @@ def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: S
             scale = np.sqrt(variance[i] * variance[j])
             ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
             correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
-    squares = np.einsum("iqb,jqb->ijq", weight, weight)
-    return Spreads(squares, deviation @ blocks.weight, correlation)
+    shared = np.einsum("iqb,jqb->ijq", weight, weight)
+    return Spreads(shared, _deviation(weight, square) @ blocks.weight, correlation)
 
 
 def sums_over_blocks(blocks: Blocks, batch: Batch) -> Floats:
@@ -163,8 +176,7 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
         fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * size
         largest += most * size
         for excess in np.unique(term.excess):
-            square = excess * term.square
-            deviation = np.sqrt(_kept_apart(square - term.weight**2, square))
+            deviation = _deviation(term.weight, excess * term.square)
             here = rectangles.sums((deviation * blocks.weight)[None])[0]
             spread += np.where(term.excess == excess, np.maximum(here, 0.0) * size, 0.0)
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
