@@ -16,7 +16,7 @@ from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.sources import describe, open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
-from hdpview.domain.schema import toml_key
+from hdpview.domain.toml import toml_key
 from hdpview.errors import DataError, HdpviewError, quoted
 
 _HEADER = """\

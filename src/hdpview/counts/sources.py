@@ -21,6 +21,7 @@ from hdpview.counts.files import files_of, open_files
 from hdpview.counts.frames import arrow_of
 from hdpview.counts.spill import private_directory
 from hdpview.counts.values import Column
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
 _MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else runs, need the other half
@@ -66,6 +67,7 @@ def open_source(
     memory_limit: str | None = None,
     threads: int | None = None,
     parallel_csv: bool = True,
+    text: TextFormat = PLAIN,
 ) -> Iterator[OpenSource]:
     """Open a table for one query.
 
@@ -74,17 +76,18 @@ def open_source(
     wanted: the columns that will be asked for, so that a frame is not copied whole; all when None.
     memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings
         there.
+    text: how CSV files are written.
     """
     if isinstance(source, ibis.Table):
         yield _opened(source, source.get_backend())
         return
-    with _private_duckdb(memory_limit, threads) as backend:
+    with _private_duckdb(memory_limit, threads) as (backend, room):
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", DeprecationWarning
             )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             if isinstance(source, (str, Path)):
-                table = open_files(backend, files_of(source), parallel=parallel_csv)
+                table = open_files(backend, files_of(source), parallel=parallel_csv, text=text, room=room)
             else:
                 backend.con.register("frame", arrow_of(source, wanted))
                 table = backend.table("frame")
@@ -99,9 +102,9 @@ def describe(source: Any) -> str:
 
 
 @contextmanager
-def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[Any]:
+def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[tuple[Any, Path]]:
     """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the
-    network.
+    network; and that directory.
     """
     if memory_limit is not None and not re.fullmatch(
         r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
@@ -128,7 +131,7 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
                 duckdb.Error
             ):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
                 backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-            yield backend
+            yield backend, directory
         finally:
             backend.disconnect()
 
