@@ -21,8 +21,10 @@ from hdpview.counts.plain_text import plain_text
 from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, harmless, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
+from hdpview.domain.text_format import PLAIN
 
 MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from the top for each row
+_NO_LIMIT = 2**62
 _DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
 
 
@@ -41,7 +43,11 @@ def encode(
         f"value_{i}": plain_text(table[attribute.name], attribute, schema.source)
         for i, attribute in attributes
     }
+    is_postgres = table.get_backend().name == "postgres"
     table = table.select(**along, **plain)
+    if schema.source != PLAIN and is_postgres:
+        # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a limit.
+        table = table.limit(_NO_LIMIT)
     safe = table.select(
         *along, **{f"value_{i}": harmless(table[f"value_{i}"], attribute) for i, attribute in attributes}
     )
