@@ -16,7 +16,7 @@ from sparks import ONE_WORKER
 
 TEXT = TextFormat(
     separator=";",
-    encoding="cp1252",
+    encoding="latin-1",
     decimal=",",
     thousands=".",
     dates=("%d.%m.%Y", "%m/%d/%y %I:%M %p", "%d-%b-%Y"),
@@ -60,7 +60,7 @@ def csv_file(path: Path) -> Path:
         ";".join("" if cell is None else str(cell) for cell in row)
         for row in zip(*columns().values(), strict=True)
     ]
-    path.write_bytes("\r\n".join(lines).encode("cp1252"))
+    path.write_bytes("\r\n".join(lines).encode("latin-1"))
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import bench, cluster, curate, demo, evaluate, explore, guard, serve
+from hdpview.cli import bench, cluster, curate, demo, evaluate, explore, guard, schema, serve
 from hdpview.errors import HdpviewError
 
 app = typer.Typer(
@@ -34,8 +34,10 @@ bench_app = typer.Typer(
     no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these."
 )
 app.add_typer(schema_app, name="schema")
-schema_app.command("draft")(curate.draft)
-schema_app.command("check")(curate.check)
+schema_app.command("draft")(schema.draft)
+schema_app.command("import")(schema.import_schema)
+schema_app.command("check")(schema.check)
+schema_app.command("json-schema")(schema.json_schema)
 app.command("build")(curate.build)
 app.command("estimate")(curate.estimate)
 app.add_typer(ledger_app, name="ledger")

@@ -196,7 +196,7 @@ def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: boo
         compared by their hashes.
     """
     column = table[f"value_{position}"]
-    known = _known_constants(column, attribute)
+    known = known_constants(column, attribute)
     if column.type().is_string() and not is_ours:
         known = [
             (hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code)
@@ -217,10 +217,10 @@ def _known_values(column: Column, attribute: Category) -> Iterator[tuple[Column,
     literal: Callable[..., Column] = (
         exact_int if dtype.is_integer() else exact_float if dtype.is_floating() else ibis.literal
     )
-    return ((literal(constant), code) for constant, code in _known_constants(column, attribute))
+    return ((literal(constant), code) for constant, code in known_constants(column, attribute))
 
 
-def _known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
+def known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
     """Declared values that a column of this type can hold, each once, with their codes; the first declared
     wins.
     """

@@ -23,6 +23,7 @@ from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 from hdpview.spark.session import DataFrame, Session, is_spark_frame, quiet_child
 
+_CHARSETS = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32"}  # fmt: skip
 _ADDRESS = r"[a-zA-Z][\w+.-]+://"
 _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
 
@@ -126,7 +127,7 @@ def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
         ),  # guessed types would depend on values
         header=not text.columns,
         sep=delimiter,
-        encoding="UTF-8" if text.is_utf8 else codecs.lookup(text.encoding).name,
+        encoding=_charset(text),
         quote=text.quote,
         escape=text.quote or "\\",
         multiLine=True,  # quoted fields may hold line breaks; the price is one task per file
@@ -134,6 +135,16 @@ def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
         enforceSchema=True,
     )
     return frame.fillna("")  # an empty field is empty text, quoted or not; the attribute says what that means
+
+
+def _charset(text: TextFormat) -> str:
+    """What Spark calls an encoding; it knows a few."""
+    name = "utf-8" if text.is_utf8 else codecs.lookup(text.encoding).name
+    if name not in _CHARSETS:
+        raise DataError(
+            f"Spark reads no CSV files in {text.encoding}. Make them UTF-8 or Parquet, or build with engine='local'."
+        )
+    return _CHARSETS[name]
 
 
 def _literal(path: str) -> str:
