@@ -34,7 +34,7 @@ bench_app = typer.Typer(
     no_args_is_help=True, help="Measure: every figure in the documentation is printed by one of these."
 )
 app.add_typer(schema_app, name="schema")
-schema_app.command("draft")(schema.draft)
+schema_app.command("draft")(curate.draft)
 schema_app.command("import")(schema.import_schema)
 schema_app.command("check")(schema.check)
 schema_app.command("json-schema")(schema.json_schema)

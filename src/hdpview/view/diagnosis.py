@@ -17,6 +17,7 @@ from hdpview.domain import Attribute, Category, Ordered, Schema
 Floats = NDArray[np.float64]
 
 _MISSING_SHARE = 0.5  # of records without a readable value, from which on it is worth a word
+_SHARED_SHARE = 0.95  # likewise where missing values share the code of a value
 _OTHER_SHARE = 0.25
 _BOUND_SHARE = 0.1
 _BOUND_FACTOR = 3.0  # how many times its neighbour an outer bin has to hold to be a heap at the bound
@@ -60,7 +61,10 @@ def _findings(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
     # what is certain to be there, in shares of all records
     least = np.maximum(found.counts - found.half_widths, 0.0) / total
     missing = attribute.missing_code
-    if least[missing] >= _MISSING_SHARE:
+    is_other = (
+        isinstance(attribute, Category) and attribute.other is not None and missing == attribute.unknown_code
+    )
+    if not is_other and least[missing] >= (_MISSING_SHARE if attribute.nullable else _SHARED_SHARE):
         own = (
             "as missing"
             if attribute.nullable
