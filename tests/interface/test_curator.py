@@ -116,7 +116,7 @@ def test_from_a_raw_export_to_a_view(clinic: Path) -> None:
             lambda line, a=answer: f"{line[1]}, {a} }}",
             text,
         )
-    text = text.replace("[attributes]", '[lists]\nabc = ["A", "B", "C"]\n\n[attributes]')
+    text = text.replace("[attributes]", '[lists]\nabc = ["A", "B", "C"]\n[attributes]')
     (folder / "clinic.toml").write_text(text)
     schema = Schema.load(folder / "clinic.toml")
     assert len(schema) == 38

@@ -251,6 +251,9 @@ def estimate(
         typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one)."),
     ] = None,
     delta: Delta = None,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
+    ] = 1,
     method: Annotated[
         str, typer.Option(help="How to build: calibrated, or hdpview (the paper's method).")
     ] = "calibrated",
@@ -267,10 +270,20 @@ def estimate(
 
     with ProgressBar() as progress:
         found = estimate_build(
-            Schema.load(schema), rows, epsilon, error=error, delta=delta, method=method, progress=progress
+            Schema.load(schema),
+            rows,
+            epsilon,
+            error=error,
+            delta=delta,
+            max_rows=max_rows,
+            method=method,
+            progress=progress,
         )
     if format == output.JsonOrTable.json:
-        errors = {kind: bounds._asdict() for kind, bounds in found.errors.items()}
-        output.print_json({**dataclasses.asdict(found), "errors": errors})
+        errors, relations = (
+            {kind: bounds._asdict() for kind, bounds in kinds.items()}
+            for kinds in (found.errors, found.relations)
+        )
+        output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
     else:
         typer.echo(str(found))

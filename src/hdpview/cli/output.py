@@ -121,12 +121,14 @@ def check_draft_place(output_path: Path | None) -> None:
 
 def write_draft(text: str, output_path: Path | None, data: str, note: str = "") -> None:
     """Write a draft, or print it, and say what comes next."""
+    from hdpview.domain.places import open_lines
+
     if output_path is None:
         typer.echo(text, nl=False)
         return
     output_path.write_text(text, encoding="utf-8")
-    n_open = text.count("?, ") + text.count("? }") + text.count("[?]")
-    next_step = note or (f"Replace the ? in it ({n_open})" if n_open else "Look it through")
+    n_open = len(open_lines(text))
+    next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
     typer.echo(
         f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
     )

@@ -12,11 +12,8 @@ from hdpview.domain.toml import toml_key, toml_table, toml_value
 
 OPEN = "?"  # what a person has to replace
 _HEADER = """\
-# Schema draft: which columns to use and what values they may take.
-# These are public statements: write what is known without looking at the data (a law, a form, a code book).
-# Replace every ?, and delete the lines of columns that nobody needs to ask about.
-# Values beyond min and max are moved to the nearest bound, so wide bounds are safe and tight ones sharper.
-# More to say, such as labels, orders, presets of bins and lists in files: docs/schema.md."""
+# Draft of a schema: public statements. Replace each ? by what is known without looking at the data, such as from a law,
+# a form or a code book, and delete the columns nobody needs to ask about. All there is to say: docs/schema.md."""
 _NEEDED: dict[str, dict[str, Any]] = {  # what each type needs; None is open
     "integer": {"min": None, "max": None},
     "real": {"min": None, "max": None, "bins": 100},

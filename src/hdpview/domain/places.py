@@ -17,9 +17,14 @@ def located(message: str, text: str, name: str) -> str:
     return f"{name}, line {line}: {message}" if line else f"{name}: {message}"
 
 
+def open_lines(text: str) -> list[int]:
+    """Numbers of the lines of a draft in which a place is still open."""
+    return [text.count("\n", 0, found.start(1)) + 1 for found in _OPEN.finditer(text)]
+
+
 def open_places(text: str, name: str) -> str | None:
     """What to say of a draft in which places are still open; None where there are none."""
-    places = [text.count("\n", 0, found.start(1)) + 1 for found in _OPEN.finditer(text)]
+    places = open_lines(text)
     if not places:
         return None
     lines = ", ".join(map(str, places[:10])) + (f", … ({len(places)} in all)" if len(places) > 10 else "")
