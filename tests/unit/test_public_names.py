@@ -42,6 +42,7 @@ PUBLIC = [
     "Schema",
     "SchemaError",
     "Statistic",
+    "TextFormat",
     "ViewFileError",
     "__version__",
     "build",

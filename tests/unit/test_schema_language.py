@@ -327,3 +327,43 @@ def test_editors_and_the_reader_refuse_the_same(entry: dict[str, Any]) -> None:
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in entry.items())
     with pytest.raises(SchemaError):
         Schema.from_toml(f"[attributes.x]\n{lines}\n")
+
+
+def test_the_example_of_the_reference_is_valid(tmp_path: Path) -> None:
+    """The file at the top of docs/schema.md loads, editors accept it, and saving it changes nothing."""
+    page = (Path(__file__).parents[2] / "docs/schema.md").read_text(encoding="utf-8")
+    text = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    (tmp_path / "icd9.csv").write_text(ICD)
+    (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+    jsonschema.validate(json.loads(json.dumps(tomllib.loads(text), default=str)), JSON_SCHEMA)
+    schema = Schema.load(tmp_path / "s.toml")
+    assert schema["diagnosis"].size == 4
+    assert schema["weight"].size == 61
+    schema.save(tmp_path / "s.toml")
+    assert (tmp_path / "s.toml").read_text(encoding="utf-8") == text
+
+
+def test_the_reference_names_every_key() -> None:
+    """No key of the language is missing from docs/schema.md."""
+    page = (Path(__file__).parents[2] / "docs/schema.md").read_text(encoding="utf-8")
+    keys = (
+        {key for keys in _KEYS.values() for key in keys}
+        | set(_COMMON_KEYS)
+        | set(TextFormat.__dataclass_fields__)
+    )
+    assert not {key for key in keys if f"`{key}" not in page}
+
+
+def test_ranges_of_ordered_categories() -> None:
+    """Comparisons follow the order of the values; `other` is outside it; unordered categories refuse."""
+    from hdpview.errors import QueryError
+    from hdpview.query.conditions import between, compare
+
+    bands = Category(name="x", values=("young", "middle", "old"), ordered=True, other="unknown")
+    assert compare(bands, ">=", "middle").codes == {1, 2}
+    assert compare(bands, "<", "middle").codes == {0}
+    assert between(bands, "young", "middle").codes == {0, 1}
+    assert compare(bands, ">", "unknown").codes == frozenset()
+    assert bands.has_order
+    with pytest.raises(QueryError, match="has no order"):
+        compare(Category(name="x", values=("a", "b")), "<", "b")
