@@ -213,7 +213,7 @@ REDCAP = [
     ["sex", "base", "radio", "Sex", "1, Female | 2, Male | 9, Not known, not asked", "", "", "", ""],
     ["drug", "base", "checkbox", "Drugs", "1, Aspirin | 2, Other", "", "", "", ""],
     ["seen", "base", "text", "Seen on", "", "date_dmy", "2020-01-01", "2024-12-31", ""],
-    ["smokes", "base", "yesno", "Smokes?", "", "", "", "", ""],
+    ["smokes", "base", "yesno", "<b>Smokes?</b>", "", "", "", "", ""],
     ["pain", "base", "slider", "Pain", "none | half | all", "number", "", "", ""],
     ["story", "base", "notes", "Story", "", "", "", "", ""],
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -73,11 +74,8 @@ def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Fac
 
 def _redcap(row: Mapping[str, str]) -> Iterator[Facts]:
     """The columns of an export that a field becomes: one, or one for each box that can be ticked."""
-    name, form, label = (
-        row[_REDCAP].strip(),
-        row.get("Field Type", "").strip(),
-        row.get("Field Label", "").strip(),
-    )
+    name, form = row[_REDCAP].strip(), row.get("Field Type", "").strip()
+    label = _plain_words(row.get("Field Label", ""))
     choices = _choices(row.get("Choices, Calculations, OR Slider Labels", ""))
     if row.get("Identifier?", "").strip().lower() == "y":
         yield Facts(name, None, note="it is marked as an identifier")
@@ -122,4 +120,9 @@ def _redcap_text(name: str, form: str, label: str, row: Mapping[str, str]) -> Fa
 def _choices(text: str) -> dict[str, str]:
     """`1, Female | 2, Male` as codes and texts."""
     pairs = (choice.partition(",") for choice in text.split("|") if choice.strip())
-    return {code.strip(): label.strip() for code, _, label in pairs}
+    return {code.strip(): _plain_words(label) for code, _, label in pairs}
+
+
+def _plain_words(text: str) -> str:
+    """A label without the tags of HTML that forms may have."""
+    return " ".join(re.sub(r"<[^<>]*>", " ", text).split())
