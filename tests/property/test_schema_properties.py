@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import datetime
 from typing import Any
 
@@ -81,9 +80,6 @@ def test_rewriting_reaches_the_new_meaning(before: Schema, after: Schema, inheri
     mixed = Schema(before.attributes, source=after.source) if inherits else after
     text = "# kept\n" + before.to_toml()
     new = rewritten(text, before.to_dict(), mixed.to_dict())
-    assert Schema.from_dict(tomllib.loads(new)).to_dict()["attributes"] == mixed.to_dict()["attributes"] or (
-        set(mixed.names) & set(before.names)
-    )
     found = Schema.from_toml(new)
     assert {a.name: a.to_dict() for a in found} == {a.name: a.to_dict() for a in mixed}
     assert found.source == mixed.source
@@ -102,10 +98,10 @@ def test_patterns_of_dates_match_what_strftime_writes(moment: datetime, date_for
 
 
 @given(
-    st.lists(st.datetimes(datetime(1970, 1, 1), datetime(2068, 12, 30)), min_size=1, max_size=20),
+    st.lists(st.datetimes(datetime(1970, 1, 1), datetime(2068, 12, 30)), min_size=20, max_size=40),
     st.sampled_from(["%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y", "%Y/%m/%d %H:%M", "%b %d, %Y %I:%M %p"]),
 )
-@settings(max_examples=25)
+@settings(max_examples=6, deadline=None)
 def test_dates_are_read_as_python_reads_them(moments: list[datetime], date_format: str) -> None:
     """A column in a declared format has the days that strptime finds."""
     written = [moment.strftime(date_format) for moment in moments]
