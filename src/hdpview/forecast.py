@@ -90,9 +90,9 @@ class Estimate:
 
     def __str__(self) -> str:
         also = f" and delta {self.delta:g}" if self.delta else ""
-        persons = f", {self.max_rows} of a person," if self.max_rows > 1 else ""
+        persons = f", {self.max_rows} of a person" if self.max_rows > 1 else ""
         lines = [
-            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons} expect errors (root mean square, in records) of about"
+            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons}, expect errors (root mean square, in records) of about"
         ]
         lines += [
             f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})"

@@ -57,6 +57,13 @@ def test_what_noise_can_explain_is_not_told() -> None:
     )
 
 
+def test_bins_about_which_little_is_known_are_not_called_empty() -> None:
+    """Where intervals are wide, bins may hold records unseen."""
+    counts = [400.0, 300, 250, 200, 3, -2, 0, 4, 1, -5, 0]
+    assert findings(nullable, counts, half_width=10) == ["empty"]
+    assert findings(nullable, counts, half_width=60) == []
+
+
 def test_an_empty_view_is_not_judged() -> None:
     """A total of nothing has no shares."""
     assert findings(ten, [0.0] * 10) == []

@@ -22,6 +22,10 @@ _OTHER_SHARE = 0.25
 _BOUND_SHARE = 0.1
 _BOUND_FACTOR = 3.0  # how many times its neighbour an outer bin has to hold to be a heap at the bound
 _EMPTY_SHARE = 0.5  # of all bins
+_SURELY_FEW = (
+    0.05  # share of records that bins together have to stay below, noise included, to be called empty
+)
+_SURELY_RARE = 0.02  # likewise one value of a category
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
     n = attribute.n_values
     counts, half_widths = found.counts[:n], found.half_widths[:n]
     if not isinstance(attribute, Ordered):
-        n_empty = int((counts <= half_widths).sum())
+        rare = counts + half_widths <= _SURELY_RARE * found.counts.sum()
+        n_empty = int(((counts <= half_widths) & rare).sum())
         if n_empty > _EMPTY_SHARE * n and n > 4:
             yield Finding(
                 attribute.name,
@@ -129,21 +134,25 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
                 "Fewer values, with `other` or by groups, would be sharper.",
             )
         return
-    low, high = _empty_run(counts, half_widths), _empty_run(counts[::-1], half_widths[::-1])
+    most = _SURELY_FEW * float(found.counts.sum())
+    low = _empty_run(counts, half_widths, most)
+    high = _empty_run(counts[::-1], half_widths[::-1], most)
     if low + high > _EMPTY_SHARE * n and low + high < n and n > 4:
         labels = attribute.value_labels()
         yield Finding(
             attribute.name,
             "empty",
-            f"nothing to be told from noise falls into {low + high} of {n} bins; records lie between "
+            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records lie between "
             f"{labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
         )
 
 
-def _empty_run(counts: Floats, half_widths: Floats) -> int:
-    """How many bins from the start hold nothing beyond noise, alone and together."""
-    together = np.cumsum(counts) <= np.sqrt(np.cumsum(half_widths**2))
-    nothing = (counts <= half_widths) & together
+def _empty_run(counts: Floats, half_widths: Floats, most: float) -> int:
+    """How many bins from the start hold nothing beyond noise, alone and together, and surely not more than
+    `most` records.
+    """
+    total, noise = np.cumsum(counts), np.sqrt(np.cumsum(half_widths**2))
+    nothing = (counts <= half_widths) & (total <= noise) & (total + noise <= most)
     return int(np.argmin(nothing)) if not nothing.all() else len(counts)
 
 
