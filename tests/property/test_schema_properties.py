@@ -65,6 +65,7 @@ def schemas(draw: Any) -> Schema:
 
 
 @given(schemas())
+@settings(deadline=None)
 def test_schemas_survive_their_files(schema: Schema) -> None:
     """TOML → schema → TOML is the identity, whatever names, texts and numbers there are."""
     text = schema.to_toml()
@@ -74,7 +75,7 @@ def test_schemas_survive_their_files(schema: Schema) -> None:
 
 
 @given(schemas(), schemas(), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_rewriting_reaches_the_new_meaning(before: Schema, after: Schema, inherits: bool) -> None:
     """A file rewritten from one schema to another says exactly the other, and keeps its comment."""
     mixed = Schema(before.attributes, source=after.source) if inherits else after

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -181,6 +181,7 @@ def test_long_lines_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cells(tmp_path / "a.csv", content, TextFormat(), bands) == {(0,): 2, (1,): 1}
 
 
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.binary(max_size=6).filter(lambda line: not set(line) & set(b'\r\n"')), min_size=1, max_size=8)
 )
