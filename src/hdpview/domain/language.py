@@ -78,7 +78,7 @@ def _category(fields: Fields, shared: _Lists) -> Fields:
     values, columns = fields.get("values"), fields.get("groups")
     if isinstance(values, str):
         reference = shared.reference(values)
-        fields["values"] = list(dict.fromkeys(shared.column(reference)))
+        fields["values"] = shared.values(reference)
         if isinstance(columns, list):
             fields["groups"] = shared.groupings(reference, columns)
         aliases = fields.get("aliases")
@@ -111,16 +111,17 @@ class _Lists:
             name, _, column = listed[1:].partition(":")
         return name, column or None
 
-    def column(self, reference: tuple[str, str | None]) -> list[Any]:
-        """The values of a shared list or of a column, repetitions included."""
+    def values(self, reference: tuple[str, str | None]) -> list[Any]:
+        """A shared list as it stands, or the texts of a column, each once."""
         name, column = reference
         if name in self.lists and column is None:
-            values = self.lists[name]
-            if not isinstance(values, list):
-                raise SchemaError(f"[lists] {name} is a list of values, not {quoted(values)}.")
-            return values
+            listed = self.lists[name]
+            if not isinstance(listed, list):
+                raise SchemaError(f"[lists] {name} is a list of values, not {quoted(listed)}.")
+            return listed
         rows = self._rows(name)
-        return [row[self._column_of(name, rows, column)] for row in rows]
+        key = self._column_of(name, rows, column)
+        return list(dict.fromkeys(row[key] for row in rows))
 
     def groupings(self, reference: tuple[str, str | None], columns: list[Any]) -> dict[str, list[str]]:
         """Per column, the group of each value; that of its first line where a value stands in several."""
