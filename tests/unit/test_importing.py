@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
+import random
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import yaml
 
 from hdpview.domain import Category, Schema
 from hdpview.domain.importing import import_description, import_object
@@ -356,3 +359,52 @@ def test_an_imported_schema_is_valid_once_filled_in(tmp_path: Path) -> None:
     schema = Schema.from_toml(text)
     assert schema.names == ("years", "weight", "sex", "colour", "alive")
     assert isinstance(schema["colour"], Category)
+
+
+JUNK = (
+    None,
+    5,
+    -1.5,
+    True,
+    "x",
+    "",
+    [],
+    ["a"],
+    [1, None],
+    {},
+    {"a": 1},
+    [{}],
+    [[]],
+    "2020-13-45",
+    {"value": 3},
+)
+
+
+def mutated(described: Any, rng: random.Random) -> Any:
+    """A copy with one to three values replaced by something else, or gone."""
+    described = copy.deepcopy(described)
+    for _ in range(rng.randint(1, 3)):
+        parent, key = described, rng.choice(list(described))
+        while isinstance(parent[key], (dict, list)) and parent[key] and rng.random() < 0.8:
+            parent = parent[key]
+            key = rng.choice(list(parent)) if isinstance(parent, dict) else rng.randrange(len(parent))
+        parent[key] = copy.deepcopy(rng.choice(JUNK))
+    return described
+
+
+def test_broken_descriptions_are_read_or_refused(tmp_path: Path) -> None:
+    """Whatever stands where in a description, it becomes a draft or a SchemaError."""
+    rng = random.Random(3)
+    sources = [
+        ("x.json", PACKAGE, "stays"),
+        ("x.json", yaml.safe_load(YAML_OF_PANDERA), None),
+        ("x.json", yaml.safe_load(DBT), "visits"),
+    ]
+    n_read = 0
+    for name, content, table in sources * 100:
+        try:
+            described(tmp_path, name, json.dumps(mutated(content, rng)), table=table)
+            n_read += 1
+        except SchemaError:
+            pass
+    assert 50 < n_read < 300

@@ -367,3 +367,10 @@ def test_ranges_of_ordered_categories() -> None:
     assert bands.has_order
     with pytest.raises(QueryError, match="has no order"):
         compare(Category(name="x", values=("a", "b")), "<", "b")
+
+
+@pytest.mark.parametrize("listed", ["[[]]", "[{}]", "5", "[1.5]", '["a", "a"]', "[1, true, 1]"])
+def test_lists_of_something_else_are_refused(listed: str) -> None:
+    """A shared list is checked like one that stands in its place."""
+    with pytest.raises(SchemaError, match=r"line [46]|lists"):
+        Schema.from_toml(f'[lists]\nx = {listed}\n\n[attributes.a]\ntype = "category"\nvalues = "@x"\n')

@@ -44,9 +44,9 @@ class Facts:
 
     def column(self) -> DraftColumn:
         """The column of a draft: listed values make a category, bounds are put into the form of its type."""
-        label = (self.label or "").strip().splitlines()[:1]
+        label = self.label.strip().splitlines()[:1] if isinstance(self.label, str) else []
         fields: dict[str, Any] = {"label": label[0][:_LONGEST_LABEL]} if label and label[0] else {}
-        values = list(dict.fromkeys(_text(value) for value in self.values or () if value is not None))
+        values = list(dict.fromkeys(_text(value) for value in as_list(self.values) if value is not None))
         if values and self.kind != "boolean":
             also = {"aliases": dict(self.aliases)} if self.aliases else {}
             order = {"ordered": True} if self.ordered else {}
@@ -61,6 +61,16 @@ class Facts:
         if self.kind == "real" and len(bounds) == 2 and not bounds["min"] < bounds["max"]:
             bounds = {}
         return DraftColumn(self.name, self.kind, {**bounds, **fields}, self.note)
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, and nothing of anything else: descriptions are written by people."""
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def as_table(value: Any) -> Mapping[str, Any]:
+    """A table as it is, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def imported(facts: Iterable[Facts], source: TextFormat | None = None) -> Imported:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, imported, one_of
+from hdpview.domain.importing.columns import Facts, Imported, as_list, as_table, imported, one_of
 from hdpview.domain.importing.sql import kind_of_type
 from hdpview.errors import SchemaError
 
@@ -21,12 +21,13 @@ def is_description(described: Any) -> bool:
 def from_description(described: Any, table: str | None) -> Imported:
     if not is_description(described):
         raise SchemaError("A dbt description has `models`, `sources`, `seeds` or `snapshots`.")
-    listed = [each for section in _SECTIONS for each in described.get(section) or []]
-    listed += [each for source in described.get("sources") or [] for each in source.get("tables") or []]
+    listed = [each for section in _SECTIONS for each in as_list(described.get(section))]
+    sources = map(as_table, as_list(described.get("sources")))
+    listed += [each for source in sources for each in as_list(source.get("tables"))]
     tables = {
         str(each.get("name")): each for each in listed if isinstance(each, Mapping) and each.get("columns")
     }
-    columns = one_of(tables, table, "table")["columns"]
+    columns = as_list(one_of(tables, table, "table")["columns"])
     return imported(
         _facts(column) for column in columns if isinstance(column, Mapping) and column.get("name")
     )
@@ -58,9 +59,8 @@ def _guessed(low: Any, high: Any, values: Any) -> str:
 def _tests(column: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """Tests with their arguments, by their name without that of a package."""
     for key in ("tests", "data_tests"):
-        for test in column.get(key) or []:
+        for test in as_list(column.get(key)):
             if isinstance(test, Mapping) and test:
                 name, stated = next(iter(test.items()))
-                arguments = stated if isinstance(stated, Mapping) else {}
-                nested = arguments.get("arguments")
-                yield str(name).split(".")[-1], nested if isinstance(nested, Mapping) else arguments
+                arguments = as_table(stated)
+                yield str(name).split(".")[-1], as_table(arguments.get("arguments")) or arguments

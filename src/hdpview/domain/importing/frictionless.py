@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, imported, one_of
+from hdpview.domain.importing.columns import Facts, Imported, as_list, as_table, imported, one_of
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import SchemaError
 
@@ -29,24 +29,25 @@ def from_description(described: Any, table: str | None) -> Imported:
     if "resources" in described:
         resources = {
             str(each.get("name", i)): each
-            for i, each in enumerate(described["resources"])
+            for i, each in enumerate(as_list(described["resources"]))
             if isinstance(each, Mapping) and isinstance(each.get("schema"), Mapping)
         }
         described = one_of(resources, table, "resource")
-    schema = described.get("schema", described)
-    fields = [field for field in schema.get("fields", []) if isinstance(field, Mapping) and field.get("name")]
+    schema = as_table(described.get("schema", described))
+    fields = [
+        field for field in as_list(schema.get("fields")) if isinstance(field, Mapping) and field.get("name")
+    ]
     return imported(map(_facts, fields), _source(described, schema, fields))
 
 
 def _facts(field: Mapping[str, Any]) -> Facts:
     kind = _KINDS.get(str(field.get("type", "string")))
-    limits = field.get("constraints") if isinstance(field.get("constraints"), Mapping) else {}
-    assert isinstance(limits, Mapping)
-    listed = field.get("categories") or limits.get("enum")
-    categories = [each.get("value") if isinstance(each, Mapping) else each for each in listed or []]
+    limits = as_table(field.get("constraints"))
+    listed = as_list(field.get("categories")) or as_list(limits.get("enum"))
+    categories = [each.get("value") if isinstance(each, Mapping) else each for each in listed]
     labels = {
         str(each["label"]): [str(each["value"])]
-        for each in listed or []
+        for each in listed
         if isinstance(each, Mapping) and each.get("label") and each.get("value") is not None
     }
     complete = bool(labels) and len(labels) == len(categories)
@@ -67,10 +68,8 @@ def _source(
     resource: Mapping[str, Any], schema: Mapping[str, Any], fields: list[Mapping[str, Any]]
 ) -> TextFormat | None:
     """What the description says about the file: the parts of it that this reader knows."""
-    dialect = resource.get("dialect") if isinstance(resource.get("dialect"), Mapping) else {}
-    assert isinstance(dialect, Mapping)
-    nested = dialect.get("csv") if isinstance(dialect.get("csv"), Mapping) else {}
-    assert isinstance(nested, Mapping)
+    dialect = as_table(resource.get("dialect"))
+    nested = as_table(dialect.get("csv"))
     signs = {"decimalChar": "decimal", "groupChar": "thousands"}
     found: dict[str, Any] = {
         ours: field[theirs]

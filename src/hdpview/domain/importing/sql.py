@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,13 +56,24 @@ def _parsed(text: str) -> list[exp.Expr]:
     problem = "it has no CREATE TABLE with columns"
     for dialect in _DIALECTS:
         try:
-            trees = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
+            trees = [tree for tree in _quietly_parsed(text, dialect) if tree is not None]
         except sqlglot.errors.SqlglotError as refusal:
             problem = str(refusal).splitlines()[0]
             continue
         if any(isinstance(tree, exp.Create) and isinstance(tree.this, exp.Schema) for tree in trees):
             return trees
     raise SchemaError(f"The SQL cannot be read: {problem}. It has to be a CREATE TABLE statement.")
+
+
+def _quietly_parsed(text: str, dialect: str) -> list[exp.Expr | None]:
+    """The statements in one dialect, without remarks on what only another one has."""
+    log = logging.getLogger("sqlglot")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        return sqlglot.parse(text, dialect=dialect)
+    finally:
+        log.setLevel(level)
 
 
 def kind_of_type(text: str) -> str | None:
