@@ -15,7 +15,7 @@ from typing import IO, Any
 from hdpview.domain.text_format import TextFormat
 
 LONGEST_LINE = 1_000_000  # characters
-_CHUNK = 1 << 20  # bytes
+_CHUNK = 1 << 19  # bytes: less than a line may have, so that few chunks have to be looked at line by line
 
 
 def utf8_copy(file: Path, text: TextFormat, room: Path) -> Path | None:
@@ -70,6 +70,16 @@ class _LineCutter:
         self.length = self.n_quotes = 0
 
     def __call__(self, text: str) -> str:
+        if self.length + len(text) <= LONGEST_LINE:
+            end = max(text.rfind("\n"), text.rfind("\r"))
+            if end >= 0:
+                self.length = self.n_quotes = 0
+            self.length += len(text) - end - 1
+            self.n_quotes += text.count(self.quote, end + 1) if self.quote else 0
+            return text
+        return self._cut(text)
+
+    def _cut(self, text: str) -> str:
         kept = []
         for line in text.splitlines(keepends=True) if "\n" in text or "\r" in text else [text]:
             ends = line.endswith(("\n", "\r"))
