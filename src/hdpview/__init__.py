@@ -17,7 +17,7 @@ from hdpview._version import __version__
 
 if TYPE_CHECKING:
     from hdpview.build import build
-    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
+    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
@@ -59,6 +59,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Schema": "domain",
     "SchemaError": "errors",
     "Statistic": "query.interval.statistics",
+    "TextFormat": "domain",
     "ViewFileError": "errors",
     "build": "build",
     "estimate": "forecast",
@@ -89,6 +90,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Statistic",
+    "TextFormat",
     "ViewFileError",
     "__version__",
     "build",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,8 +19,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from hdpview.build import release
+from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
+from hdpview.domain.tables import CodeBoxes
 from hdpview.errors import BudgetError, DataError, MethodError
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import delta_of, with_delta
@@ -38,25 +40,24 @@ KINDS = {  # what is asked → the workload that stands for it
     "range of three attributes": "random-3d",
     "cell of a two-way table": "marginal-2",
 }
-_WANTED = (
-    "range of two attributes",
-    "range of one attribute",
-)  # a wanted error is about the first that the table has
-_HEAPED = (
-    0.0,
-    0.3,
-    0.6,
-    0.9,
-)  # share of records on each attribute's most frequent value, one invented table each
-_HEAPED_TOGETHER = (
-    0.95  # in one more table, the share of records on the most frequent values of all attributes at once
-)
+RELATIONS = {"group-mean": "mean within a group", "group-rate": "rate within a group"}
+_N_GROUPS = 40  # of each kind, in each view
+_N_RANGES = 8  # into which codes are put together for groups
+_LEAST_GROUP, _LEAST_SHARE = 30, 0.01  # records of a group that is worth a mean, and their share
+# A wanted error is about the first of these that the table has.
+_WANTED = ("range of two attributes", "range of one attribute")
+# Share of records on each attribute's most frequent value, one invented table each; and in one more table,
+# the share of records on the most frequent values of all attributes at once.
+_HEAPED = (0.0, 0.3, 0.6, 0.9)
+_HEAPED_TOGETHER = 0.95
 _N_CLASSES, _MOST_ROWS = 6, 50_000
 _N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
 _N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _BYTES_PER_CELL = 3.0
 
+Floats = NDArray[np.float64]
+Answer = Callable[[CodeBoxes], tuple[Floats, Floats]]  # a view's counts of boxes, and the true ones
 Measured = dict[str, float]  # of one table: errors by kind, "blocks", "bytes", "seconds"
 
 
@@ -83,16 +84,27 @@ class Estimate:
     memory_bytes: int
     risk: str
     delta: float = 0.0
+    max_rows: int = 1
+    relations: dict[str, Error] = field(default_factory=dict)  # by kind, in shares of the span and of records
 
     def __str__(self) -> str:
         also = f" and delta {self.delta:g}" if self.delta else ""
+        persons = f", {self.max_rows} of a person" if self.max_rows > 1 else ""
         lines = [
-            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows, expect errors (root mean square, in records) of about"
+            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons}, expect errors (root mean square, in records) of about"
         ]
         lines += [
             f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})"
             for kind, found in self.errors.items()
         ]
+        if self.relations:
+            lines.append("and, within groups of at least one in a hundred records,")
+        lines += [
+            f"  {_shown(found.expected):>10}  on a {kind} ({_shown(found.low)} to {_shown(found.high)})"
+            for kind, found in self.relations.items()
+        ]
+        if self.relations:
+            lines.append("(rates in percentage points, means in percent of the attribute's span).")
         lines.append(
             "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside."
         )
@@ -103,6 +115,10 @@ class Estimate:
         return "\n".join([*lines, self.risk])
 
 
+def _shown(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
 def estimate(
     schema: Schema,
     n_rows: int,
@@ -110,6 +126,7 @@ def estimate(
     *,
     error: float | None = None,
     delta: float | str | Fraction | None = None,
+    max_rows: int = 1,
     method: str | Method = DEFAULT_METHOD,
     progress: Progress | None = None,
     **settings: Any,
@@ -123,6 +140,7 @@ def estimate(
         error: wanted root mean square error, in records, of a range of two attributes (of one, where there is
             only one).
         delta: with the method `mixture`, part of the budget, as in `build`.
+        max_rows: how many rows of one person would be counted, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
         **settings: settings of the method.
@@ -135,7 +153,7 @@ def estimate(
         )
     chosen = chosen_method(method, settings, estimate)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
-    trial = _Trial(schema, n_rows, chosen, progress)
+    trial = _Trial(schema, n_rows, chosen, progress, _limits(max_rows))
     if epsilon is not None:
         return trial.run(exact_epsilon(epsilon))
     assert error is not None
@@ -145,12 +163,20 @@ def estimate(
 class _Trial:
     """Invented tables, and builds on them."""
 
-    def __init__(self, schema: Schema, n_rows: int, method: Method, progress: Progress | None) -> None:
-        self.schema, self.n_rows, self.method = schema, n_rows, method
+    def __init__(
+        self,
+        schema: Schema,
+        n_rows: int,
+        method: Method,
+        progress: Progress | None,
+        limits: Contributions,
+    ) -> None:
+        self.schema, self.n_rows, self.method, self.limits = schema, n_rows, method, limits
         self.progress = progress or silent
         self.kinds = {
             kind: workload for kind, workload in KINDS.items() if n_attributes_of(workload) <= len(schema)
         }
+        self.relations = {kind: name for name, kind in RELATIONS.items()} if len(schema) > 1 else {}
         self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
         self.simulated_rows = min(n_rows, _MOST_ROWS)
         rng = np.random.default_rng(
@@ -166,12 +192,13 @@ class _Trial:
         )
 
     def run(self, epsilon: Fraction) -> Estimate:
-        measured, small = self._measured(epsilon, self.kinds)
+        measured, small = self._measured(epsilon, {**self.kinds, **self.relations})
         factor = self.n_rows / self.simulated_rows
         errors = {
             kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)])
-            for kind in self.kinds
+            for kind in (*self.kinds, *self.relations)
         }
+        relations = {kind: _per_record(errors.pop(kind), self.n_rows) for kind in self.relations}
         n_blocks = round(
             statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True))
         )
@@ -190,20 +217,22 @@ class _Trial:
             ),
             risk=risk_sentence(epsilon, delta=delta_of(self.method)),
             delta=float(delta_of(self.method)),
+            max_rows=self.limits.max_rows,
+            relations=relations,
         )
 
     def _measured(self, epsilon: Fraction, kinds: Mapping[str, str]) -> tuple[list[Measured], list[Measured]]:
         """What was found on each invented table, and on the smaller ones."""
-        reason = self.method.why_infeasible(self.schema, float(epsilon))
+        reason = self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows))
         if reason is not None:
             raise MethodError(reason)
         measured = []
         for i, table in enumerate(self.tables):
             self.progress(i / len(self.tables), "building views of invented tables")
-            measured.append(_measure(table, epsilon, self.method, kinds))
+            measured.append(_measure(table, epsilon, self.method, kinds, self.limits))
         if self.smaller is self.tables:
             return measured, measured
-        return measured, [_measure(table, epsilon, self.method, kinds) for table in self.smaller]
+        return measured, [_measure(table, epsilon, self.method, kinds, self.limits) for table in self.smaller]
 
     def search(self, error: float) -> Estimate:
         """The smallest budget whose expected error is at most `error`, to within 5 %."""
@@ -220,7 +249,7 @@ class _Trial:
 
     def _largest_feasible(self) -> float:
         largest = _LARGEST
-        while (reason := self.method.why_infeasible(self.schema, largest)) is not None:
+        while (reason := self.method.why_infeasible(self.schema, largest / self.limits.max_rows)) is not None:
             if largest < _SMALLEST:
                 raise MethodError(reason)
             largest /= 1.1
@@ -232,29 +261,95 @@ class _Trial:
         return _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]).expected
 
 
-def _measure(table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str]) -> Measured:
+def _per_record(error: Error, n_rows: int) -> Error:
+    return Error(*(part / n_rows for part in error))
+
+
+def _limits(max_rows: int) -> Contributions:
+    """Who is protected: with several rows, whoever a column stands for; its name does not matter here."""
+    return EACH_ROW if max_rows == 1 else Contributions("person", max_rows)
+
+
+def _measure(
+    table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], limits: Contributions
+) -> Measured:
     """Errors by kind, blocks, bytes and seconds: root mean squares over a few builds."""
-    builds = [_measure_one(table, epsilon, method, kinds, i) for i in range(_N_BUILDS)]
+    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(_N_BUILDS)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
 
 def _measure_one(
-    table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], number: int
+    table: SparseCounts,
+    epsilon: Fraction,
+    method: Method,
+    kinds: Mapping[str, str],
+    number: int,
+    limits: Contributions,
 ) -> Measured:
     started = time.perf_counter()
     key = Randomness.from_test_key(
         b"estimate %d" % number
     )  # the data are invented, and budgets compare on equal terms
-    view = release(table, epsilon, method, key)
+    view = release(table, epsilon, method, key, limits=limits)
     measured: Measured = {"seconds": time.perf_counter() - started, "blocks": view.n_components}
     measured["bytes"] = size_in_bytes(view)
-    for kind, workload in kinds.items():
-        rng = np.random.default_rng([number, WORKLOADS.index(workload)])
-        boxes = draw(workload, table.schema.sizes, _N_QUESTIONS, rng)
-        assert boxes is not None
+
+    def answer(boxes: CodeBoxes) -> tuple[Floats, Floats]:
         found = estimates(view, pack_boxes(boxes, table.schema.sizes))
-        measured[kind] = float(np.sqrt(((found - table.exact_box_counts(boxes)) ** 2).mean()))
+        return found, table.exact_box_counts(boxes).astype(np.float64)
+
+    for kind, workload in kinds.items():
+        rng = np.random.default_rng([number, _seed_of(workload)])
+        measure = _relation_error if workload in RELATIONS else _count_error
+        measured[kind] = measure(workload, table.schema, rng, answer)
     return measured
+
+
+def _seed_of(workload: str) -> int:
+    return [*WORKLOADS, *RELATIONS].index(workload)
+
+
+def _count_error(workload: str, schema: Schema, rng: Generator, answer: Answer) -> float:
+    boxes = draw(workload, schema.sizes, _N_QUESTIONS, rng)
+    assert boxes is not None
+    found, exact_counts = answer(boxes)
+    return float(np.sqrt(((found - exact_counts) ** 2).mean()))
+
+
+def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
+    """Error of means or rates of one attribute within groups of another, times the number of records: then it
+    grows with a table as errors of counts do.
+
+    A group is about an eighth of an attribute's codes. Its mean is that of places from 0 to 1 on the other
+    attribute's axis, its rate the share of records in the upper half of it.
+    """
+    pairs = np.argsort(rng.random((_N_GROUPS, len(schema))), axis=1)[:, :2]
+    sizes = np.array(schema.sizes)[pairs]
+    groups = rng.integers(0, np.minimum(sizes[:, 0], _N_RANGES))
+    parts = [_parts(int(size)) for size in sizes[:, 1]]
+    lower, upper, pair, place = [], [], [], []
+    for i, (starts, ends) in enumerate(parts):
+        first, last = _parts(int(sizes[i, 0]))[0][groups[i]], _parts(int(sizes[i, 0]))[1][groups[i]]
+        lower += [(first, start) for start in starts]
+        upper += [(last, end) for end in ends]
+        pair += [i] * len(starts)
+        place += [(start + end) / 2 / sizes[i, 1] for start, end in zip(starts, ends, strict=True)]
+    found, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
+    weight = np.array(place) if kind == "group-mean" else (np.array(place) > 0.5).astype(np.float64)
+    n_found, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (found, exact_counts))
+    n_rows = float(answer(CodeBoxes(pairs[:1, :1], np.zeros((1, 1), np.int64), sizes[:1, :1]))[1][0])
+    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_found > 0)
+    if not large.any():
+        return 0.0
+    estimated = np.bincount(pair, found * weight, _N_GROUPS)[large] / n_found[large]
+    exact_means = np.bincount(pair, exact_counts * weight, _N_GROUPS)[large] / n_true[large]
+    return float(np.sqrt(((estimated - exact_means) ** 2).mean())) * n_rows
+
+
+def _parts(size: int) -> tuple[list[int], list[int]]:
+    """Codes in up to eight ranges of about equal length: where each begins and ends."""
+    ends = [size * (i + 1) // min(size, _N_RANGES) for i in range(min(size, _N_RANGES))]
+    return [0, *ends[:-1]], ends
 
 
 def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:

@@ -376,11 +376,11 @@ def test_csv_in_many_shapes(tmp_path: Path, content: bytes) -> None:
 
 
 def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
-    """Line breaks in quotes beside short lines are read; a line that is not UTF-8 is passed over without a
-    word.
+    """Line breaks in quotes beside short lines are read; in a line that is not UTF-8 what cannot be read is
+    missing, and the rest is counted.
     """
     assert csv_counts(tmp_path / "a.csv", b'x,y\n1,"2\n2"\n3\n') == {(1, 10): 1, (3, 10): 1}
-    assert csv_counts(tmp_path / "b.csv", b"x,y\n1,\xff\n3,4\n") == {(3, 4): 1}
+    assert csv_counts(tmp_path / "b.csv", b"x,y\n1,\xff\n3,4\n") == {(1, 10): 1, (3, 4): 1}
 
 
 @pytest.mark.parametrize(

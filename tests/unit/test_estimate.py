@@ -131,3 +131,16 @@ def test_a_budget_the_method_cannot_use_is_refused_before_building() -> None:
     """The same refusal as from build."""
     with pytest.raises(hv.MethodError, match="epsilon below"):
         hv.estimate(hospital_schema(), 1_000, 5.0, method="hdpview")
+
+
+def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy() -> None:
+    """Means and rates within groups are told in shares, ordered, and worse where a person may have more rows."""
+    one, four = (hv.estimate(SMALL, 5_000, 1.0, max_rows=k, method="hdpview") for k in (1, 4))
+    assert set(one.relations) == {"mean within a group", "rate within a group"}
+    for found in one.relations.values():
+        assert 0 <= found.low <= found.expected <= found.high < 1
+    kind = "range of one attribute"
+    assert four.errors[kind].expected > one.errors[kind].expected
+    assert (one.max_rows, four.max_rows) == (1, 4)
+    assert "percentage points" in str(one)
+    assert "4 of a person" in str(four)

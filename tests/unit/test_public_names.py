@@ -46,6 +46,7 @@ PUBLIC = [
     "Schema",
     "SchemaError",
     "Statistic",
+    "TextFormat",
     "ViewFileError",
     "__version__",
     "build",

@@ -267,7 +267,7 @@ def test_names_are_found_by_any_case_and_suggested_when_wrong() -> None:
         ({"type": "integer", "min": 0}, r"'x' of type integer needs max"),
         (
             {"type": "integer", "min": 0, "max": 5, "step": 2},
-            r"Unknown key 'step'.* The type integer has: min, max, every, nullable",
+            r"Unknown key 'step'.* The type integer has: min, max, every, edges, nullable, missing",
         ),
         (
             {"type": "integer", "min": 0, "max": 5, "nulable": True},

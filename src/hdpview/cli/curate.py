@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hdpview.cli import guard, output
 from hdpview.cli.progress import ProgressBar
 
+if TYPE_CHECKING:
+    from hdpview.domain import Schema
+    from hdpview.pview import PView
+    from hdpview.view.diagnosis import Finding
+
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False
     ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
 ]
 Delta = Annotated[
     str | None,
@@ -28,6 +38,12 @@ def draft(
     data: Data,
     output_path: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns to use, with commas between them.", show_default=False)
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(help="Columns to leave out, with commas between them.", show_default=False)
     ] = None,
     from_data_not_private: Annotated[
         bool,
@@ -44,12 +60,6 @@ def draft(
     learn_delta: Annotated[
         str | None,
         typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Learn these columns only: names with commas.", show_default=False)
-    ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(help="Learn all columns but these: names with commas.", show_default=False)
     ] = None,
     privacy_unit: Annotated[
         str | None,
@@ -80,18 +90,9 @@ def draft(
         )
     if learn_delta is not None and learn_bounds_epsilon is None:
         raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
-    if learn_bounds_epsilon is None and (columns or exclude or privacy_unit):
-        raise SchemaError(
-            "--columns, --exclude and --privacy-unit go with --learn-bounds-epsilon, the budget for learning."
-        )
-    if output_path is not None and output_path.exists():
-        raise SchemaError(
-            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file."
-        )
-    if (
-        output_path is not None and not output_path.parent.is_dir()
-    ):  # before anything is spent on what could not be written
-        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+    if learn_bounds_epsilon is None and privacy_unit:
+        raise SchemaError("--privacy-unit goes with --learn-bounds-epsilon, the budget for learning.")
+    output.check_draft_place(output_path)
     if learn_bounds_epsilon is not None:
         text = guard.learnt_schema(
             guard.Learning(
@@ -100,70 +101,23 @@ def draft(
                 learn_delta,
                 ledger,
                 table,
-                _names(columns),
-                _names(exclude),
+                tuple(output.names_in(columns)),
+                tuple(output.names_in(exclude)),
                 privacy_unit,
                 max_rows,
             )
         )
     else:
-        text = draft_schema(data, from_data_not_private=from_data_not_private)
-    if output_path is None:
-        typer.echo(text, nl=False)
-        return
-    output_path.write_text(text, encoding="utf-8")
-    next_step = (
-        "It is drawn from the data, so views built on it are NOT PRIVATE"
-        if from_data_not_private
-        else "Fill in what is marked with ?"
-    )
-    typer.echo(
-        f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
-    )
-
-
-def _names(listed: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
-
-
-def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.", show_default=False)],
-    data: Annotated[
-        str | None,
-        typer.Argument(metavar="[DATA]", help="A table to compare columns with.", show_default=False),
-    ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
-) -> None:
-    """Check a schema, and whether a table has its columns. Looks at names and types, never at values.
-
-    Example: hdpview schema check adult.toml adult.parquet
-    """
-    from hdpview.domain import Schema
-
-    checked = Schema.load(schema)
-    if data is not None:
-        from hdpview.counts.ingest import check_columns, column_types
-
-        check_columns(column_types(data), checked)
-    rows = [
-        {"attribute": a.name, "type": a.kind, "values": a.size, "missing and unknown values": a.strays()}
-        for a in checked
-    ]
-    if format == output.JsonOrTable.json:
-        output.print_json(
-            {
-                "attributes": rows,
-                "cells": float(checked.n_cells),
-                "learnt_from_data": checked.learnt_from_data,
-            }
+        text = draft_schema(
+            data,
+            from_data_not_private=from_data_not_private,
+            columns=output.names_in(columns),
+            exclude=output.names_in(exclude),
         )
-        return
-    output.print_table(["attribute", "type", "values", "missing and unknown values"], rows)
-    typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
-    if checked.learnt_from_data:
-        typer.secho("It was drawn from the data, so views built on it are NOT PRIVATE.", fg="red")
+    not_private = (
+        "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else ""
+    )
+    output.write_draft(text, output_path, data, not_private)
 
 
 def build(
@@ -221,6 +175,14 @@ def build(
     test_key: Annotated[
         str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
     ] = None,
+    focus: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Attributes to count together for certain, such as age,income. May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Yes = False,
     format: Annotated[
         output.JsonOrTable, typer.Option(help="table for people, json for programs.")
     ] = output.JsonOrTable.table,
@@ -235,10 +197,13 @@ def build(
 
     saver = Saver(output_path)
     saver.check(force)
+    described = Schema.load(schema)
+    if engine == "local" and not yes:
+        confirm_reading(data, described)
     with ProgressBar() as progress:
         view = build_view(
             data,
-            Schema.load(schema),
+            described,
             epsilon,
             delta=delta,
             method=method,
@@ -254,16 +219,53 @@ def build(
             test_key=None if test_key is None else test_key.encode(),
             progress=progress,
             on_charge=saver.keep,
+            **({"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}),
         )
         progress(None, "writing the view")
         saver.save(view)
     guard.warn_of_company(data, output_path)
     size = output_path.stat().st_size
+    findings = diagnosis_of(view)
     if format == output.JsonOrTable.json:
-        output.print_json({"view": str(output_path), "bytes": size, **view.info()})
+        found = [dataclasses.asdict(finding) for finding in findings]
+        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
         return
     typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
+    for finding in findings:
+        typer.secho(f"Look: {finding}", fg="yellow")
     typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')
+
+
+def confirm_reading(data: str, schema: Schema) -> None:
+    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read at all."""
+    from hdpview.counts.preview import preview
+    from hdpview.errors import DataError
+
+    grave = [concern for concern in preview(data, schema) if concern.is_grave]
+    if not grave:
+        return
+    told = "\n".join(f"  {concern.attribute}: {concern.sentence}" for concern in grave)
+    if sys.stdin.isatty():
+        typer.secho(f"Before the budget is spent:\n{told}", fg="yellow", err=True)
+        typer.confirm("Build all the same?", abort=True, err=True)
+        return
+    raise DataError(
+        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{told}\n"
+        "Correct the schema, or pass --yes to build all the same."
+    )
+
+
+def diagnosis_of(view: PView) -> tuple[Finding, ...]:
+    """What the view's own histograms say about mistakes in the schema."""
+    from hdpview.view.diagnosis import Histogram, diagnose
+
+    def histogram_of(name: str) -> Histogram:
+        counts, lower, upper = (
+            column.to_numpy() for column in view.histogram(name, as_="pyarrow").columns[-3:]
+        )
+        return Histogram(counts, (upper - lower) / 2)
+
+    return diagnose(view.schema, histogram_of)
 
 
 def estimate(
@@ -282,6 +284,9 @@ def estimate(
         typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one)."),
     ] = None,
     delta: Delta = None,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
+    ] = 1,
     method: Annotated[
         str, typer.Option(help="How to build: mixture, or hdpview (the paper's method).")
     ] = "mixture",
@@ -293,17 +298,25 @@ def estimate(
 
     Example: hdpview estimate --schema adult.toml --rows 50000 --epsilon 1.0
     """
-    import dataclasses
-
     from hdpview.domain import Schema
     from hdpview.forecast import estimate as estimate_build
 
     with ProgressBar() as progress:
         found = estimate_build(
-            Schema.load(schema), rows, epsilon, error=error, delta=delta, method=method, progress=progress
+            Schema.load(schema),
+            rows,
+            epsilon,
+            error=error,
+            delta=delta,
+            max_rows=max_rows,
+            method=method,
+            progress=progress,
         )
     if format == output.JsonOrTable.json:
-        errors = {kind: bounds._asdict() for kind, bounds in found.errors.items()}
-        output.print_json({**dataclasses.asdict(found), "errors": errors})
+        errors, relations = (
+            {kind: bounds._asdict() for kind, bounds in kinds.items()}
+            for kinds in (found.errors, found.relations)
+        )
+        output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
     else:
         typer.echo(str(found))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import curate, demo, explore, guard, serve
+from hdpview.cli import curate, demo, explore, guard, schema, serve
 from hdpview.cli.plugins import BenchCommands
 from hdpview.errors import HdpviewError, InternalError
 
@@ -40,7 +40,9 @@ bench_app = typer.Typer(
 )
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(curate.draft)
-schema_app.command("check")(curate.check)
+schema_app.command("import")(schema.import_schema)
+schema_app.command("check")(schema.check)
+schema_app.command("json-schema")(schema.json_schema)
 app.command("build")(curate.build)
 app.command("estimate")(curate.estimate)
 app.add_typer(ledger_app, name="ledger")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -104,3 +105,30 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))
+
+
+def check_draft_place(output_path: Path | None) -> None:
+    """Refuse, before anything is spent or read, a place where a draft could not be written."""
+    from hdpview.errors import SchemaError
+
+    if output_path is not None and output_path.exists():
+        raise SchemaError(
+            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file."
+        )
+    if output_path is not None and not output_path.parent.is_dir():
+        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+
+
+def write_draft(text: str, output_path: Path | None, data: str, note: str = "") -> None:
+    """Write a draft, or print it, and say what comes next."""
+    from hdpview.domain.places import open_lines
+
+    if output_path is None:
+        typer.echo(text, nl=False)
+        return
+    output_path.write_text(text, encoding="utf-8")
+    n_open = len(open_lines(text))
+    next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
+    typer.echo(
+        f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
+    )

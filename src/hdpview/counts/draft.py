@@ -4,7 +4,7 @@ data is public.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,39 +14,55 @@ import ibis
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.files import files_of, kind_of_file
+from hdpview.counts.guess import guess_format
 from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.sources import describe, open_source
 from hdpview.counts.values import is_one_of
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
-from hdpview.domain.schema import toml_key
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+from hdpview.domain.drafting import DraftColumn, draft_text
 from hdpview.errors import DataError, HdpviewError, quoted, unknown_name
 
-_HEADER = """\
-# Schema draft: which columns to use and what values they may take.
-# These are public statements: write what is known without looking at the data (a law, a form, a code book).
-# Values beyond the bounds are moved to the nearest bound, so wide bounds are safe and tight ones sharper.
-# Replace every ? and uncomment the line; delete the columns nobody needs to ask about, such as identifiers.
-"""
-_BOUNDS_NOTE = "known without looking at the data"
 _KINDS = {
     "boolean": ("boolean",),
     "integer": ("integer",),
     "real": ("floating", "decimal"),
     "datetime": ("timestamp", "date"),
 }
+_NOT_LEARNT = "could not be learnt with this budget"
 _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 
-def draft_schema(source: Any, *, from_data_not_private: bool = False) -> str:
-    """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked."""
+def draft_schema(
+    source: Any,
+    *,
+    from_data_not_private: bool = False,
+    columns: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    text: TextFormat | None = None,
+) -> str:
+    """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked.
+
+    columns, exclude: names of the columns to use, all where there are none, and of those to leave out.
+    text: how a CSV file is written, where the curator says it; else it is guessed from the first lines.
+    """
     if from_data_not_private:
-        return _filled(source).to_toml()
-    types, says_nothing = column_types(source), _is_text(source)
-    tables = [
-        _undecided_table(name) if says_nothing else _table_of(name, written)
-        for name, written in types.items()
-    ]
-    return _HEADER + "\n" + "\n".join(tables)
+        return _filled(source, columns, exclude).to_toml()
+    if _is_text(source):
+        found = guess_format(files_of(source)[0], text)
+        chosen = _chosen(found.kinds, columns, exclude)
+        drafts = [DraftColumn(name, found.kinds[name]) for name in chosen]
+        return draft_text(drafts, found.text, [found.remark])
+    types = column_types(source)
+    drafts = [_typed_column(name, types[name]) for name in _chosen(types, columns, exclude)]
+    return draft_text(drafts)
+
+
+def _chosen(known: Iterable[str], columns: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    names = list(known)
+    for name in (*columns, *exclude):
+        if name not in names:
+            raise DataError(unknown_name("column", name, names, "The table has"))
+    return [name for name in names if (not columns or name in columns) and name not in exclude]
 
 
 def learnable_columns(
@@ -90,16 +106,19 @@ def learnt_schema(
         raise DataError(
             "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
         )
-    drawn = Schema(
-        found.attributes, learnt_epsilon=spent["learnt_epsilon"], learnt_delta=spent["learnt_delta"]
-    )
-    return (
-        _HEADER
-        + "\n"
-        + drawn.to_toml()
-        + "\n"
-        + "\n".join(_open_table(name, kind) for name, kind in found.open)
-    )
+    learnt = {attribute.name: attribute for attribute in found.attributes}
+    drafts = [
+        DraftColumn(
+            name, kind, _known(learnt[name]) if name in learnt else {}, "" if name in learnt else _NOT_LEARNT
+        )
+        for name, kind in kinds.items()
+    ]
+    return draft_text(drafts, learnt={key: cost for key, cost in spent.items() if cost is not None})
+
+
+def _known(attribute: Attribute) -> dict[str, Any]:
+    """What was learnt of an attribute, save what holds by default in a draft."""
+    return {key: value for key, value in attribute.to_dict().items() if key not in ("type", "nullable")}
 
 
 def _is_text(source: Any) -> bool:
@@ -114,58 +133,17 @@ def _kind(written: str) -> str | None:
     return found or ("category" if can_be_read(written, "category") else None)
 
 
-def _table_of(name: str, written: str) -> str:
+def _typed_column(name: str, written: str) -> DraftColumn:
     kind = _kind(written)
-    return (
-        f"# {toml_key(name)} is left out: no attribute can be read from the type {quoted(written)}.\n"
-        if kind is None
-        else _open_table(name, kind)
-    )
+    reason = f"no attribute can be read from the type {quoted(written)}" if kind is None else ""
+    return DraftColumn(name, kind, note=reason)
 
 
-def _open_table(name: str, kind: str) -> str:
-    """One attribute with what needs knowledge left open."""
-    lines = {
-        "integer": [
-            f"# min = ?            # least value, {_BOUNDS_NOTE}",
-            "# max = ?            # greatest value",
-            "# every = 5          # bins of 5; leave out for single values",
-        ],
-        "real": [f"# min = ?            # {_BOUNDS_NOTE}", "# max = ?", "bins = 100"],
-        "datetime": [
-            f"# min = 2020-01-01   # {_BOUNDS_NOTE}",
-            "# max = 2024-12-31",
-            'every = "1mo"        # or 15min, 1h, 1d, 1w, 1q, 1y',
-        ],
-        "category": [
-            '# values = ["?", "?"]   # the categories, from a code book or a form',
-            'other = "other"         # where all other values are counted',
-        ],
-        "boolean": [],
-    }[kind]
-    return "\n".join([f"[attributes.{toml_key(name)}]", f'type = "{kind}"', *lines, "nullable = true", ""])
-
-
-def _undecided_table(name: str) -> str:
-    """One attribute of a text file, which does not say what its columns are."""
-    lines = [
-        f"[attributes.{toml_key(name)}]           # keep one of these:",
-        '# type = "integer"      # with min = ?, max = ? and perhaps every = 5',
-        '# type = "real"         # with min = ?, max = ? and bins = 100, or edges = [?, ?, ?]',
-        '# type = "category"     # with values = ["?", "?"] and perhaps other = "other"',
-        '# type = "datetime"     # with min = 2020-01-01, max = 2024-12-31 and every = "1mo"; read if written 2024-01-31 [13:05]',
-        '# type = "boolean"',
-        "nullable = true",
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _filled(source: Any) -> Schema:
+def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
     try:
         with open_source(source) as opened:
-            kinds = {
-                name: kind for name, written in opened.types.items() if (kind := _kind(written)) is not None
-            }
+            chosen = _chosen(opened.types, columns, exclude)
+            kinds = {name: kind for name in chosen if (kind := _kind(opened.types[name])) is not None}
             attributes = [
                 _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
             ]

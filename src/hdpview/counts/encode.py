@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import ibis
 import numpy as np
 import pyarrow as pa
 
 from hdpview.counts.contributions import md5
+from hdpview.counts.plain_text import plain_text
 from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, harmless, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
+from hdpview.domain.text_format import PLAIN
 
 MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from the top for each row
+_NO_LIMIT = 2**62
 _DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
 
 
@@ -35,8 +39,17 @@ def encode(
     """
     attributes = list(enumerate(schema))
     along = {new: table[old] for new, old in (kept or {}).items()}
+    plain = {
+        f"value_{i}": plain_text(table[attribute.name], attribute, schema.source)
+        for i, attribute in attributes
+    }
+    is_postgres = table.get_backend().name == "postgres"
+    table = table.select(**along, **plain)
+    if schema.source != PLAIN and is_postgres:
+        # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a limit.
+        table = table.limit(_NO_LIMIT)
     safe = table.select(
-        **along, **{f"value_{i}": harmless(table[attribute.name], attribute) for i, attribute in attributes}
+        *along, **{f"value_{i}": harmless(table[f"value_{i}"], attribute) for i, attribute in attributes}
     )
     values = safe.select(
         *along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes}
@@ -45,7 +58,7 @@ def encode(
     for i, attribute in attributes:
         if (
             isinstance(attribute, Category)
-            and len(attribute.values) > MAX_CASES
+            and len(attribute.spellings()) > MAX_CASES
             and not values[f"value_{i}"].type().is_boolean()
         ):
             looked_up = _look_up(looked_up, i, attribute, is_ours)
@@ -74,6 +87,9 @@ def _code(column: Column, attribute: Attribute) -> Column:
 def _bin(column: Column, attribute: Ordered) -> Column:
     if attribute.n_values == 1:
         return ibis.ifelse(column.notnull(), exact_int(0), ibis.null("int64"))
+    if isinstance(attribute, Integer) and attribute.explicit_edges is not None:
+        inner = attribute.explicit_edges[1:-1]
+        return ibis.ifelse(column.notnull(), _searched(column, inner, exact_int), ibis.null("int64"))
     if isinstance(attribute, Integer):
         return exact_quotient(
             _clamped(column, attribute.min, attribute.max) - exact_int(attribute.min), attribute.every
@@ -83,7 +99,9 @@ def _bin(column: Column, attribute: Ordered) -> Column:
     assert isinstance(attribute, Real)
     if attribute.explicit_edges is not None:
         return ibis.ifelse(
-            column.notnull(), _searched(column, attribute.explicit_edges[1:-1]), ibis.null("int64")
+            column.notnull(),
+            _searched(column, attribute.explicit_edges[1:-1], exact_float),
+            ibis.null("int64"),
         )
     return _equal_bin(column, attribute)
 
@@ -148,16 +166,16 @@ def _equal_bin(column: Column, attribute: Real) -> Column:
     )
 
 
-def _searched(column: Column, inner_edges: tuple[float, ...], offset: int = 0) -> Column:
+def _searched(
+    column: Column, inner_edges: Sequence[float], literal: Callable[[Any], Column], offset: int = 0
+) -> Column:
     """How many of the inner edges are ≤ the value: binary search as a nested CASE, ten deep at most."""
     if not inner_edges:
         return exact_int(offset)
     middle = len(inner_edges) // 2
-    below, above = (
-        _searched(column, inner_edges[:middle], offset),
-        _searched(column, inner_edges[middle + 1 :], offset + middle + 1),
-    )
-    return ibis.ifelse(column < exact_float(inner_edges[middle]), below, above)
+    below = _searched(column, inner_edges[:middle], literal, offset)
+    above = _searched(column, inner_edges[middle + 1 :], literal, offset + middle + 1)
+    return ibis.ifelse(column < literal(inner_edges[middle]), below, above)
 
 
 def _category_code(column: Column, attribute: Category, found: Column) -> Column:
@@ -178,7 +196,7 @@ def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: boo
         compared by their hashes.
     """
     column = table[f"value_{position}"]
-    known = _known_constants(column, attribute)
+    known = known_constants(column, attribute)
     if column.type().is_string() and not is_ours:
         known = [
             (hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code)
@@ -199,19 +217,19 @@ def _known_values(column: Column, attribute: Category) -> Iterator[tuple[Column,
     literal: Callable[..., Column] = (
         exact_int if dtype.is_integer() else exact_float if dtype.is_floating() else ibis.literal
     )
-    return ((literal(constant), code) for constant, code in _known_constants(column, attribute))
+    return ((literal(constant), code) for constant, code in known_constants(column, attribute))
 
 
-def _known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
+def known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
     """Declared values that a column of this type can hold, each once, with their codes; the first declared
     wins.
     """
     dtype = column.type()
     if dtype.is_string():
-        return [(text, code) for code, text in enumerate(attribute.values)]
+        return list(attribute.spellings())
     read = _truth_of if dtype.is_boolean() else _whole_of if dtype.is_integer() else _real_of
     known: dict[bool | int | float, int] = {}
-    for code, text in enumerate(attribute.values):
+    for text, code in attribute.spellings():
         constant = read(text)
         if constant is not None:
             known.setdefault(constant, code)

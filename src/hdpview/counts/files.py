@@ -4,15 +4,19 @@ by values.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import gzip
+import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
+from hdpview.counts.transcode import utf8_copy
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ _KINDS = {
 }
 _READABLE = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 _DELIMITERS = ",;\t|"
+_LONGEST_LINE = 2_000_000  # bytes; what is longer is cut by `utf8_copy`
 
 
 def files_of(path: str | Path) -> list[Path]:
@@ -70,26 +75,32 @@ def files_of(path: str | Path) -> list[Path]:
     return found
 
 
-def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table:
+def open_files(
+    con: Any, files: Sequence[Path], *, parallel: bool, text: TextFormat = PLAIN, room: Path | None = None
+) -> ibis.Table:
     """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend
     on values.
+
+    text: how CSV files are written; room: a private folder, for copies of those that are not clean UTF-8.
     """
-    paths = [_literal_path(file) for file in files]
     if kind_of_file(files[0]) == "parquet":
+        paths = [_literal_path(file) for file in files]
         # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the table.
         return con.read_parquet(paths, union_by_name=len(paths) > 1, utf8_validation="replace")  # [P7]
-    delimiter, names = csv_layout(files)
+    delimiter, names = csv_layout(files, text)
+    readable = files if room is None else [utf8_copy(file, text, room) or file for file in files]
     return con.read_csv(
-        paths,
+        [_literal_path(file) for file in readable],
         columns=dict.fromkeys(names, "VARCHAR"),
         auto_detect=False,
-        header=True,
+        header=not text.columns,
         delim=delimiter,
-        quote='"',
-        escape='"',
+        quote=text.quote,
+        escape=text.quote,
         # an empty field is empty text, quoted or not; the attribute says what that means
         force_not_null=names,
-        # what follows keeps odd lines from raising an error: short, long, badly quoted, not UTF-8
+        max_line_size=_LONGEST_LINE,
+        # what follows keeps odd lines from raising an error: short, long, badly quoted
         null_padding=True,
         ignore_errors=True,
         strict_mode=False,
@@ -97,15 +108,30 @@ def open_files(con: Any, files: Sequence[Path], *, parallel: bool) -> ibis.Table
     )
 
 
-def csv_layout(files: Sequence[Path]) -> tuple[str, list[str]]:
+def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, list[str]]:
     """Delimiter and column names of CSV files that are read as one table."""
-    delimiter, names = _header(files[0])
+    delimiter, names = _header(files[0], text)
     for file in files[1:]:
-        if _header(file) != (delimiter, names):
+        if _header(file, text) != (delimiter, names):
             raise DataError(
                 f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line."
             )
     return delimiter, names
+
+
+def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
+    """Fields of the first lines below the header, of a curator's own file and for the curator alone. Lines
+    that Python's reader refuses end the list.
+    """
+    delimiter, names = _header(file, text)
+    found: list[list[str]] = []
+    with contextlib.suppress(OSError, EOFError, csv.Error), _lines(file, text) as lines:
+        reader = _reader(lines, delimiter, text)
+        if not text.columns:
+            next(reader, None)
+        filled = (line for line in reader if line)
+        found.extend([*line, *[""] * len(names)][: len(names)] for line in itertools.islice(filled, n_lines))
+    return found
 
 
 def needs_one_reader(problem: Exception) -> bool:
@@ -130,28 +156,63 @@ def _literal_path(file: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(file))
 
 
-def _header(file: Path) -> tuple[str, list[str]]:
-    """Delimiter and column names, from the first line alone."""
+def _lines(file: Path, text: TextFormat) -> IO[str]:
+    """The lines of a file. Bytes that the encoding does not have must not raise: they matter in names alone."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
+    encoding = "utf-8-sig" if text.is_utf8 else text.encoding
+    return cast("IO[str]", opened(file, "rt", encoding=encoding, errors="replace", newline=""))
+
+
+def _reader(lines: IO[str], delimiter: str, text: TextFormat) -> Iterator[list[str]]:
+    if text.quote:
+        return csv.reader(lines, delimiter=delimiter, quotechar=text.quote)
+    return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+
+
+def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
+    """Delimiter and column names, from the first line alone."""
     try:
-        # The reader looks ahead into rows, which must not raise: bytes that are no UTF-8 matter in names
-        # alone.
-        with opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            delimiter = "\t" if ".tsv" in file.name.lower() else _delimiter(lines.readline(1_000_000))
+        with _lines(file, text) as lines:
+            line = lines.readline(1_000_000)
+            delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else _delimiter(line))
             lines.seek(0)
-            names = next(csv.reader(lines, delimiter=delimiter), [])
-        "".join(names).encode("utf-8")
+            first = next(_reader(lines, delimiter, text), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
+        first, line = ["\ufffd"], ""
+    names = list(text.columns) or first
+    if any("\ufffd" in name for name in names):
         raise DataError(
-            f"Cannot read the header line of {file.name!r}. It has to be a CSV file in UTF-8 that you may read."
-        ) from None
+            f"Cannot read the header line of {file.name!r} as {text.encoding}. It has to be a CSV file that you may "
+            'read; state another encoding in the schema, such as [source] encoding = "cp1252".'
+        )
     if not names:
-        raise DataError(f"{file.name!r} has no header line. Its first line has to name the columns.")
+        raise DataError(
+            f"{file.name!r} has no header line. Its first line has to name the columns, or the schema does: "
+            "[source] columns = [...]."
+        )
+    _check_separator(file, line, delimiter, first, text)
     named = [name if name.strip() else f"column{position}" for position, name in enumerate(names)]
     twice = [name for name, times in Counter(name.casefold() for name in named).items() if times > 1]
     if twice:
         raise DataError(f"{file.name!r} has two columns named {twice[0]!r}. Rename one of them.")
     return delimiter, named
+
+
+def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:
+    """Refuse a first line that a declared separator does not part, or that has other than the declared number
+    of columns.
+    """
+    better = _delimiter(line)
+    if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
+        raise DataError(
+            f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; {better!r} does. "
+            "Correct [source] separator."
+        )
+    if text.columns and first and len(first) != len(text.columns):
+        raise DataError(
+            f"The schema names {len(text.columns)} columns in [source] columns; the first line of {file.name!r} "
+            f"has {len(first)} fields. Name each column once, from left to right."
+        )
 
 
 def _delimiter(header: str) -> str:

@@ -8,6 +8,7 @@ import errno
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar, cast
 
@@ -19,13 +20,14 @@ import pyarrow as pa
 from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
 from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.encode import encode
-from hdpview.counts.files import needs_one_reader
+from hdpview.counts.files import csv_layout, files_of, kind_of_file, needs_one_reader
 from hdpview.counts.pack import pack
 from hdpview.counts.sources import OpenSource, describe, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
 from hdpview.counts.unpack import unpack, words_of
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Schema
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError, HdpviewError, unknown_name
 from hdpview.progress import Progress, silent
 
@@ -94,6 +96,7 @@ def read_with(
                 threads=threads,
                 parallel_csv=parallel_csv,
                 exact_text=[] if limits.unit is None else [limits.unit],
+                text=schema.source,
             ) as opened:
                 check_columns(opened.types, schema)
                 limits.check(opened.types)
@@ -109,10 +112,15 @@ def read_with(
     raise problem  # here and not in the handler, so that the original does not hang on to it as its context
 
 
-def column_types(source: Any) -> dict[str, str]:
-    """Names and types of a table's columns, as Ibis writes them. No row is read from files and databases."""
+def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
+    """Names and types of a table's columns, as Ibis writes them. No row is read from files and databases.
+
+    text: how CSV files are written.
+    """
+    if isinstance(source, (str, Path)) and kind_of_file((files := files_of(source))[0]) == "csv":
+        return dict.fromkeys(csv_layout(files, text)[1], "string")
     try:
-        with open_source(source) as opened:
+        with open_source(source, text=text) as opened:
             return opened.types
     except HdpviewError:
         raise

@@ -22,6 +22,7 @@ from hdpview.counts.files import files_of, kind_of_file, open_files
 from hdpview.counts.frames import arrow_of, clean_parquet, needs_cleaning
 from hdpview.counts.spill import private_directory
 from hdpview.counts.values import Column
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
 _MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else runs, need the other half
@@ -75,6 +76,7 @@ def open_source(
     threads: int | None = None,
     parallel_csv: bool = True,
     exact_text: Sequence[str] = (),
+    text: TextFormat = PLAIN,
 ) -> Iterator[OpenSource]:
     """Open a table for one query.
 
@@ -85,17 +87,18 @@ def open_source(
         there.
     exact_text: columns whose texts must not be changed where they are no UTF-8, but be null: those that name
         persons.
+    text: how CSV files are written.
     """
     if isinstance(source, ibis.Table):
         yield _opened(source, source.get_backend())
         return
-    with _private_duckdb(memory_limit, threads) as backend:
+    with _private_duckdb(memory_limit, threads) as (backend, room):
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", DeprecationWarning
             )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             if isinstance(source, (str, Path)):
-                table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text)
+                table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text, text, room)
             else:
                 backend.con.register("frame", arrow_of(source, wanted))
                 table = backend.table("frame")
@@ -108,12 +111,14 @@ def _open_files(
     wanted: Sequence[str] | None,
     parallel_csv: bool,
     exact_text: Sequence[str],
+    text: TextFormat,
+    room: Path,
 ) -> ibis.Table:
     is_parquet = kind_of_file(files[0]) == "parquet"
     if is_parquet and wanted is not None and needs_cleaning(files, wanted, exact_text):
         backend.con.register("frame", clean_parquet(files, wanted))  # [P7]
         return backend.table("frame")
-    return open_files(backend, files, parallel=parallel_csv)
+    return open_files(backend, files, parallel=parallel_csv, text=text, room=room)
 
 
 def describe(source: Any) -> str:
@@ -124,9 +129,9 @@ def describe(source: Any) -> str:
 
 
 @contextmanager
-def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[Any]:
+def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[tuple[Any, Path]]:
     """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the
-    network.
+    network; and that directory.
     """
     if memory_limit is not None and not re.fullmatch(
         r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
@@ -153,7 +158,7 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[A
                 duckdb.Error
             ):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
                 backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-            yield backend
+            yield backend, directory
         finally:
             backend.disconnect()
 

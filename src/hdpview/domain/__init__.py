@@ -5,5 +5,16 @@ from hdpview.domain.categories import Boolean, Category
 from hdpview.domain.moments import Datetime
 from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.schema import Schema
+from hdpview.domain.text_format import TextFormat
 
-__all__ = ["Attribute", "Boolean", "Category", "Datetime", "Integer", "Ordered", "Real", "Schema"]
+__all__ = [
+    "Attribute",
+    "Boolean",
+    "Category",
+    "Datetime",
+    "Integer",
+    "Ordered",
+    "Real",
+    "Schema",
+    "TextFormat",
+]

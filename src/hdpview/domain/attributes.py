@@ -2,34 +2,42 @@
 
 Codes run from 0. An ordered attribute has a code per bin; a category has one per declared value and one for
 `other`; `nullable` adds the last one, for missing values. Every possible value of a column has exactly one
-code, by a rule that
-looks at that value alone: nothing is null after encoding, and no value can raise an error that would tell
-    about a row.
+code, by a rule that looks at that value alone: nothing is null after encoding, and no value can raise an
+error that would tell about a row.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.errors import SchemaError
+from hdpview.errors import SchemaError, quoted
 
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
+MAX_TEXT = 1_000  # characters of a label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
     """What all attributes share. `size` counts all codes, those for `other` and for missing values
     included.
+
+    nullable: whether missing values have a code of their own.
+    missing: where they have none, the value they are counted as; the first one where it is None.
+    label, unit: for people, such as "Age at admission" and "years". Attributes that differ in them alone are
+        equal.
     """
 
     name: str
     nullable: bool = False
+    missing: Any = None
+    label: str | None = field(default=None, compare=False)
+    unit: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -37,7 +45,12 @@ class Attribute:
             raise SchemaError(f"Attribute names are texts of 1 to 200 characters, not {self.name!r}.")
         if not isinstance(self.nullable, bool):
             raise SchemaError(f"Attribute {self.name!r}: nullable is true or false, not {self.nullable!r}.")
+        for key in ("label", "unit"):
+            text = getattr(self, key)
+            if text is not None and (not isinstance(text, str) or not 1 <= len(text) <= MAX_TEXT):
+                raise self._fail(f"{key} is a text of 1 to {MAX_TEXT} characters, not {quoted(text)}.")
         self._check()
+        self._check_missing()
         if self.size > MAX_CODES:
             raise SchemaError(
                 f"Attribute {self.name!r} has {self.size:,} values; the limit is {MAX_CODES:,}. "
@@ -46,6 +59,29 @@ class Attribute:
 
     def _check(self) -> None:
         raise NotImplementedError
+
+    def _check_missing(self) -> None:
+        if self.missing is None:
+            return
+        if self.nullable:
+            raise self._fail(
+                "missing values have a code of their own where `nullable = true`. "
+                "Remove `nullable`, or `missing`, which says where they are counted otherwise."
+            )
+        if self.code_of_literal(self.missing) is None:
+            raise self._fail(
+                f"missing names the value that missing ones are counted as: one of {self.span()}, "
+                f"not {quoted(self.missing)}."
+            )
+
+    def code_of_literal(self, value: Any) -> int | None:
+        """The code of a value as a schema states it; None where the attribute has no such value."""
+        raise NotImplementedError
+
+    @property
+    def has_order(self) -> bool:
+        """True if neighbouring codes are neighbouring values, so that ranges have a meaning."""
+        return False
 
     @property
     def n_values(self) -> int:
@@ -63,8 +99,16 @@ class Attribute:
 
     @property
     def missing_code(self) -> int:
-        """The code a missing value gets: its own where nullable, else the first."""
-        return self.n_values if self.nullable else 0
+        """The code a missing value gets: its own where nullable, else that of `missing`, else the first."""
+        if self.nullable:
+            return self.n_values
+        stated = None if self.missing is None else self.code_of_literal(self.missing)
+        return 0 if stated is None else stated
+
+    @property
+    def states_missing(self) -> bool:
+        """True if the schema says where missing values go, and the rule for those that do not is not needed."""
+        return self.nullable or self.missing is not None
 
     def value_labels(self) -> list[str]:
         raise NotImplementedError
@@ -85,7 +129,14 @@ class Attribute:
 
     def to_dict(self) -> dict[str, Any]:
         """The attribute as it stands in a schema file, without its name. Values are plain JSON types."""
-        return {"type": self.kind, **({"nullable": True} if self.nullable else {})}
+        for_people = {key: text for key in ("label", "unit") if (text := getattr(self, key)) is not None}
+        null = {"nullable": True} if self.nullable else {}
+        stated = {} if self.missing is None else {"missing": self.missing}
+        return {"type": self.kind, **for_people, **self._own_dict(), **null, **stated}
+
+    def _own_dict(self) -> dict[str, Any]:
+        """What stands in a schema file for attributes of this type alone."""
+        return {}
 
     def _fail(self, reason: str) -> SchemaError:
         return SchemaError(f"Attribute {self.name!r}: {reason}")
@@ -130,6 +181,20 @@ class Ordered(Attribute):
 
     def strays(self) -> str:
         return f"beyond the bounds → nearest bin; {super().strays()}"
+
+    @property
+    def has_order(self) -> bool:
+        return True
+
+    def code_of_literal(self, value: Any) -> int | None:
+        try:
+            place = self.position(value)
+        except TypeError:
+            return None
+        edges = self._edge_list
+        if not edges[0] <= place <= edges[-1] or (self.whole and place == edges[-1]):
+            return None
+        return min(self.bin_of(place)[0], self.n_values - 1) if place < edges[-1] else self.n_values - 1
 
     def width_at(self, position: float) -> float:
         """Width of the bin that a place on the axis falls into, or of the nearest one."""

@@ -1,12 +1,14 @@
-"""Attributes without an order: categories and booleans."""
+"""Attributes whose values are names: categories and booleans."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from hdpview.domain.attributes import Attribute
+from hdpview.errors import quoted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,17 +18,24 @@ class Category(Attribute):
 
     Without `other`, undeclared values count as missing where the attribute is nullable, else as the first
     value.
+
+    ordered: whether the order of `values` means something, so that ranges can be asked for.
+    aliases: per value, further texts of the table that are counted as it, such as {"Female": ("F", "1")}.
+    groups: per name of a grouping, such as "chapter", the group of each value, in the order of `values`.
     """
 
     values: tuple[str, ...]
     other: str | None = None
+    ordered: bool = False
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     kind: ClassVar[str] = "category"
     _code_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def _check(self) -> None:
         if isinstance(self.values, str) or not self.values:
             raise self._fail("values must list the categories; at least one.")
-        texts = tuple(self._text(value) for value in self.values)
+        texts = tuple(self._text(value, "values") for value in self.values)
         object.__setattr__(self, "values", texts)
         object.__setattr__(self, "_code_of", {text: code for code, text in enumerate(texts)})
         if len(self._code_of) < len(texts):
@@ -38,13 +47,67 @@ class Category(Attribute):
             raise self._fail(f"values lists {twice!r} twice.")
         if self.other is not None and not isinstance(self.other, str):
             raise self._fail(f"other must be a text, not {self.other!r}.")
+        if not isinstance(self.ordered, bool):
+            raise self._fail(f"ordered is true or false, not {quoted(self.ordered)}.")
+        if isinstance(self.missing, (int, bool)):
+            object.__setattr__(self, "missing", self._text(self.missing, "missing"))
+        object.__setattr__(self, "aliases", MappingProxyType(self._checked_aliases()))
+        object.__setattr__(self, "groups", MappingProxyType(self._checked_groups()))
 
-    def _text(self, value: Any) -> str:
+    def _checked_aliases(self) -> dict[str, tuple[str, ...]]:
+        lists = self._lists("aliases", self.aliases, '{ Female = ["F", "f"] }')
+        taken = set(self.values)
+        for value, texts in lists.items():
+            if self.code_of(value) is None:
+                raise self._fail(
+                    f"aliases are further spellings of declared values; {quoted(value)} is none of them."
+                )
+            for text in texts:
+                if text in taken:
+                    raise self._fail(
+                        f"{quoted(text)} cannot be an alias of {quoted(value)}: it is taken already."
+                    )
+                taken.add(text)
+        return {value: texts for value, texts in lists.items() if texts}
+
+    def _checked_groups(self) -> dict[str, tuple[str, ...]]:
+        lists = self._lists("groups", self.groups, '{ region = ["North", "North", "South"] }')
+        for name, members in lists.items():
+            if len(members) != len(self.values):
+                raise self._fail(
+                    f"the grouping {quoted(name)} names {len(members):,} groups for {len(self.values):,} values. "
+                    "It needs one for each value, in their order."
+                )
+        return lists
+
+    def _lists(self, key: str, given: Any, example: str) -> dict[str, tuple[str, ...]]:
+        """A table of lists of texts, each as a tuple."""
+        if not isinstance(given, Mapping) or not all(
+            isinstance(name, str) and isinstance(texts, Sequence) and not isinstance(texts, str)
+            for name, texts in given.items()
+        ):
+            raise self._fail(f"{key} is a table of lists, such as {example}.")
+        return {name: tuple(self._text(text, key) for text in texts) for name, texts in given.items()}
+
+    def _text(self, value: Any, key: str) -> str:
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, (str, int)):
             return str(value)
-        raise self._fail(f"values must be texts or whole numbers, not {value!r}.")
+        raise self._fail(f"{key} must be texts or whole numbers, not {quoted(value)}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A read-only mapping cannot be pickled: it travels as a dictionary."""
+        given = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self).items()
+            if name in self.__dataclass_fields__ and name != "_code_of"
+        }
+        return _category, (given,)
+
+    @property
+    def has_order(self) -> bool:
+        return self.ordered
 
     @property
     def n_values(self) -> int:
@@ -59,9 +122,13 @@ class Category(Attribute):
 
     @property
     def missing_code(self) -> int:
-        if self.nullable:
-            return self.n_values
-        return 0 if self.other is None else self.unknown_code
+        if self.nullable or self.missing is not None or self.other is None:
+            return super().missing_code
+        return self.unknown_code
+
+    @property
+    def states_missing(self) -> bool:
+        return super().states_missing or self.other is not None
 
     def strays(self) -> str:
         return (
@@ -72,18 +139,42 @@ class Category(Attribute):
         """The code of a declared value or of the name of `other`; None for anything else."""
         return self.unknown_code if value == self.other else self._code_of.get(value)
 
+    def code_of_literal(self, value: Any) -> int | None:
+        return self.code_of(value) if isinstance(value, str) else None
+
+    def spellings(self) -> list[tuple[str, int]]:
+        """Every text that a table may hold for a declared value, with its code; values come first."""
+        also = [
+            (text, code)
+            for value, texts in self.aliases.items()
+            if (code := self.code_of(value)) is not None
+            for text in texts
+        ]
+        return [*((text, code) for code, text in enumerate(self.values)), *also]
+
+    def codes_of_group(self, grouping: str, group: str) -> list[int]:
+        """The codes of the values that a grouping puts into a group; empty where there is no such group."""
+        return [code for code, each in enumerate(self.groups.get(grouping, ())) if each == group]
+
     def value_labels(self) -> list[str]:
         own_code = self.other is not None and self.other not in self._code_of
         return [*self.values, *([self.other] if own_code and self.other is not None else [])]
 
-    def to_dict(self) -> dict[str, Any]:
-        other = {} if self.other is None else {"other": self.other}
+    def _own_dict(self) -> dict[str, Any]:
         return {
-            "type": self.kind,
             "values": list(self.values),
-            **other,
-            **({"nullable": True} if self.nullable else {}),
+            **({"ordered": True} if self.ordered else {}),
+            **({} if self.other is None else {"other": self.other}),
+            **{
+                key: {name: list(texts) for name, texts in table.items()}
+                for key, table in (("aliases", self.aliases), ("groups", self.groups))
+                if table
+            },
         }
+
+
+def _category(given: dict[str, Any]) -> Category:
+    return Category(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +189,9 @@ class Boolean(Attribute):
     @property
     def n_values(self) -> int:
         return 2
+
+    def code_of_literal(self, value: Any) -> int | None:
+        return int(value) if isinstance(value, bool) else None
 
     def value_labels(self) -> list[str]:
         return ["false", "true"]

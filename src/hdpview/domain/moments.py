@@ -33,6 +33,8 @@ class Datetime(Ordered):
             if not isinstance(getattr(self, key), (date, str)):
                 raise self._fail(f"{key} must be a date such as 2024-01-31, not {getattr(self, key)!r}.")
             object.__setattr__(self, key, calendar.iso_text(getattr(self, key)))
+        if isinstance(self.missing, date):
+            object.__setattr__(self, "missing", calendar.iso_text(self.missing))
         if not isinstance(self.every, str):
             raise self._fail(f"every must be a step such as '1d' or '1mo', not {self.every!r}.")
         if self.first > self.last:
@@ -92,6 +94,5 @@ class Datetime(Ordered):
             return [f"{start:%Y-%m-%d}" for start in starts]
         return [start.isoformat(sep=" ") for start in starts]
 
-    def to_dict(self) -> dict[str, Any]:
-        null = {"nullable": True} if self.nullable else {}
-        return {"type": self.kind, "min": self.min, "max": self.max, "every": self.every, **null}
+    def _own_dict(self) -> dict[str, Any]:
+        return {"min": self.min, "max": self.max, "every": self.every}

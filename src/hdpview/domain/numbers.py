@@ -12,26 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain.attributes import MAX_CODES, Ordered
+from hdpview.errors import quoted
 
 MAX_EXPLICIT_EDGES = 1_001  # explicit edges become a nested comparison inside the database
 _INT64 = 2**63
 _LARGEST_REAL = 1e300  # sums and differences of bounds stay finite in every database
+_NOT_GIVEN: Any = None  # of a bound that follows from the edges: typed, since it is a number once checked
 
 
 @dataclass(frozen=True, kw_only=True)
 class Integer(Ordered):
-    """Whole numbers from `min` to `max`, both included, in bins of `every`."""
+    """Whole numbers from `min` to `max`, both included, in bins of `every`; or in bins between explicit
+    `edges`.
 
-    min: int
-    max: int
+    A number on an edge belongs to the bin above it; the last bin includes its upper end. With edges, `min`
+    and `max` are their ends and `every` is 0: bins have no common width.
+    """
+
+    min: int = _NOT_GIVEN
+    max: int = _NOT_GIVEN
     every: int = 1
+    explicit_edges: tuple[int, ...] | None = None
     kind: ClassVar[str] = "integer"
 
     def _check(self) -> None:
+        if self.explicit_edges is not None:
+            self._check_edges(self.explicit_edges)
+            return
+        if self.min is _NOT_GIVEN or self.max is _NOT_GIVEN:
+            raise self._fail("give `min` and `max`, or `edges`.")
         for key in ("min", "max", "every"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise self._fail(f"{key} must be a whole number, not {value!r}.")
+            self._whole(getattr(self, key), key)
         if not -_INT64 <= self.min <= self.max < _INT64 - 1 or self.max - self.min >= _INT64 - 1:
             raise self._fail(f"bounds must satisfy min ≤ max within 64 bits; got {self.min} and {self.max}.")
         if self.every < 1:
@@ -41,9 +52,36 @@ class Integer(Ordered):
                 f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; raise `every`."
             )
 
+    def _check_edges(self, edges: tuple[int, ...]) -> None:
+        ends = (edges[0], edges[-1]) if edges else (None, None)
+        given = (self.min, self.max)
+        if self.every not in (0, 1) or given not in ((_NOT_GIVEN, _NOT_GIVEN), ends):
+            raise self._fail("give `edges` alone, or `min`, `max` and perhaps `every`.")
+        if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
+            raise self._fail(
+                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use `min`, `max` and `every`."
+            )
+        for edge in edges:
+            self._whole(edge, "edges")
+        if any(low >= high for low, high in itertools.pairwise(edges)):
+            raise self._fail("edges must rise from each to the next.")
+        if not -_INT64 <= edges[0] <= edges[-1] < _INT64 - 1 or edges[-1] - edges[0] >= _INT64 - 1:
+            raise self._fail("edges must lie within 64 bits.")
+        object.__setattr__(self, "min", edges[0])
+        object.__setattr__(self, "max", edges[-1])
+        object.__setattr__(self, "every", 0)
+
+    def _whole(self, value: Any, key: str) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._fail(f"{key} must be a whole number, not {quoted(value)}.")
+
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        starts = range(self.min, self.max + 1, self.every)
+        starts = (
+            self.explicit_edges[:-1]
+            if self.explicit_edges is not None
+            else range(self.min, self.max + 1, self.every)
+        )
         return np.array([*starts, self.max + 1], dtype=np.int64)
 
     def position(self, value: Any) -> int | float:
@@ -55,15 +93,11 @@ class Integer(Ordered):
         ends = zip(self.edges[:-1].tolist(), self.edges[1:].tolist(), strict=True)
         return [str(low) if high - low == 1 else f"{low}–{high - 1}" for low, high in ends]
 
-    def to_dict(self) -> dict[str, Any]:
+    def _own_dict(self) -> dict[str, Any]:
+        if self.explicit_edges is not None:
+            return {"edges": list(self.explicit_edges)}
         step = {} if self.every == 1 else {"every": self.every}
-        return {
-            "type": self.kind,
-            "min": self.min,
-            "max": self.max,
-            **step,
-            **({"nullable": True} if self.nullable else {}),
-        }
+        return {"min": self.min, "max": self.max, **step}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +183,7 @@ class Real(Ordered):
         last = self.n_values - 1
         return [f"[{shown[i]}, {shown[i + 1]}{']' if i == last else ')'}" for i in range(self.n_values)]
 
-    def to_dict(self) -> dict[str, Any]:
-        null = {"nullable": True} if self.nullable else {}
+    def _own_dict(self) -> dict[str, Any]:
         if self.explicit_edges is not None:
-            return {"type": self.kind, "edges": list(self.explicit_edges), **null}
-        return {"type": self.kind, "min": self.min, "max": self.max, "bins": self.bins, **null}
+            return {"edges": list(self.explicit_edges)}
+        return {"min": self.min, "max": self.max, "bins": self.bins}

@@ -4,7 +4,6 @@ data.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tomllib
@@ -17,8 +16,12 @@ from typing import Any
 
 from hdpview.domain.attributes import Attribute
 from hdpview.domain.categories import Boolean, Category
+from hdpview.domain.language import spelled_out
 from hdpview.domain.moments import Datetime
 from hdpview.domain.numbers import Integer, Real
+from hdpview.domain.places import located, open_places
+from hdpview.domain.text_format import PLAIN, TextFormat
+from hdpview.domain.toml import rewritten, toml_text
 from hdpview.errors import SchemaError, unknown_name
 
 MAX_ATTRIBUTES = 1_000
@@ -26,30 +29,38 @@ MAX_LOG10_CELLS = 300  # block volumes stay within a double
 MAX_SCHEMA_BYTES = 16_000_000
 
 _KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of the class
-    "integer": {"min": "min", "max": "max", "every": "every"},
+    "integer": {"min": "min", "max": "max", "every": "every", "edges": "explicit_edges"},
     "real": {"min": "min", "max": "max", "bins": "bins", "edges": "explicit_edges"},
-    "category": {"values": "values", "other": "other"},
+    "category": {
+        "values": "values",
+        "ordered": "ordered",
+        "other": "other",
+        "aliases": "aliases",
+        "groups": "groups",
+    },
     "boolean": {},
     "datetime": {"min": "min", "max": "max", "every": "every"},
 }
+_COMMON_KEYS = ("nullable", "missing", "label", "unit")
+_NEEDED = {"category": ("values",), "datetime": ("min", "max", "every")}
 _CLASSES: dict[str, type[Attribute]] = {cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime)}
 _LEARNT_FROM_DATA = "learnt_from_data"
-_LEARNT_FOR = (
-    "learnt_epsilon",
-    "learnt_delta",
-)  # what learning the schema privately cost, as text: exact, and the same in TOML and JSON
+# what learning the schema privately cost, as text: exact, and the same in TOML and JSON
+_LEARNT_FOR = ("learnt_epsilon", "learnt_delta")
+_COMMENTS = {_LEARNT_FROM_DATA: "drawn from the table itself: a view built on it is NOT private"}
 
 
 @dataclass(frozen=True)
 class Schema:
     """Attributes in order. `learnt_from_data` marks a schema drawn from the table itself, which is not
-    private.
+    private. `source` says how texts are written in the table.
     """
 
     attributes: tuple[Attribute, ...]
     learnt_from_data: bool = False
     learnt_epsilon: str | None = None
     learnt_delta: str | None = None
+    source: TextFormat = PLAIN
 
     def __init__(
         self,
@@ -57,11 +68,13 @@ class Schema:
         learnt_from_data: bool = False,
         learnt_epsilon: str | None = None,
         learnt_delta: str | None = None,
+        source: TextFormat = PLAIN,
     ) -> None:
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "learnt_from_data", bool(learnt_from_data))
         object.__setattr__(self, "learnt_epsilon", _cost(learnt_epsilon))
         object.__setattr__(self, "learnt_delta", _cost(learnt_delta))
+        object.__setattr__(self, "source", source)
         self._check()
 
     def _check(self) -> None:
@@ -125,12 +138,16 @@ class Schema:
         """The schema as plain JSON types, the same shape as the TOML file."""
         mark: dict[str, Any] = {_LEARNT_FROM_DATA: True} if self.learnt_from_data else {}
         mark |= {key: getattr(self, key) for key in _LEARNT_FOR if getattr(self, key) is not None}
-        return {**mark, "attributes": {attribute.name: attribute.to_dict() for attribute in self.attributes}}
+        source = {"source": text} if (text := self.source.to_dict()) else {}
+        attributes = {attribute.name: attribute.to_dict() for attribute in self.attributes}
+        return {**mark, **source, "attributes": attributes}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Schema:
-        """The inverse of `to_dict`; also takes what a TOML reader returns."""
-        known = ["attributes", _LEARNT_FROM_DATA, *_LEARNT_FOR]
+        """The inverse of `to_dict`. What a file says in short, such as lists in other files, is not read here:
+        a description may come from anywhere.
+        """
+        known = ["attributes", "source", _LEARNT_FROM_DATA, *_LEARNT_FOR]
         extra = set(description) - set(known)
         if extra:
             raise SchemaError(unknown_name("key", min(map(str, extra)), known, "A schema has"))
@@ -143,11 +160,12 @@ class Schema:
             (_attribute_from(name, entry) for name, entry in attributes.items()),
             learnt_from_data=bool(description.get(_LEARNT_FROM_DATA, False)),
             **{key: description.get(key) for key in _LEARNT_FOR},
+            source=TextFormat.from_dict(description.get("source", {})),
         )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
-        """Read a schema file (TOML)."""
+        """Read a schema file (TOML). docs/schema.md is the reference of its language."""
         try:
             with open(path, "rb") as file:
                 content = file.read(MAX_SCHEMA_BYTES + 1)
@@ -160,29 +178,49 @@ class Schema:
                 f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?"
             )
         try:
-            description = tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a mark
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
+            text = content.decode("utf-8-sig")  # some editors begin a file with a mark
+        except UnicodeDecodeError as problem:
             raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {problem}.") from None
-        return cls.from_dict(description)
+        return cls.from_toml(text, Path(path).parent, Path(path).name)
+
+    @classmethod
+    def from_toml(cls, text: str, folder: str | PathLike[str] = ".", name: str = "the schema") -> Schema:
+        """Read the text of a schema file.
+
+        folder: where files that it names after an @ are looked for; name: what to call it in messages.
+        """
+        try:
+            description = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as problem:
+            raise SchemaError(
+                open_places(text, name) or f"The schema {name!r} is not valid TOML: {problem}."
+            ) from None
+        try:
+            return cls.from_dict(spelled_out(description, Path(folder)))
+        except SchemaError as problem:
+            raise SchemaError(located(str(problem), text, name)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schema as TOML."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
+        """Write the schema as TOML. In a schema file that is there already, only what differs is changed:
+        comments, order and layout stay.
+        """
+        target = Path(path)
+        try:
+            before = Schema.load(target) if target.exists() else None
+        except SchemaError:
+            before = None
+        target.write_text(
+            self.to_toml() if before is None else self._written_into(target, before), encoding="utf-8"
+        )
+
+    def _written_into(self, target: Path, before: Schema) -> str:
+        text = target.read_text(encoding="utf-8-sig")
+        new = rewritten(text, before.to_dict(), self.to_dict())
+        # An attribute without an `other` cannot be said in a file whose defaults give it one.
+        return new if Schema.from_toml(new, target.parent).to_dict() == self.to_dict() else self.to_toml()
 
     def to_toml(self) -> str:
-        mark = (
-            f"{_LEARNT_FROM_DATA} = true  # drawn from the table itself: a view built on it is NOT private\n\n"
-            if self.learnt_from_data
-            else ""
-        )
-        cost = "".join(
-            f"{key} = {_toml_text(getattr(self, key))}\n"
-            for key in _LEARNT_FOR
-            if getattr(self, key) is not None
-        )
-        return (
-            mark + (cost and cost + "\n") + "\n".join(_toml_table(attribute) for attribute in self.attributes)
-        )
+        return toml_text(self.to_dict(), _COMMENTS)
 
 
 def _cost(text: Any) -> str | None:
@@ -203,20 +241,18 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
     if kind not in _CLASSES:
         raise SchemaError(f"Attribute {name!r}: " + unknown_name("type", kind, _CLASSES, "The types are"))
     fields = _KEYS[kind]
-    given = {key: value for key, value in entry.items() if key not in ("type", "nullable")}
+    common = {key: entry[key] for key in _COMMON_KEYS if key in entry}
+    given = {key: value for key, value in entry.items() if key != "type" and key not in common}
     for key in given:
         if key not in fields:
             raise SchemaError(
                 f"Attribute {name!r}: "
-                + unknown_name("key", str(key), [*fields, "nullable"], f"The type {kind} has")
+                + unknown_name("key", str(key), [*fields, *_COMMON_KEYS], f"The type {kind} has")
             )
-    missing = [
-        key
-        for key in fields
-        if key not in given and key not in ("other", *(["every"] if kind == "integer" else []))
-    ]
-    if missing and kind != "real":
-        raise SchemaError(f"Attribute {name!r} of type {kind} needs {' and '.join(missing)}.")
+    needed = _NEEDED.get(kind, ("min", "max") if kind == "integer" and "edges" not in given else ())
+    absent = [key for key in needed if key not in given]
+    if absent:
+        raise SchemaError(f"Attribute {name!r} of type {kind} needs {' and '.join(absent)}.")
     for key in ("edges", "values"):
         if key in given:
             if not isinstance(given[key], (list, tuple)):
@@ -224,35 +260,6 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
             given[key] = tuple(given[key])
     return _CLASSES[kind](
         name=name,
-        nullable=entry.get("nullable", False),
+        **common,
         **{fields[key]: value for key, value in given.items()},
     )
-
-
-def _toml_table(attribute: Attribute) -> str:
-    lines = [f"[attributes.{toml_key(attribute.name)}]"]
-    for key, value in attribute.to_dict().items():
-        is_date = attribute.kind == "datetime" and key in ("min", "max")
-        lines.append(f"{key} = {value if is_date else _toml_value(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def toml_key(name: str) -> str:
-    """A name as a TOML key, quoted where it must be."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_text(name)
-
-
-def _toml_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # a JSON string is a TOML string, save for DEL
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return _toml_text(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return repr(value)

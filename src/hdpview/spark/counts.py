@@ -220,7 +220,7 @@ def _queried(
 
     wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
     try:
-        with open_on_spark(session, source, wanted) as opened, step_by_step():
+        with open_on_spark(session, source, wanted, schema.source) as opened, step_by_step():
             check_columns(opened.types, schema)
             limits.check(opened.types)
             return opened.backend.frame(reading.query(opened.table, schema, limits, salt))

@@ -4,6 +4,7 @@ frame that is sent to them.
 
 from __future__ import annotations
 
+import codecs
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -18,9 +19,11 @@ from ibis.backends.sql.compilers.pyspark import PySparkCompiler
 from hdpview.counts.files import csv_layout, files_of, kind_of_file
 from hdpview.counts.frames import arrow_of
 from hdpview.counts.sources import OpenSource
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 from hdpview.spark.session import DataFrame, Session, is_spark_frame, quiet_child
 
+_CHARSETS = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32"}  # fmt: skip
 _ADDRESS = r"[a-zA-Z][\w+.-]+://"
 _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
 
@@ -46,17 +49,20 @@ class SparkBackend(Backend):  # type: ignore[misc]
 
 
 @contextmanager
-def open_on_spark(session: Session, source: Any, wanted: Sequence[str] | None = None) -> Iterator[OpenSource]:
+def open_on_spark(
+    session: Session, source: Any, wanted: Sequence[str] | None = None, text: TextFormat = PLAIN
+) -> Iterator[OpenSource]:
     """Open a table for queries on Spark, in a child session.
 
     source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of
         Parquet or CSV files that every worker can read; Ibis table on Spark; or a pandas, Polars or Arrow
         table, which is sent to the workers.
     wanted: the columns that will be asked for; all when None.
+    text: how CSV files are written.
     """
     # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
     view = f"hdpview_{secrets.token_hex(8)}"
-    _frame_of(session, source, wanted).createOrReplaceGlobalTempView(view)
+    _frame_of(session, source, wanted, text).createOrReplaceGlobalTempView(view)
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
@@ -69,7 +75,7 @@ def open_on_spark(session: Session, source: Any, wanted: Sequence[str] | None = 
         session.catalog.dropGlobalTempView(view)
 
 
-def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None) -> DataFrame:
+def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None, text: TextFormat) -> DataFrame:
     if is_spark_frame(source):
         return source
     if isinstance(source, ibis.Table):
@@ -79,18 +85,18 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None) -> Da
             )
         return session.sql(source.get_backend().compile(source))
     if isinstance(source, (str, Path)):
-        return _named(session, source)
+        return _named(session, source, text)
     rows = arrow_of(source, wanted)
     return session.createDataFrame(rows.read_all() if hasattr(rows, "read_all") else rows)
 
 
-def _named(session: Session, source: str | Path) -> DataFrame:
+def _named(session: Session, source: str | Path, text_format: TextFormat) -> DataFrame:
     """The table or the files that a text stands for. Files come first: `adult.parquet` could be the name of a
     table, too.
     """
     text = str(source)
     if re.match(_ADDRESS, text):
-        return _read(session, [text])
+        return _read(session, [text], text_format)
     is_name = (
         isinstance(source, str)
         and re.fullmatch(_TABLE_NAME, text)
@@ -103,31 +109,42 @@ def _named(session: Session, source: str | Path) -> DataFrame:
         raise DataError(
             f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() tells what there is."
         )
-    return _read(session, [str(file.resolve()) for file in files_of(source)])
+    return _read(session, [str(file.resolve()) for file in files_of(source)], text_format)
 
 
-def _read(session: Session, paths: list[str]) -> DataFrame:
+def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
     if kind_of_file(Path(paths[0])) != "csv":
         return session.read.parquet(*map(_literal, paths), mergeSchema=len(paths) > 1)
     if re.match(_ADDRESS, paths[0]):
         raise DataError(
             "CSV files are read here from paths, not from addresses. Make them Parquet, or pass spark.read.csv(address, ...)."
         )
-    delimiter, names = csv_layout([Path(path) for path in paths])
+    delimiter, names = csv_layout([Path(path) for path in paths], text)
     frame = session.read.csv(
         list(map(_literal, paths)),
         schema=", ".join(
             f"`{name.replace('`', '``')}` STRING" for name in names
         ),  # guessed types would depend on values
-        header=True,
+        header=not text.columns,
         sep=delimiter,
-        quote='"',
-        escape='"',
+        encoding=_charset(text),
+        quote=text.quote,
+        escape=text.quote or "\\",
         multiLine=True,  # quoted fields may hold line breaks; the price is one task per file
         mode="PERMISSIVE",
         enforceSchema=True,
     )
     return frame.fillna("")  # an empty field is empty text, quoted or not; the attribute says what that means
+
+
+def _charset(text: TextFormat) -> str:
+    """What Spark calls an encoding; it knows a few."""
+    name = "utf-8" if text.is_utf8 else codecs.lookup(text.encoding).name
+    if name not in _CHARSETS:
+        raise DataError(
+            f"Spark reads no CSV files in {text.encoding}. Make them UTF-8 or Parquet, or build with engine='local'."
+        )
+    return _CHARSETS[name]
 
 
 def _literal(path: str) -> str:

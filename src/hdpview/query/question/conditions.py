@@ -118,12 +118,27 @@ def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
     if isinstance(attribute, Ordered):
         return _compare_ordered(attribute, operator, value)
     if operator not in ("=", "!="):
-        raise QueryError(
-            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values."
-        )
+        return _compare_categories(attribute, operator, value)
     code = _code(attribute, value)
     condition = Condition(codes=frozenset() if code is None else frozenset({code}))
     return condition if operator == "=" else complement(attribute, condition)
+
+
+def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Condition:
+    """Values before or after one in the order of the schema. `other`, where it is no declared value, is
+    outside that order.
+    """
+    if not isinstance(attribute, Category) or not attribute.ordered:
+        raise QueryError(
+            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values."
+        )
+    code, n = _code(attribute, value), len(attribute.values)
+    if code is None or code >= n:
+        return Condition()
+    chosen = {"<": range(code), "<=": range(code + 1), ">": range(code + 1, n), ">=": range(code, n)}[
+        operator
+    ]
+    return Condition(codes=frozenset(chosen))
 
 
 def between(attribute: Attribute, low: Any, high: Any) -> Condition:

@@ -1,0 +1,111 @@
+"""Drafts of schema files: one line per column, with a ? where a person's knowledge is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdpview.domain.text_format import TextFormat
+from hdpview.domain.toml import toml_key, toml_table, toml_value
+
+OPEN = "?"  # what a person has to replace
+_HEADER = """\
+# Draft of a schema: public statements. Replace each ? by what is known without looking at the data, such as from a law,
+# a form or a code book, and delete the columns nobody needs to ask about. All there is to say: docs/schema.md."""
+_NEEDED: dict[str, dict[str, Any]] = {  # what each type needs; None is open
+    "integer": {"min": None, "max": None},
+    "real": {"min": None, "max": None, "bins": 100},
+    "datetime": {"min": None, "max": None, "every": "1mo"},
+    "category": {"values": [None]},
+    "boolean": {},
+}
+_AGES = re.compile(r"(^|_|\b)age(s|_years|_at_\w+)?$", re.IGNORECASE)
+_PERCENTAGES = re.compile(r"(percent|pct)(age)?$|^(percent|pct)_|%$", re.IGNORECASE)
+_IDENTIFIERS = re.compile(
+    r"(^|_|\b)(id|uuid|guid|ssn|mrn|iban|e?mail|phone|passport|name|first_?name|last_?name|surname)$"
+    r"|[a-z](Id|ID|Nbr|UUID)$|_(nbr|no|nr)$",
+)
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """What is known of a column before anyone looks at its values.
+
+    kind: the type of attribute it becomes; None where it cannot become one, for the reason in `note`.
+    fields: keys of the attribute that are known, such as bounds that a CHECK states.
+    note: what to say behind the line.
+    """
+
+    name: str
+    kind: str | None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def draft_text(
+    columns: Iterable[DraftColumn],
+    source: TextFormat | None = None,
+    remarks: Sequence[str] = (),
+    learnt: Mapping[str, str] | None = None,
+) -> str:
+    """A draft of a schema file.
+
+    source: how texts are written, where that is known; remarks: sentences above the columns.
+    learnt: what learning cost, by the keys of a schema file.
+    """
+    spelled = {} if source is None else source.to_dict()
+    parts = [_HEADER, *(f"# {remark}" for remark in remarks), ""]
+    parts += [f"{key} = {toml_value(cost)}" for key, cost in (learnt or {}).items()]
+    parts += [toml_table("source", spelled)] if spelled else []
+    parts += ["[defaults]", "nullable = true   # missing values are counted by themselves", ""]
+    return "\n".join([*parts, "[attributes]", *map(_line, columns)]) + "\n"
+
+
+def _line(column: DraftColumn) -> str:
+    """The line of a column: a comment where it is better left out."""
+    key, note = toml_key(column.name), f"  # {column.note}" if column.note else ""
+    if column.kind is None:
+        return f"# {key} is left out: {column.note}."
+    fields = {"type": column.kind, **_suggested(column)}
+    line = f"{key} = {_inline(fields)}"
+    if not column.fields and _IDENTIFIERS.search(column.name):
+        return f"# {line}  # left out: its name is an identifier's. To protect persons: --privacy-unit {key}"
+    return line + note
+
+
+def _suggested(column: DraftColumn) -> dict[str, Any]:
+    """What is known, what the name suggests, and what is left open."""
+    assert column.kind is not None
+    known = {key: value for key, value in column.fields.items() if value is not None}
+    if column.kind in ("integer", "real") and not {"min", "max", "edges", "bins"} & set(known):
+        if _AGES.search(column.name):
+            return {"bins": "age", **known}
+        if _PERCENTAGES.search(column.name):
+            return {"bins": "percent", **known}
+    if {"edges", "values"} & set(known):
+        return _with_other(column.kind, known)
+    needed = {key: value for key, value in _NEEDED[column.kind].items() if key not in known}
+    if column.kind == "real" and {"every", "bins"} & set(known):
+        needed.pop("bins", None)
+    return _with_other(column.kind, {**needed, **known})
+
+
+def _with_other(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """A category whose values are still open needs a place for the ones that will not be listed."""
+    return {**fields, "other": "other"} if kind == "category" and fields.get("values") == [None] else fields
+
+
+def _inline(fields: Mapping[str, Any]) -> str:
+    is_moment = fields["type"] == "datetime"
+
+    def shown(key: str, value: Any) -> str:
+        if value is None:
+            return OPEN
+        if value == [None]:
+            return f"[{OPEN}]"
+        return str(value) if is_moment and key in ("min", "max") else toml_value(value)
+
+    inner = ", ".join(f"{toml_key(key)} = {shown(key, value)}" for key, value in fields.items())
+    return "{ " + inner + " }"

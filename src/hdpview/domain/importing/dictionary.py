@@ -1,0 +1,128 @@
+"""Data dictionaries in CSV: those of REDCap, and plain ones with a line per column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hdpview.domain.importing.columns import Facts, Imported, imported
+from hdpview.domain.importing.sql import kind_of_type
+from hdpview.domain.text_format import TextFormat
+from hdpview.errors import SchemaError
+
+_REDCAP = "Variable / Field Name"
+_REDCAP_SHORT = {  # names of columns in exports by programs → in those by people
+    "field_name": _REDCAP, "field_type": "Field Type", "field_label": "Field Label", "identifier": "Identifier?",
+    "select_choices_or_calculations": "Choices, Calculations, OR Slider Labels",
+    "text_validation_type_or_show_slider_number": "Text Validation Type OR Show Slider Number",
+    "text_validation_min": "Text Validation Min", "text_validation_max": "Text Validation Max",
+}  # fmt: skip
+_NO_TABLE = ("descriptive", "file", "notes", "sql", "signature")
+_NAMES = ("name", "column", "variable", "field", "column_name", "variable_name", "field_name")
+_LABELS = ("label", "title", "description")
+
+
+def from_text(content: str) -> Imported:
+    header = content.splitlines()[0] if content else ""
+    rows = list(csv.DictReader(io.StringIO(content), delimiter=max(",;\t|", key=header.count), restval=""))
+    rows = [
+        {_REDCAP_SHORT.get(str(key), str(key)): value or "" for key, value in row.items()} for row in rows
+    ]
+    if rows and _REDCAP in rows[0]:
+        facts = [fact for row in rows for fact in _redcap(row)]
+        # REDCap writes dates as ISO in raw exports, whatever the form shows.
+        return imported(facts, TextFormat(missing=("",)))
+    named = {key.strip().lower(): key for key in rows[0]} if rows else {}
+    column = next((named[name] for name in _NAMES if name in named), None)
+    if column is None or "type" not in named:
+        raise SchemaError(
+            f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and perhaps "
+            "`min`, `max`, `values` (with | between them), `label`."
+        )
+    return imported(_plain(row, column, named) for row in rows if row[column].strip())
+
+
+def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Facts:
+    def cell(*names: str) -> str | None:
+        return next(
+            (row[named[name]].strip() for name in names if name in named and row[named[name]].strip()), None
+        )
+
+    stated = (cell("type") or "").lower()
+    own = {"integer", "real", "category", "boolean", "datetime"}
+    kind = (
+        stated
+        if stated in own
+        else {"categorical": "category", "number": "real"}.get(stated) or kind_of_type(stated or "text")
+    )
+    listed = cell("values", "categories", "levels", "codes", "allowed_values")
+    values = [value.strip() for value in listed.split("|")] if listed else None
+    note = "" if kind else f"its type {stated} is none that can be counted"
+    return Facts(
+        row[column].strip(),
+        kind,
+        cell("min", "minimum"),
+        cell("max", "maximum"),
+        values,
+        label=cell(*_LABELS),
+        note=note,
+    )
+
+
+def _redcap(row: Mapping[str, str]) -> Iterator[Facts]:
+    """The columns of an export that a field becomes: one, or one for each box that can be ticked."""
+    name, form = row[_REDCAP].strip(), row.get("Field Type", "").strip()
+    label = _plain_words(row.get("Field Label", ""))
+    choices = _choices(row.get("Choices, Calculations, OR Slider Labels", ""))
+    if row.get("Identifier?", "").strip().lower() == "y":
+        yield Facts(name, None, note="it is marked as an identifier")
+    elif form in _NO_TABLE:
+        yield Facts(name, None, note=f"a field of type {form} has nothing to count")
+    elif form == "checkbox":
+        for code, text in choices.items():
+            yield Facts(
+                f"{name}___{code.lower().replace('-', '_')}",
+                "boolean",
+                label=f"{label}: {text}" if label else text,
+            )
+    elif form in ("yesno", "truefalse"):
+        yield Facts(name, "boolean", label=label)
+    elif form in ("dropdown", "radio"):
+        # Exports hold codes or their texts: both are read, and people see the texts.
+        texts = list(choices.values())
+        if len(set(texts)) < len(texts) or "" in texts:
+            yield Facts(name, "category", values=list(choices), label=label)
+        else:
+            aliases = {text: [code] for code, text in choices.items() if code != text and code not in texts}
+            yield Facts(name, "category", values=texts, aliases=aliases, label=label)
+    else:
+        yield _redcap_text(name, form, label, row)
+
+
+def _redcap_text(name: str, form: str, label: str, row: Mapping[str, str]) -> Facts:
+    check = row.get("Text Validation Type OR Show Slider Number", "").strip().lower()
+    low: Any = row.get("Text Validation Min", "").strip() or None
+    high: Any = row.get("Text Validation Max", "").strip() or None
+    if form == "slider":
+        return Facts(name, "integer", low or 0, high or 100, label=label)
+    if check == "integer":
+        return Facts(name, "integer", low, high, label=label)
+    if check.startswith("number") or form == "calc":
+        return Facts(name, "real", low, high, label=label)
+    if check.startswith("date"):
+        return Facts(name, "datetime", low, high, label=label)
+    return Facts(name, "category", label=label)
+
+
+def _choices(text: str) -> dict[str, str]:
+    """`1, Female | 2, Male` as codes and texts."""
+    pairs = (choice.partition(",") for choice in text.split("|") if choice.strip())
+    return {code.strip(): _plain_words(label) for code, _, label in pairs}
+
+
+def _plain_words(text: str) -> str:
+    """A label without the tags of HTML that forms may have."""
+    return " ".join(re.sub(r"<[^<>]*>", " ", text).split())

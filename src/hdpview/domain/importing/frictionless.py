@@ -1,0 +1,90 @@
+"""Frictionless: a Table Schema, a resource or a data package (specs.frictionlessdata.io, datapackage.org)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hdpview.domain.importing.columns import Facts, Imported, as_list, as_table, imported, one_of
+from hdpview.domain.text_format import TextFormat
+from hdpview.errors import SchemaError
+
+_KINDS = {
+    "integer": "integer", "year": "integer", "number": "real", "boolean": "boolean", "date": "datetime",
+    "datetime": "datetime", "string": "category", "any": "category", "yearmonth": "category", "time": "category",
+}  # fmt: skip
+
+
+def is_description(described: Any) -> bool:
+    return isinstance(described, Mapping) and (
+        isinstance(described.get("fields"), list)
+        or isinstance(described.get("resources"), list)
+        or (isinstance(described.get("schema"), Mapping) and "fields" in described["schema"])
+    )
+
+
+def from_description(described: Any, table: str | None) -> Imported:
+    if not is_description(described):
+        raise SchemaError("A Frictionless description has `fields`, or `resources` with a `schema` each.")
+    if "resources" in described:
+        resources = {
+            str(each.get("name", i)): each
+            for i, each in enumerate(as_list(described["resources"]))
+            if isinstance(each, Mapping) and isinstance(each.get("schema"), Mapping)
+        }
+        described = one_of(resources, table, "resource")
+    schema = as_table(described.get("schema", described))
+    fields = [
+        field for field in as_list(schema.get("fields")) if isinstance(field, Mapping) and field.get("name")
+    ]
+    return imported(map(_facts, fields), _source(described, schema, fields))
+
+
+def _facts(field: Mapping[str, Any]) -> Facts:
+    kind = _KINDS.get(str(field.get("type", "string")))
+    limits = as_table(field.get("constraints"))
+    listed = as_list(field.get("categories")) or as_list(limits.get("enum"))
+    categories = [each.get("value") if isinstance(each, Mapping) else each for each in listed]
+    labels = {
+        str(each["label"]): [str(each["value"])]
+        for each in listed
+        if isinstance(each, Mapping) and each.get("label") and each.get("value") is not None
+    }
+    complete = bool(labels) and len(labels) == len(categories)
+    return Facts(
+        str(field["name"]),
+        kind,
+        limits.get("minimum"),
+        limits.get("maximum"),
+        list(labels) if complete else categories,
+        labels if complete else None,
+        bool(field.get("categoriesOrdered")),
+        field.get("title") or field.get("description"),
+        "" if kind else f"its type {field.get('type')} is none that can be counted",
+    )
+
+
+def _source(
+    resource: Mapping[str, Any], schema: Mapping[str, Any], fields: list[Mapping[str, Any]]
+) -> TextFormat | None:
+    """What the description says about the file: the parts of it that this reader knows."""
+    dialect = as_table(resource.get("dialect"))
+    nested = as_table(dialect.get("csv"))
+    signs = {"decimalChar": "decimal", "groupChar": "thousands"}
+    found: dict[str, Any] = {
+        ours: field[theirs]
+        for field in fields
+        for theirs, ours in signs.items()
+        if isinstance(field.get(theirs), str)
+    }
+    found["separator"] = nested.get("delimiter") or dialect.get("delimiter")
+    found["encoding"] = resource.get("encoding")
+    missing = schema.get("missingValues")
+    if isinstance(missing, list):
+        found["missing"] = [each.get("value") if isinstance(each, Mapping) else each for each in missing]
+    formats = [field.get("format") for field in fields if field.get("type") in ("date", "datetime")]
+    found["dates"] = list(dict.fromkeys(each for each in formats if isinstance(each, str) and "%" in each))
+    try:
+        return TextFormat.from_dict({key: value for key, value in found.items() if value})
+    except (SchemaError, TypeError):
+        return None

@@ -1,0 +1,289 @@
+"""What a schema file may say in short, spelled out: shared lists, lists in CSV files, presets of bins, defaults.
+
+    file ─ tomllib ─▶ description ─ spelled_out ─▶ plain description ─ Schema.from_dict ─▶ Schema
+
+Only a file on the curator's disk is read this way. Descriptions from elsewhere, such as those inside views,
+have to be plain: they can name no files.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
+from hdpview.errors import SchemaError, quoted, unknown_name
+
+MAX_LIST_BYTES = 16_000_000
+_FIXED_EDGES = {
+    "age": (*range(0, 86, 5), 120),  # five-year groups up to 84, then 85 and older
+    "percent": tuple(range(0, 101, 5)),
+}
+PRESETS = (*_FIXED_EDGES, "log")
+DEFAULTS = ("nullable", "other")  # keys that [defaults] may state for all attributes
+_LISTED = ("values", "aliases", "groups")  # keys of a category that may be taken from a file
+_SERIES = (1, 2, 5)  # times powers of ten: the edges of the preset "log"
+
+Fields = dict[str, Any]
+
+
+def spelled_out(description: Mapping[str, Any], folder: Path) -> Fields:
+    """The description of a schema file without `lists`, `defaults`, `@` references and presets of bins.
+
+    folder: where files named after an @ are looked for.
+    """
+    plain = dict(description)
+    lists = _checked_table(plain.pop("lists", {}), "lists", "named lists of values")
+    defaults = _checked_table(plain.pop("defaults", {}), "defaults", "what holds for all attributes")
+    for key in defaults:
+        if key not in DEFAULTS:
+            raise SchemaError(unknown_name("key", str(key), DEFAULTS, "[defaults] has"))
+    if isinstance(plain.get("attributes"), Mapping):
+        shared = _Lists(lists, folder)
+        plain["attributes"] = {
+            name: _attribute(name, entry, defaults, shared) if isinstance(entry, Mapping) else entry
+            for name, entry in plain["attributes"].items()
+        }
+    return plain
+
+
+def _checked_table(value: Any, key: str, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SchemaError(f"[{key}] is a table: {what}.")
+    return value
+
+
+def _attribute(name: str, entry: Mapping[str, Any], defaults: Mapping[str, Any], shared: _Lists) -> Fields:
+    fields = dict(entry)
+    try:
+        if "nullable" in defaults and "missing" not in fields:
+            fields.setdefault("nullable", defaults["nullable"])
+        if fields.get("type") == "category":
+            if "other" in defaults:
+                fields.setdefault("other", defaults["other"])
+            return _category(fields, shared)
+        if fields.get("type") in ("integer", "real"):
+            return _number(fields, whole=fields["type"] == "integer")
+    except SchemaError as problem:
+        raise SchemaError(f"Attribute {name!r}: {problem}") from None
+    return fields
+
+
+def _category(fields: Fields, shared: _Lists) -> Fields:
+    """A category with its lists taken from where `@` points."""
+    values, columns = fields.get("values"), fields.get("groups")
+    if isinstance(values, str):
+        reference = shared.reference(values)
+        fields["values"] = shared.values(reference)
+        if isinstance(columns, list):
+            fields["groups"] = shared.groupings(reference, columns)
+        aliases = fields.get("aliases")
+        if isinstance(aliases, str):
+            fields["aliases"] = shared.aliases(reference, shared.reference(aliases))
+    elif isinstance(columns, list) or isinstance(fields.get("aliases"), str):
+        raise SchemaError(
+            "groups and aliases name columns of the file that `values` is read from. "
+            'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
+        )
+    return fields
+
+
+class _Lists:
+    """Shared lists of a schema file, and CSV files beside it."""
+
+    def __init__(self, lists: Mapping[str, Any], folder: Path) -> None:
+        self.lists, self.folder = lists, folder
+        self._files: dict[str, list[dict[str, str]]] = {}
+
+    def reference(self, text: str) -> tuple[str, str | None]:
+        """The list or file, and the column, that `@name` or `@file.csv:column` points to."""
+        if not text.startswith("@") or len(text) < 2:
+            raise SchemaError(
+                f'values must be a list, or name one with an @: "@codes.csv" or "@a_shared_list", not {quoted(text)}.'
+            )
+        name, _, column = text[1:].partition(":")
+        listed = self.lists.get(name)
+        if isinstance(listed, str) and listed.startswith("@") and not column:
+            name, _, column = listed[1:].partition(":")
+        return name, column or None
+
+    def values(self, reference: tuple[str, str | None]) -> list[Any]:
+        """A shared list as it stands, or the texts of a column, each once."""
+        name, column = reference
+        if name in self.lists and column is None:
+            listed = self.lists[name]
+            if not isinstance(listed, list):
+                raise SchemaError(f"[lists] {name} is a list of values, not {quoted(listed)}.")
+            return listed
+        rows = self._rows(name)
+        key = self._column_of(name, rows, column)
+        return list(dict.fromkeys(row[key] for row in rows))
+
+    def groupings(self, reference: tuple[str, str | None], columns: list[Any]) -> dict[str, list[str]]:
+        """Per column, the group of each value; that of its first line where a value stands in several."""
+        name = reference[0]
+        rows, key = self._rows(name), self._column_of(name, self._rows(name), reference[1])
+        first = {row[key]: row for row in reversed(rows)}
+        names = {str(column): self._column_of(name, rows, str(column)) for column in columns}
+        return {
+            shown: [first[value][column] for value in dict.fromkeys(row[key] for row in rows)]
+            for shown, column in names.items()
+        }
+
+    def aliases(
+        self, values: tuple[str, str | None], spelled: tuple[str, str | None]
+    ) -> dict[str, list[str]]:
+        """Per value, the texts that stand on its lines in another column of the same file."""
+        name = values[0]
+        if spelled[0] != name:
+            raise SchemaError(
+                "aliases have to come from the file of `values`: each line gives a value its text."
+            )
+        rows = self._rows(name)
+        key, other = self._column_of(name, rows, values[1]), self._column_of(name, rows, spelled[1])
+        declared = {row[key] for row in rows}
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            if row[other] not in declared and row[other] not in found.get(row[key], []):
+                found.setdefault(row[key], []).append(row[other])
+        return found
+
+    def _column_of(self, name: str, rows: list[dict[str, str]], column: str | None) -> str:
+        known = list(rows[0])
+        if column is not None and column not in known:
+            raise SchemaError(unknown_name("column", column, known, f"{name!r} has"))
+        return known[0] if column is None else column
+
+    def _rows(self, name: str) -> list[dict[str, str]]:
+        if name not in self._files:
+            self._files[name] = self._read(name)
+        return self._files[name]
+
+    def _read(self, name: str) -> list[dict[str, str]]:
+        if not name.lower().endswith((".csv", ".tsv", ".txt")):
+            known = [*self.lists, "a file such as codes.csv"]
+            raise SchemaError(unknown_name("list", name, known, "After an @ stands one of [lists] or a file"))
+        path = self.folder / name
+        try:
+            if path.stat().st_size > MAX_LIST_BYTES:
+                raise SchemaError(
+                    f"{name!r} is larger than {MAX_LIST_BYTES // 1_000_000} MB; is it the right file?"
+                )
+            with path.open(encoding="utf-8-sig", newline="") as lines:
+                header = lines.readline()
+                separator = max(",;\t|", key=header.count)
+                lines.seek(0)
+                rows = list(csv.DictReader(lines, delimiter=separator, restval=""))
+        except (OSError, UnicodeError, csv.Error) as problem:
+            reason = getattr(problem, "strerror", None) or "it has to be a CSV file in UTF-8"
+            raise SchemaError(
+                f"Cannot read {name!r}, which is looked for beside the schema: {reason}."
+            ) from None
+        if not rows:
+            raise SchemaError(f"{name!r} has no lines below its header line, which names the columns.")
+        return [{column: text.strip() for column, text in row.items() if column is not None} for row in rows]
+
+
+def _number(fields: Fields, whole: bool) -> Fields:
+    """Bins by width, by number, by edges or by a preset, as the one of them that the type of attribute has."""
+    bins, every = fields.get("bins"), fields.get("every")
+    if isinstance(bins, str):
+        if bins not in PRESETS:
+            raise SchemaError(unknown_name("preset", bins, PRESETS, "bins is a number or one of"))
+        if "edges" in fields or every is not None:
+            raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
+        low, high = fields.pop("min", None), fields.pop("max", None)
+        if whole and not all(bound is None or _is_whole(bound) for bound in (low, high)):
+            raise SchemaError(f"min and max must be whole numbers, not {quoted(low)} and {quoted(high)}.")
+        edges = _log_edges(low, high, whole) if bins == "log" else _clipped(_FIXED_EDGES[bins], low, high)
+        del fields["bins"]
+        return {**fields, "edges": [int(edge) if whole else float(edge) for edge in edges]}
+    if whole and bins is not None:
+        return _whole_bins(fields)
+    if not whole and every is not None:
+        return _real_steps(fields)
+    return fields
+
+
+def _whole_bins(fields: Fields) -> Fields:
+    """A number of bins as the least step that makes no more of them."""
+    bins: Any = fields.pop("bins")
+    low: Any = fields.get("min")
+    high: Any = fields.get("max")
+    if "every" in fields or "edges" in fields:
+        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
+    if not _is_whole(bins) or bins < 1:
+        raise SchemaError(
+            f"bins must be a whole number from 1 or one of {', '.join(PRESETS)}, not {quoted(bins)}."
+        )
+    if _is_whole(low) and _is_whole(high) and low <= high:
+        fields["every"] = -(-(high - low + 1) // bins)
+    return fields
+
+
+def _real_steps(fields: Fields) -> Fields:
+    """Bins of a width as a number of equal bins, or as edges where the last one is narrower."""
+    every: Any = fields.pop("every")
+    low: Any = fields.get("min")
+    high: Any = fields.get("max")
+    if "bins" in fields or "edges" in fields:
+        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
+    if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (every, low, high)):
+        raise SchemaError("every, min and max must be numbers.")
+    if not (every > 0 and low < high and all(map(math.isfinite, (every, low, high)))):
+        raise SchemaError("bins of a width need min < max and every > 0.")
+    # as the decimal numbers that were written: 0.1 ten times is 1
+    step, first, last = (Fraction(repr(each)) for each in (every, low, high))
+    n_bins = (last - first) / step
+    if n_bins.denominator == 1:
+        return {**fields, "bins": int(n_bins)}
+    if n_bins >= MAX_EXPLICIT_EDGES - 1:
+        raise SchemaError(
+            f"every = {every} makes {float(n_bins):,.0f} bins, the last one narrower. Use `bins`."
+        )
+    edges = [float(first + k * step) for k in range(math.ceil(n_bins))]
+    del fields["min"], fields["max"]
+    return {**fields, "edges": [*edges, float(last)]}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _log_edges(low: Any, high: Any, whole: bool) -> list[float]:
+    """1, 2 and 5 times powers of ten, on both sides of 0 where bounds lie so."""
+    if not _is_number(low) or not _is_number(high) or not low < high:
+        raise SchemaError('bins = "log" needs min and max, with min < max.')
+    largest = max(abs(low), abs(high))
+    if whole:
+        first_power = 0
+    elif low > 0:
+        first_power = math.floor(math.log10(low))
+    else:
+        first_power = math.floor(math.log10(largest)) - 4
+    powers = range(first_power, math.floor(math.log10(largest)) + 1)
+    steps = [_power_of_ten(factor, power) for power in powers for factor in _SERIES]
+    inner = sorted({0, *steps, *(-step for step in steps)})
+    return [low, *(edge for edge in inner if low < edge < high), high]
+
+
+def _power_of_ten(factor: int, power: int) -> float:
+    return factor * 10**power if power >= 0 else float(Fraction(factor, 10**-power))
+
+
+def _clipped(edges: tuple[int, ...], low: Any, high: Any) -> list[float]:
+    """Edges of a preset between stated bounds; bounds beyond the preset widen its outer bins."""
+    first, last = edges[0] if low is None else low, edges[-1] if high is None else high
+    if not _is_number(first) or not _is_number(last) or not first < last:
+        raise SchemaError(
+            f"min and max must be numbers with min < max, not {quoted(low)} and {quoted(high)}."
+        )
+    return [first, *(edge for edge in edges[1:-1] if first < edge < last), last]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

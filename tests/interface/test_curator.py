@@ -1,0 +1,247 @@
+"""The curator's path: from a raw export of 40 columns to a view, and each silent mistake caught."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from clinic import write_clinic
+from people import write_people
+
+from hdpview.counts.draft import draft_schema
+from hdpview.counts.preview import preview
+from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+from hdpview.errors import DataError
+
+PEOPLE = """
+[attributes.age]
+type = "integer"
+bins = "age"
+missing = 17
+[attributes.education]
+type = "category"
+values = ["School", "Bachelor", "Master", "Doctorate"]
+other = "other"
+"""
+
+
+def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hdpview", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """The raw export, in a folder of its own."""
+    write_clinic(tmp_path / "clinic.csv")
+    return tmp_path / "clinic.csv"
+
+
+def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic: Path) -> None:
+    """Types, signs, encoding and dates are found by format; ages and percentages need nothing more;
+    identifiers stay out; no value or bound of the table is in it.
+    """
+    text = draft_schema(clinic)
+    lines = text.splitlines()
+    assert len(lines) < 60
+    assert sum(line.startswith("Code") for line in lines) == 27
+    source = tomllib.loads(text.replace("?,", "0,").replace("? }", "0 }").replace("[?]", '["x"]'))["source"]
+    assert (source["separator"], source["decimal"], source["thousands"]) == (";", ",", ".")
+    assert (source["encoding"], source["dates"]) == ("cp1252", ["%d.%m.%Y"])
+    for line in (
+        'age = { type = "integer", bins = "age" }',
+        'Anteil_percent = { type = "integer", bins = "percent" }',
+        'Altersgruppe = { type = "category", values = [?], other = "other" }',
+        '"Größe" = { type = "real", min = ?, max = ?, bins = 100 }',
+        'Kosten = { type = "real", min = ?, max = ?, bins = 100 }',
+        'Aufnahme = { type = "datetime", min = ?, max = ?, every = "1mo" }',
+        'Tage = { type = "integer", min = ?, max = ? }',
+        'Notfall = { type = "boolean" }',
+    ):
+        assert line in lines, text
+    assert any(line.startswith("# Patient_id = ") and "--privacy-unit Patient_id" in line for line in lines)
+    assert "this tells their format only, not their values" in text
+    assert not re.search(r"Chirurgie|Innere|2019|2023|428", text)
+
+
+def test_columns_are_chosen_by_name(clinic: Path) -> None:
+    """--columns and --exclude choose; an unknown name is suggested."""
+    text = draft_schema(clinic, columns=["age", "Tage", "Notfall"], exclude=["Tage"])
+    assert [line.split(" =")[0] for line in text.split("[attributes]\n")[1].splitlines()] == [
+        "age",
+        "Notfall",
+    ]
+    with pytest.raises(DataError, match="Did you mean 'Tage'"):
+        draft_schema(clinic, columns=["Tag"])
+
+
+def test_from_a_raw_export_to_a_view(clinic: Path) -> None:
+    """Draft, fill in, check, build: the schema has under 60 lines, editors accept it, and nothing is left to
+    say.
+    """
+    folder = clinic.parent
+    assert run("schema", "draft", "clinic.csv", "-o", "clinic.toml", cwd=folder).returncode == 0
+    refused = run("schema", "check", "clinic.toml", cwd=folder)
+    assert refused.returncode == 2
+    assert "a ? stands in lines" in refused.stderr
+    text = (folder / "clinic.toml").read_text()
+    answers = {
+        "Altersgruppe": 'values = ["[0-10)", "[10-20)", "[50-60)", "[70-80)", "[80-90)"], ordered = true',
+        "Geschlecht": 'values = ["w", "m"]',
+        "Größe": "min = 100, max = 220, every = 5",
+        "Kosten": 'min = 0, max = 100000, bins = "log"',
+        "Aufnahme": 'min = 2019-01-01, max = 2023-12-31, every = "1mo"',
+        "Tage": "min = 1, max = 60",
+        "Diagnose": 'values = ["410", "428", "486", "250.6"], other = "other"',
+        "Fachrichtung": 'values = ["Chirurgie", "Innere", "Gynäkologie", "HNO"], other = "other"',
+        **{f"Code{i:02d}": 'values = "@abc"' for i in range(27)},
+    }
+    for name, answer in answers.items():
+        key = name if name.isascii() else f'"{name}"'
+        text = re.sub(
+            rf'(?m)^({key} = {{ type = "\w+"), .*(\?|\]).*}}.*$',
+            lambda line, a=answer: f"{line[1]}, {a} }}",
+            text,
+        )
+    text = text.replace("[attributes]", '[lists]\nabc = ["A", "B", "C"]\n[attributes]')
+    (folder / "clinic.toml").write_text(text)
+    schema = Schema.load(folder / "clinic.toml")
+    assert len(schema) == 38
+    assert len(text.splitlines()) < 60
+    described = json.loads(run("schema", "json-schema", cwd=folder).stdout)
+    jsonschema.validate(json.loads(json.dumps(tomllib.loads(text), default=str)), described)
+    checked = run("schema", "check", "clinic.toml", "clinic.csv", cwd=folder)
+    assert checked.returncode == 0
+    assert checked.stdout.splitlines()[-1].startswith("The schema is valid: 38 attributes"), checked.stdout
+    words = ["build", "clinic.csv", "-s", "clinic.toml", "-e", "1", "--method", "hdpview", "--test-key", "k"]
+    done = run(*words, "-o", "clinic.pview", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+MISTAKES = {
+    "age bands declared as numbers": (
+        '[attributes.Altersgruppe]\ntype = "integer"\nmin = 0\nmax = 100\nmissing = 0',
+        r"text of the shape '\[\d+-\d+\)'; declared integer, every value would be counted as '0'",
+    ),
+    "German dates": (
+        '[attributes.Aufnahme]\ntype = "datetime"\nmin = 2019-01-01\nmax = 2023-12-31\nevery = "1mo"\nnullable = true',
+        r"shape '99\.99\.9999'; declared datetime, every value would be counted as '\(missing\)'.*dates = ",
+    ),
+    "decimal commas": (
+        '[attributes."Größe"]\ntype = "real"\nmin = 0\nmax = 200\nbins = 10\nnullable = true',
+        r"shape '999,9'; declared real.*\[source\]: decimal",
+    ),
+    "other words for the same categories": (
+        '[attributes.Geschlecht]\ntype = "category"\nvalues = ["female", "male"]\nother = "other"',
+        r"none of the first 100 lines holds one of the declared values; all of them would be counted as 'other'",
+    ),
+    "words that are no truth": (
+        '[attributes.Fachrichtung]\ntype = "boolean"\nnullable = true',
+        r"shape 'a+'; declared boolean, every value",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_silent_mistakes_are_refused_before_anything_is_spent(clinic: Path, case: str) -> None:
+    """A column that cannot be read at all stops a build that nobody can answer for, in words without a value;
+    check tells the same; --yes goes on.
+    """
+    fields, message = MISTAKES[case]
+    source = '[source]\nseparator = ";"\nencoding = "cp1252"\nmissing = ["?"]\n'
+    (clinic.parent / "s.toml").write_text(source + fields + "\n")
+    (concern,) = preview(clinic, Schema.load(clinic.parent / "s.toml"))
+    assert concern.is_grave
+    assert re.search(message, concern.sentence), concern.sentence
+    assert not re.search(
+        r"Chirurgie|70|2019|2023", concern.sentence.replace("2019-01-01", "").replace("2023-12-31", "")
+    )
+
+
+def test_builds_ask_or_need_a_yes(clinic: Path) -> None:
+    """Where nobody sits at the terminal, a build that cannot read a column is refused with exit code 2 and
+    spends nothing; --yes builds it, and the diagnosis says what came of it.
+    """
+    folder = clinic.parent
+    source = '[source]\nseparator = ";"\nencoding = "cp1252"\nmissing = ["?"]\n'
+    (folder / "s.toml").write_text(source + MISTAKES["age bands declared as numbers"][0] + "\n")
+    before = sorted(path.name for path in folder.iterdir())
+    words = ["build", "clinic.csv", "-s", "s.toml", "-e", "1", "--method", "hdpview", "-o", "v.pview"]
+    done = run(*words, cwd=folder)
+    assert done.returncode == 2
+    assert "nothing was spent" in done.stderr
+    assert "--yes" in done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == before
+    checked = json.loads(
+        run("schema", "check", "s.toml", "clinic.csv", "--format", "json", cwd=folder).stdout
+    )
+    assert [concern["is_grave"] for concern in checked["concerns"]] == [True]
+    done = run(*words, "--yes", "--test-key", "k", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "Look: Altersgruppe: 100% of records are counted as '0', where missing and unreadable ones go"
+        in done.stdout
+    )
+
+
+def test_what_can_be_read_in_part_is_told_and_not_stopped(tmp_path: Path) -> None:
+    """Some unreadable texts, rounding, categories without a number, and unstated places for missing values are
+    told by check.
+    """
+    table = pa.table({"a": ["1", "2", "x1"], "b": [1.5, 2.0, None], "c": [1, 2, 3], "d": ["a", "b", "z"]})
+    attributes = [
+        Integer(name="a", min=0, max=9, nullable=True),
+        Integer(name="b", min=0, max=9),
+        Category(name="c", values=("one", "two"), other="other"),
+        Category(name="d", values=("a", "b"), other="other"),
+    ]
+    concerns = {(each.attribute, each.is_grave): each.sentence for each in preview(table, Schema(attributes))}
+    assert set(concerns) == {("a", False), ("b", False), ("c", True)}
+    assert "such values" in concerns["a", False]
+    assert "the first value" in concerns["b", False]
+    assert "no declared value is a number" in concerns["c", True]
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert {
+        (each.attribute, each.is_grave) for each in preview(str(tmp_path / "t.parquet"), Schema(attributes))
+    } == set(concerns)
+
+
+def test_the_source_of_a_schema_counts_in_previews() -> None:
+    """What [source] declares is readable, marks for missing values are not held against a column, and an empty
+    column has nothing to say.
+    """
+    table = pa.table({"n": ["1,5", "?"], "d": ["31.01.2020", "?"], "e": ["", None]})
+    attributes = [
+        Real(name="n", min=0, max=9, bins=9, nullable=True),
+        Datetime(name="d", min="2020-01-01", max="2020-12-31", every="1d", nullable=True),
+        Boolean(name="e", nullable=True),
+    ]
+    text = TextFormat(decimal=",", dates=("%d.%m.%Y",), missing=("?",))
+    assert preview(table, Schema(attributes, source=text)) == []
+    assert [each.attribute for each in preview(table, Schema(attributes))] == ["n", "d"]
+
+
+def test_import_writes_a_schema_and_check_reads_it(tmp_path: Path) -> None:
+    """The command writes a draft beside its description, never over a file, and says what comes next."""
+    write_people(tmp_path / "people.csv")
+    ddl = "CREATE TABLE people (age int CHECK (age BETWEEN 17 AND 90), education text CHECK (education IN ('School', 'Master')))"
+    (tmp_path / "people.sql").write_text(ddl)
+    done = run("schema", "import", "people.sql", "-o", "people.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Look it through; then run: hdpview schema check people.toml" in done.stderr
+    assert run("schema", "check", "people.toml", "people.csv", cwd=tmp_path).returncode == 0
+    again = run("schema", "import", "people.sql", "-o", "people.toml", cwd=tmp_path)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)

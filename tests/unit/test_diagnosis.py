@@ -1,0 +1,78 @@
+"""What released histograms say about mistakes in a schema, and what they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hdpview.domain import Attribute, Boolean, Category, Integer, Real, Schema
+from hdpview.view.diagnosis import Histogram, diagnose
+
+
+def findings(attribute: Attribute, counts: list[float], half_width: float = 10.0) -> list[str]:
+    """Kinds of findings of one attribute."""
+    found = Histogram(np.array(counts, float), np.full(len(counts), half_width))
+    return [finding.kind for finding in diagnose(Schema([attribute]), lambda _: found)]
+
+
+ten = Integer(name="x", min=0, max=9)
+nullable = Integer(name="x", min=0, max=9, nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "counts", "kinds"),
+    [
+        (ten, [1000, *[0] * 9], ["missing"]),
+        (nullable, [*[2] * 10, 990], ["missing"]),
+        (ten, [100] * 10, []),
+        (nullable, [*[100] * 9, 900, 0], ["bound"]),
+        (nullable, [900, *[100] * 9, 0], ["bound"]),
+        (nullable, [300, 280, 260, 200, 150, 100, 80, 60, 50, 40, 0], []),
+        (nullable, [*[400, 300, 250, 200], *[3, -2, 0, 4, 1, -5], 0], ["empty"]),
+        (nullable, [*[0, 2, 1, -3, 0, 4], *[400, 300, 250, 200], 0], ["empty"]),
+        (Category(name="x", values=("a", "b"), other="o"), [200, 100, 700], ["other"]),
+        (Category(name="x", values=("a", "b"), other="o", nullable=True), [200, 100, 700, 0], ["other"]),
+        (Category(name="x", values=("a", "b"), other="o", nullable=True), [500, 400, 100, 0], []),
+        (Category(name="x", values=tuple("abcdefgh")), [500, 400, 3, 2, 0, -4, 9, 1], ["empty"]),
+        (Boolean(name="x", nullable=True), [500, 3, 0], []),
+        (Boolean(name="x"), [990, 10], ["missing"]),
+        (Real(name="x", min=0, max=1, bins=1), [1000], []),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_found_and_nothing_else(
+    attribute: Attribute, counts: list[float], kinds: list[str]
+) -> None:
+    """Unreadable values, tight bounds, undeclared values and wide bounds are told; ordinary histograms are
+    not.
+    """
+    assert findings(attribute, counts) == kinds
+
+
+def test_what_noise_can_explain_is_not_told() -> None:
+    """With wide intervals nothing is certain, so nothing is said."""
+    assert findings(nullable, [*[2] * 10, 990], half_width=900) == []
+    assert (
+        findings(Category(name="x", values=("a", "b"), other="o", nullable=True), [200, 100, 700, 0], 600)
+        == []
+    )
+
+
+def test_bins_about_which_little_is_known_are_not_called_empty() -> None:
+    """Where intervals are wide, bins may hold records unseen."""
+    counts = [400.0, 300, 250, 200, 3, -2, 0, 4, 1, -5, 0]
+    assert findings(nullable, counts, half_width=10) == ["empty"]
+    assert findings(nullable, counts, half_width=60) == []
+
+
+def test_an_empty_view_is_not_judged() -> None:
+    """A total of nothing has no shares."""
+    assert findings(ten, [0.0] * 10) == []
+
+
+def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
+    """The line that a curator reads says what to look at."""
+    found = Histogram(np.array([10.0, 20, 600]), np.ones(3))
+    (finding,) = diagnose(
+        Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]), lambda _: found
+    )
+    assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are not declared")

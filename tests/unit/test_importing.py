@@ -1,0 +1,410 @@
+"""Schemas from descriptions that exist: what each format says arrives, and the rest is left open."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import random
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import yaml
+
+from hdpview.domain import Category, Schema
+from hdpview.domain.importing import import_description, import_object
+from hdpview.errors import SchemaError
+
+
+def attributes(text: str) -> dict[str, Any]:
+    """The entries of a draft, with open places as the text OPEN."""
+    closed = text.replace("= ?", '= "OPEN"').replace("[?]", '["OPEN"]')
+    entries: dict[str, Any] = tomllib.loads(closed)["attributes"]
+    return entries
+
+
+def described(tmp_path: Path, name: str, content: str, **options: Any) -> str:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    return import_description(str(tmp_path / name), **options)
+
+
+PACKAGE = {
+    "name": "ward",
+    "resources": [
+        {
+            "name": "stays",
+            "path": "stays.csv",
+            "encoding": "windows-1252",
+            "dialect": {"delimiter": ";"},
+            "schema": {
+                "missingValues": ["", "-"],
+                "fields": [
+                    {"name": "age", "type": "integer", "title": "Age", "constraints": {"minimum": 0, "maximum": 110}},
+                    {"name": "weight", "type": "number", "decimalChar": ",", "constraints": {"minimum": 0.5}},
+                    {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
+                    {"name": "grade", "type": "integer", "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}], "categoriesOrdered": True},
+                    {"name": "admitted", "type": "date", "format": "%d.%m.%Y", "constraints": {"minimum": "2020-01-01", "maximum": "2024-12-31"}},
+                    {"name": "alive", "type": "boolean"},
+                    {"name": "place", "type": "geopoint"},
+                ],
+            },
+        },
+        {"name": "wards", "schema": {"fields": [{"name": "ward", "type": "string"}]}},
+    ],
+}  # fmt: skip
+
+
+def test_frictionless_packages(tmp_path: Path) -> None:
+    """Bounds, lists, orders, titles and the way the file is written come over; types without a place are named."""
+    text = described(tmp_path, "datapackage.json", json.dumps(PACKAGE), table="stays")
+    found = attributes(text)
+    assert found["age"] == {"type": "integer", "min": 0, "max": 110, "label": "Age"}
+    assert found["weight"] == {"type": "real", "max": "OPEN", "bins": 100, "min": 0.5}
+    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert found["grade"] == {
+        "type": "category", "values": ["low", "high"], "ordered": True, "aliases": {"low": ["1"], "high": ["2"]},
+    }  # fmt: skip
+    assert found["alive"] == {"type": "boolean"}
+    assert "place" not in found
+    assert "# place is left out: its type geopoint" in text
+    assert str(found["admitted"]["min"]) == "2020-01-01"
+    filled = Schema.from_toml(text.replace("max = ?", "max = 300.0"))
+    source = filled.source
+    assert (source.separator, source.decimal, source.encoding) == (";", ",", "windows-1252")
+    assert (source.dates, source.missing) == (("%d.%m.%Y",), ("", "-"))
+    assert all(attribute.nullable for attribute in filled)
+
+
+def test_frictionless_schemas_alone(tmp_path: Path) -> None:
+    """A Table Schema needs no package around it."""
+    fields = json.dumps(
+        {"fields": [{"name": "x", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}}]}
+    )
+    assert attributes(described(tmp_path, "x.schema.json", fields))["x"] == {
+        "type": "integer",
+        "min": 1990,
+        "max": 2020,
+    }
+
+
+YAML_OF_PANDERA = """
+schema_type: dataframe
+version: 0.24.0
+columns:
+  age: {title: Age in years, dtype: int64, nullable: true, checks: {greater_than_or_equal_to: 0, less_than_or_equal_to: {value: 120, options: {raise_warning: false}}}}
+  weight: {dtype: float64, in_range: {min_value: 0, max_value: 300, include_min: true, include_max: true}}
+  sex: {dtype: "string[pyarrow]", isin: [F, M]}
+  at: {dtype: "datetime64[ns, UTC]"}
+  ok: {dtype: bool}
+  more: {dtype: "list[int]"}
+"""
+
+
+def test_pandera_in_yaml(tmp_path: Path) -> None:
+    """Checks that bound or list come over, whether they stand beside the type or under `checks`."""
+    found = attributes(described(tmp_path, "schema.yaml", YAML_OF_PANDERA))
+    assert found["age"] == {"type": "integer", "min": 0, "max": 120, "label": "Age in years"}
+    assert found["weight"] == {"type": "real", "bins": 100, "min": 0.0, "max": 300.0}
+    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert found["at"]["type"] == "datetime"
+    assert found["ok"] == {"type": "boolean"}
+    assert "more" not in found
+
+
+DBT = """
+version: 2
+models:
+  - name: visits
+    columns:
+      - name: visit_id
+        data_type: bigint
+        data_tests: [unique, not_null]
+      - name: status
+        description: "Where it stands\\nsecond line"
+        tests:
+          - accepted_values: {values: [open, closed]}
+      - name: price
+        data_type: numeric(10, 2)
+        data_tests:
+          - dbt_utils.accepted_range: {arguments: {min_value: 0, max_value: 500}}
+      - name: payload
+        data_type: jsonb
+      - name: note
+sources:
+  - name: raw
+    tables:
+      - name: patients
+        columns: [{name: born, data_type: timestamp}]
+"""
+
+
+def test_dbt_models_and_sources(tmp_path: Path) -> None:
+    """Types, accepted values and ranges come over; a column without a type is marked; keys are left out."""
+    text = described(tmp_path, "schema.yml", DBT, table="visits")
+    found = attributes(text)
+    assert found["status"] == {"type": "category", "values": ["open", "closed"], "label": "Where it stands"}
+    assert found["price"] == {"type": "real", "bins": 100, "min": 0.0, "max": 500.0}
+    assert found["note"]["type"] == "category"
+    assert "states no type" in text
+    assert "# visit_id = " in text
+    assert "# payload is left out" in text
+    assert attributes(described(tmp_path, "schema.yml", DBT, table="patients"))["born"]["type"] == "datetime"
+    with pytest.raises(SchemaError, match=r"several: visits, patients\. Choose one with --table"):
+        described(tmp_path, "schema.yml", DBT)
+
+
+DDL = """
+CREATE TYPE triage AS ENUM ('red', 'yellow', 'green');
+CREATE TABLE clinic.visits (
+  visit_id  bigserial PRIMARY KEY,
+  years     smallint NOT NULL CHECK (years BETWEEN 0 AND 120),
+  stay      integer CHECK (stay > 0 AND stay < 100),
+  weight    numeric(5, 2),
+  sex       char(1) CHECK (sex IN ('F', 'M')),
+  colour    triage,
+  admitted  timestamp with time zone CHECK (admitted >= '2020-01-01'),
+  alive     boolean,
+  raw       bytea,
+  CONSTRAINT heavy CHECK (weight >= 0.5 AND 400 >= weight)
+);
+"""
+
+
+def test_sql_of_postgresql(tmp_path: Path) -> None:
+    """CHECKs of columns and of the table, enumerations and types come over."""
+    text = described(tmp_path, "visits.sql", DDL)
+    found = attributes(text)
+    assert found["years"] == {"type": "integer", "min": 0, "max": 120}
+    assert found["stay"] == {"type": "integer", "min": 1, "max": 99}
+    assert found["weight"] == {"type": "real", "bins": 100, "min": 0.5, "max": 400.0}
+    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert found["colour"] == {"type": "category", "values": ["red", "yellow", "green"]}
+    assert str(found["admitted"]["min"]) == "2020-01-01"
+    assert found["admitted"]["max"] == "OPEN"
+    assert found["alive"] == {"type": "boolean"}
+    assert "raw is left out" in text
+
+
+def test_sql_of_mysql(tmp_path: Path) -> None:
+    """Enumerations inside a column and comments are read in MySQL's dialect."""
+    ddl = "CREATE TABLE `t` (`a` ENUM('x','y') NOT NULL COMMENT 'The letter', `b` int unsigned, `c` double) ENGINE=InnoDB;"
+    found = attributes(described(tmp_path, "t.sql", ddl))
+    assert found["a"] == {"type": "category", "values": ["x", "y"], "label": "The letter"}
+    assert (found["b"]["type"], found["c"]["type"]) == ("integer", "real")
+
+
+def test_alternatives_in_a_check_bound_nothing(tmp_path: Path) -> None:
+    """A bound that holds for some rows only is none: OR and NOT are passed over."""
+    ddl = "CREATE TABLE t (a int CHECK (a < 5 OR a > 100), b int CHECK (NOT (b > 3)))"
+    found = attributes(described(tmp_path, "t.sql", ddl))
+    assert found["a"] == found["b"] == {"type": "integer", "min": "OPEN", "max": "OPEN"}
+
+
+REDCAP = [
+    ["Variable / Field Name", "Form Name", "Field Type", "Field Label", "Choices, Calculations, OR Slider Labels",
+     "Text Validation Type OR Show Slider Number", "Text Validation Min", "Text Validation Max", "Identifier?"],
+    ["record_id", "base", "text", "Record", "", "", "", "", ""],
+    ["patient", "base", "text", "Name", "", "", "", "", "y"],
+    ["age", "base", "text", "Age", "", "integer", "18", "99", ""],
+    ["bmi", "base", "calc", "BMI", "[w]/([h]*[h])", "", "", "", ""],
+    ["sex", "base", "radio", "Sex", "1, Female | 2, Male | 9, Not known, not asked", "", "", "", ""],
+    ["drug", "base", "checkbox", "Drugs", "1, Aspirin | 2, Other", "", "", "", ""],
+    ["seen", "base", "text", "Seen on", "", "date_dmy", "2020-01-01", "2024-12-31", ""],
+    ["smokes", "base", "yesno", "<b>Smokes?</b>", "", "", "", "", ""],
+    ["pain", "base", "slider", "Pain", "none | half | all", "number", "", "", ""],
+    ["story", "base", "notes", "Story", "", "", "", "", ""],
+]  # fmt: skip
+
+
+def test_redcap_dictionaries(tmp_path: Path) -> None:
+    """Codes become aliases of the texts people know, boxes become columns, identifiers stay out."""
+    written = io.StringIO()
+    csv.writer(written).writerows(REDCAP)
+    text = described(tmp_path, "dictionary.csv", written.getvalue())
+    found = attributes(text)
+    assert found["age"] == {"type": "integer", "min": 18, "max": 99, "label": "Age"}
+    assert found["bmi"]["type"] == "real"
+    assert found["sex"]["values"] == ["Female", "Male", "Not known, not asked"]
+    assert found["sex"]["aliases"] == {"Female": ["1"], "Male": ["2"], "Not known, not asked": ["9"]}
+    assert found["drug___1"] == {"type": "boolean", "label": "Drugs: Aspirin"}
+    assert found["smokes"] == {"type": "boolean", "label": "Smokes?"}
+    assert found["pain"] == {"type": "integer", "min": 0, "max": 100, "label": "Pain"}
+    assert str(found["seen"]["max"]) == "2024-12-31"
+    assert "# patient is left out: it is marked as an identifier" in text
+    assert "story" not in found
+
+
+def test_plain_dictionaries(tmp_path: Path) -> None:
+    """A line per column with name, type, bounds and values is enough."""
+    content = (
+        "Name;Type;Min;Max;Values;Label\nage;integer;0;120;;Age\nsex;categorical;;;F|M;\nbmi;float;10;60;;\n"
+    )
+    found = attributes(described(tmp_path, "dictionary.csv", content))
+    assert found["age"] == {"type": "integer", "min": 0, "max": 120, "label": "Age"}
+    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert found["bmi"] == {"type": "real", "bins": 100, "min": 10.0, "max": 60.0}
+
+
+def test_types_of_polars_pandas_and_arrow(tmp_path: Path) -> None:
+    """Enumerations of Polars and categorical dtypes of pandas list their values; an Enum in a Parquet file
+    does too; all from types, none from rows.
+    """
+    enum = pl.Enum(["low", "hïgh"])
+    polars = attributes(
+        import_object(pl.Schema({"e": enum, "n": pl.Int32, "t": pl.Datetime("us"), "l": pl.List(pl.Int8)}))
+    )
+    assert polars["e"] == {"type": "category", "values": ["low", "hïgh"]}
+    assert (polars["n"]["type"], polars["t"]["type"], "l" in polars) == ("integer", "datetime", False)
+    dtypes = pd.Series(
+        {"c": pd.CategoricalDtype(["a", "b"], ordered=True), "x": "float64", "s": "string", "b": "boolean"},
+        dtype=object,
+    )
+    pandas = attributes(import_object(dtypes))
+    assert pandas["c"] == {"type": "category", "values": ["a", "b"], "ordered": True}
+    assert [pandas[name]["type"] for name in "xsb"] == ["real", "category", "boolean"]
+    pl.DataFrame({"e": ["low"]}, schema={"e": enum}).write_parquet(tmp_path / "e.parquet", use_pyarrow=False)
+    assert attributes(import_description(str(tmp_path / "e.parquet")))["e"]["type"] == "category"
+    schema = pa.schema(
+        [
+            pa.field("d", pa.date32(), metadata={"description": "Day"}),
+            pa.field("k", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("m", pa.decimal128(9, 2)),
+        ]
+    )
+    arrow = attributes(import_object(schema))
+    assert arrow["d"]["label"] == "Day"
+    assert [arrow[name]["type"] for name in "dkm"] == ["datetime", "category", "real"]
+    with pytest.raises(SchemaError, match=r"A frame holds data\. Pass its types alone"):
+        import_object(pd.DataFrame({"a": [1]}))
+
+
+def test_objects_of_python_files(tmp_path: Path) -> None:
+    """file.py:name names an object; an absent one is suggested."""
+    (tmp_path / "types.py").write_text(
+        "import polars as pl\nSCHEMA = pl.Schema({'sex': pl.Enum(['F', 'M'])})\n"
+    )
+    assert attributes(import_description(f"{tmp_path}/types.py:SCHEMA"))["sex"]["values"] == ["F", "M"]
+    with pytest.raises(SchemaError, match="Did you mean 'SCHEMA'"):
+        import_description(f"{tmp_path}/types.py:SHEMA")
+
+
+class Check:
+    """What Pandera's checks have, for machines where it is not installed."""
+
+    def __init__(self, name: str, **statistics: Any) -> None:
+        self.name, self.statistics = name, statistics
+
+
+class Column:
+    def __init__(self, dtype: Any, *checks: Check, title: str | None = None) -> None:
+        self.dtype, self.checks, self.title, self.description = dtype, checks, title, None
+
+
+class FrameSchema:
+    __module__ = "pandera.stand_in"
+
+    columns = {
+        "age": Column("int64", Check("in_range", min_value=0, max_value=9), title="Age"),
+        "kind": Column(pd.CategoricalDtype(["b", "a"], ordered=True)),
+        "size": Column("string", Check("isin", allowed_values=["S", "L"])),
+    }
+
+
+def test_pandera_objects() -> None:
+    """Checks and dtypes of a schema object come over."""
+    found = attributes(import_object(FrameSchema()))
+    assert found["age"] == {"type": "integer", "min": 0, "max": 9, "label": "Age"}
+    assert found["kind"] == {"type": "category", "values": ["b", "a"], "ordered": True}
+    assert found["size"] == {"type": "category", "values": ["S", "L"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.json", "{", "not valid JSON"),
+        ("x.yml", "a: [", "not valid YAML"),
+        ("x.json", "{}", "Name its kind: --kind frictionless"),
+        ("x.sql", "SELECT 1", "CREATE TABLE"),
+        ("x.csv", "a,b\n1,2\n", "header line with 'Variable / Field Name'"),
+        ("x.csv", "", "header line"),
+        ("x.parquet", "PAR1", "no Parquet or Arrow file"),
+        ("x.json", '{"fields": []}', "describes no columns"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_way_out(
+    tmp_path: Path, name: str, content: str, words: str
+) -> None:
+    """A broken or foreign description is refused in a sentence."""
+    with pytest.raises(SchemaError, match=words):
+        described(tmp_path, name, content)
+
+
+def test_columns_are_chosen(tmp_path: Path) -> None:
+    """--columns and --exclude name columns of the description; unknown ones are suggested."""
+    assert list(attributes(described(tmp_path, "v.sql", DDL, columns=["sex", "years"]))) == ["years", "sex"]
+    assert "sex" not in attributes(described(tmp_path, "v.sql", DDL, exclude=["sex"]))
+    with pytest.raises(SchemaError, match="Did you mean 'years'"):
+        described(tmp_path, "v.sql", DDL, columns=["year"])
+
+
+def test_an_imported_schema_is_valid_once_filled_in(tmp_path: Path) -> None:
+    """What is complete in a description needs no further word."""
+    text = described(tmp_path, "v.sql", DDL, columns=["years", "sex", "colour", "weight", "alive"])
+    schema = Schema.from_toml(text)
+    assert schema.names == ("years", "weight", "sex", "colour", "alive")
+    assert isinstance(schema["colour"], Category)
+
+
+JUNK = (
+    None,
+    5,
+    -1.5,
+    True,
+    "x",
+    "",
+    [],
+    ["a"],
+    [1, None],
+    {},
+    {"a": 1},
+    [{}],
+    [[]],
+    "2020-13-45",
+    {"value": 3},
+)
+
+
+def mutated(described: Any, rng: random.Random) -> Any:
+    """A copy with one to three values replaced by something else, or gone."""
+    described = copy.deepcopy(described)
+    for _ in range(rng.randint(1, 3)):
+        parent, key = described, rng.choice(list(described))
+        while isinstance(parent[key], (dict, list)) and parent[key] and rng.random() < 0.8:
+            parent = parent[key]
+            key = rng.choice(list(parent)) if isinstance(parent, dict) else rng.randrange(len(parent))
+        parent[key] = copy.deepcopy(rng.choice(JUNK))
+    return described
+
+
+def test_broken_descriptions_are_read_or_refused(tmp_path: Path) -> None:
+    """Whatever stands where in a description, it becomes a draft or a SchemaError."""
+    rng = random.Random(3)
+    sources = [
+        ("x.json", PACKAGE, "stays"),
+        ("x.json", yaml.safe_load(YAML_OF_PANDERA), None),
+        ("x.json", yaml.safe_load(DBT), "visits"),
+    ]
+    n_read = 0
+    for name, content, table in sources * 100:
+        try:
+            described(tmp_path, name, json.dumps(mutated(content, rng)), table=table)
+            n_read += 1
+        except SchemaError:
+            pass
+    assert 50 < n_read < 300
