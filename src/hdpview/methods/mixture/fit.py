@@ -8,6 +8,7 @@ may turn out to be structure that other tables share, so a few passes take in mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import membership
 from hdpview.methods.mixture.smooth import Shrinkage
+from hdpview.view.blocks import project_to_simplex
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
@@ -114,7 +116,8 @@ class Target:
     def towards(self, expected: Floats, total: float) -> Singles:
         """What to fit: the expected table and what of the departures from it is more than noise; sum 1."""
         counts = expected * total
-        target = np.maximum(counts + self._shrink(self.noisy - counts), _LEAST_TARGET * total)
+        moved = counts + self._shrink(self.noisy - counts)
+        target = project_to_simplex(moved.reshape(-1), total).reshape(moved.shape) + _LEAST_TARGET * total
         wanted: Singles = (target / target.sum()).astype(np.float32)
         return wanted
 
@@ -167,12 +170,24 @@ def _joint(factors: Sequence[Singles]) -> Singles:
 
 def _others(factors: Sequence[Singles], values: Singles) -> list[Singles]:
     """For each factor, the sum of values times all other factors, over the others' bins."""
-    if len(factors) == 1:
-        return [values]
-    if len(factors) == 2:
-        cube = values.reshape(len(factors[0]), len(factors[1]), -1)
-        return [np.einsum("abz,bz->az", cube, factors[1]), np.einsum("abz,az->bz", cube, factors[0])]
-    raise NotImplementedError("tables of more than three attributes")
+    cube = values.reshape(*map(len, factors), -1)
+    found = []
+    for i in range(len(factors)):
+        rest = cube
+        for j in reversed(range(len(factors))):
+            if j != i:
+                axis = min(j, rest.ndim - 2)
+                rest = np.einsum("abcz,bz->acz", _around(rest, axis), factors[j]).reshape(
+                    *rest.shape[:axis], *rest.shape[axis + 1 :]
+                )
+        found.append(rest)
+    return found
+
+
+def _around(cube: Singles, axis: int) -> Singles:
+    """The cube as four axes: those before `axis`, itself, those behind, and components."""
+    shape = cube.shape
+    return cube.reshape(math.prod(shape[:axis]), shape[axis], -1, shape[-1])
 
 
 def maximise(

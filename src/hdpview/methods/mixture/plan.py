@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Attributes = tuple[int, ...]
 
 # Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few percent.
-TOTAL_SHARE = Fraction(2, 100)
+TOTAL_SHARE = Fraction(1, 100)
 # For histograms, where there are tables too: more attributes need more of it. All where there are no tables.
 _HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE, _MOST_HISTOGRAM_SHARE = (
     Fraction(35, 100),
@@ -85,8 +85,11 @@ def plan_for(
     """The plan for about so many records."""
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
-    candidates = tuple(pair for pair in combinations(divided, 2) if pair not in focus)
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
+    pairs, triples = ([*combinations(divided, k)] for k in (2, 3))
+    # Tables of three attributes pay where all of them can be had beside all pairs.
+    tables = pairs + triples if len(pairs) + len(triples) <= n_tables else pairs
+    candidates = tuple(table for table in tables if table not in focus)
     # Too few to connect all attributes: then the budget is better spent on histograms.
     n_choices = 0 if n_tables < len(divided) - 1 else min(len(candidates), n_tables)
     return Plan(len(axes), candidates, focus, n_choices)

@@ -15,10 +15,9 @@ Floats = NDArray[np.float64]
 
 # Share of every code, so that no cell is impossible.
 LEAST_SHARE = 1e-6
-# Standard deviations from which on a departure is taken for real, and how much of it is kept at least.
-_STRONG, _KEPT = 2.5, 0.85
-# For one attribute: contrasts beyond so many standard deviations are kept by so much at least, others by half.
-_STRONG_CONTRAST, _KEPT_CONTRAST, _DOUBTED = 2.0, 0.8, 0.5
+# Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance that noise
+# has below, as a share of all.
+_STRONG, _NOISE_OF_WEAK = 3.0, 0.95
 
 
 def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Floats:
@@ -29,62 +28,45 @@ def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Flo
     n = axis.n_ordered
     counts = noisy.copy()
     if n:
-        counts[:n] = _smoothed_runs(noisy[:n], variances[:n])
+        even = noisy[:n].mean()
+        counts[:n] = even + Shrinkage([n], (n,), variances[:n])(noisy[:n] - even)
     positive = project_to_simplex(counts, total) + LEAST_SHARE * total
     shares: Floats = positive / positive.sum()
     return shares
-
-
-def _smoothed_runs(noisy: Floats, variances: Floats) -> Floats:
-    """Contrasts between halves of runs of 1, 2, 4, … codes, those of each length shrunk alike (James and Stein)."""
-    size = 1 << max(0, len(noisy) - 1).bit_length()
-    even = noisy.mean()
-    sums, variance = np.zeros(size), np.zeros(size)
-    sums[: len(noisy)], variance[: len(noisy)] = noisy - even, variances
-    contrasts = []
-    while len(sums) > 1:
-        contrasts.append(_shrunk((sums[0::2] - sums[1::2]) / 2, (variance[0::2] + variance[1::2]) / 4))
-        sums, variance = sums[0::2] + sums[1::2], variance[0::2] + variance[1::2]
-    departures = sums
-    for contrast in reversed(contrasts):
-        departures = np.stack([departures / 2 + contrast, departures / 2 - contrast], axis=1).reshape(-1)
-    smoothed: Floats = even + departures[: len(noisy)]
-    return smoothed
-
-
-def _shrunk(contrasts: Floats, variances: Floats) -> Floats:
-    believed = max(0.0, 1.0 - float(variances.sum()) / max(float((contrasts**2).sum()), 1e-300))
-    strong = np.abs(contrasts) > _STRONG_CONTRAST * np.sqrt(variances)
-    return contrasts * np.where(strong, max(believed, _KEPT_CONTRAST), _DOUBTED * believed)
 
 
 class Shrinkage:
     """What of a table's departures from a model is more than noise, for tables of one shape and noise.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
-    basis, so that noise is the same in all of them). Coefficients of the same lengths of runs are shrunk alike;
-    single ones that stand out are kept. Along other axes nothing is taken apart: their codes have no neighbours.
+    basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what noise
+    explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along other axes nothing is taken apart: their codes have no neighbours.
     """
 
-    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of a cell."""
-        self._variance = variance
-        self._bases, group = [], np.zeros((), np.int64)
+    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float | Floats) -> None:
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the cells."""
+        self._bases: list[Floats] = []
+        group = np.zeros((), np.int64)
         for n, size in zip(n_ordered, shape, strict=True):
             basis, level = _haar_basis(n, size)
             self._bases.append(basis)
             group = group[..., None] * (int(level.max()) + 1) + level
         self._group = np.unique(group, return_inverse=True)[1].reshape(-1)
-        self._noise = variance * np.bincount(self._group)
+        squared = [basis**2 for basis in self._bases]
+        self._variance = _along_axes(
+            squared, np.broadcast_to(np.asarray(variance, np.float64), shape)
+        ).reshape(-1)
 
     def __call__(self, departures: Floats) -> Floats:
         """Any shape of the given table to the same."""
         coefficients = _along_axes(self._bases, departures)
         flat = coefficients.reshape(-1)
-        energy = np.bincount(self._group, flat**2)
-        believed = np.maximum(0.0, 1.0 - self._noise / np.maximum(energy, 1e-300))[self._group]
-        strong = np.abs(flat) > _STRONG * math.sqrt(self._variance)
-        kept = flat * np.where(strong, np.maximum(believed, _KEPT), believed)
+        squares = flat**2
+        weak = squares <= _STRONG**2 * self._variance
+        noise = _NOISE_OF_WEAK * np.bincount(self._group, self._variance * weak)
+        energy = np.bincount(self._group, squares * weak)
+        believed = np.maximum(0.0, 1.0 - noise / np.maximum(energy, 1e-300))[self._group]
+        kept = flat * np.where(weak, believed, 1.0 - self._variance / np.maximum(squares, 1e-300))
         return _along_axes([basis.T for basis in self._bases], kept.reshape(departures.shape))
 
 
