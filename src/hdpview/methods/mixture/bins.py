@@ -15,8 +15,6 @@ Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
 # From this size on, bins of different tables are made to nest, so that few of them differ.
 _NESTED_FROM = 256
-# Bins of ordered codes lie as densely as this power of the shares: heavy codes by themselves, and some for the others.
-_BIN_DENSITY = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,14 +53,13 @@ def bins_of(axis: Axis, shares: Floats, most: int, least_share: float, lots: Flo
 
 
 def _runs(shares: Floats, most: int) -> Bins:
-    """Runs of neighbouring codes, shorter where records are many."""
+    """Runs of neighbouring codes with about the same share of records."""
     size = len(shares)
     if size <= most:
         return np.arange(size, dtype=np.int32)
     if size > _NESTED_FROM:
         most = 1 << (most.bit_length() - 1)
-    density = shares**_BIN_DENSITY
-    middles = (np.cumsum(density) - density / 2) / density.sum()
+    middles = (np.cumsum(shares) - shares / 2) / max(float(shares.sum()), 1e-300)
     return _numbered(np.minimum((middles * most).astype(np.int64), most - 1))
 
 

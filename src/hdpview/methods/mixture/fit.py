@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,23 +127,19 @@ class Target:
         factors = [inside @ shares[a] for a, inside in zip(self.attributes, self.inside, strict=True)]
         return factors[:-1], factors[-1]
 
-    def add_expected(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
-        """Add to `sums`, per attribute, the records that each component is expected to have in each fine bin."""
-        left, right = self._factors(model.share)
-        joint = _joint(left) * model.weight
-        ratio = target.reshape(len(joint), -1) / np.maximum(joint @ right.T, _LEAST_CELL)
-        for_right = ratio.T @ joint
-        self._add(len(left), for_right, model, sums, with_weight=False)
-        for_left = (ratio @ right).astype(np.float32, copy=False)
-        for i, factor in enumerate(_others(left, for_left)):
-            self._add(i, factor, model, sums, with_weight=True)
+    def add_factors(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
+        """Add to `sums`, per attribute, what each fine bin's share is multiplied by in a round.
 
-    def _add(
-        self, i: int, factor: Singles, model: Components, sums: Sequence[Singles], with_weight: bool
-    ) -> None:
-        a = self.attributes[i]
-        expected = (self.inside[i].T @ factor) * model.share[a]
-        sums[a][...] += expected * model.weight if with_weight else expected
+        Times weight and share it is the number of records that each component is expected to have in each bin.
+        """
+        left, right = self._factors(model.share)
+        joint = _joint(left)
+        ratio = target.reshape(len(joint), -1) / np.maximum(joint @ (right * model.weight).T, _LEAST_CELL)
+        for_left: Any = ratio @ right
+        for_right: Any = ratio.T @ joint
+        factors: list[Singles] = [*_others(left, for_left), for_right]
+        for a, inside, factor in zip(self.attributes, self.inside, factors, strict=True):
+            sums[a][...] += inside.T @ factor
 
 
 def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.int32]]) -> Floats:
@@ -176,10 +173,8 @@ def _others(factors: Sequence[Singles], values: Singles) -> list[Singles]:
         rest = cube
         for j in reversed(range(len(factors))):
             if j != i:
-                axis = min(j, rest.ndim - 2)
-                rest = np.einsum("abcz,bz->acz", _around(rest, axis), factors[j]).reshape(
-                    *rest.shape[:axis], *rest.shape[axis + 1 :]
-                )
+                summed = np.einsum("abcz,bz->acz", _around(rest, j), factors[j])
+                rest = summed.reshape(*rest.shape[:j], *rest.shape[j + 1 :])
         found.append(rest)
     return found
 
@@ -198,7 +193,8 @@ def maximise(
     for _ in range(rounds):
         sums = [np.zeros_like(share) for share in model.share]
         for target, table in zip(targets, wanted, strict=True):
-            target.add_expected(table, model, sums)
+            target.add_factors(table, model, sums)
+        sums = [of * (share * model.weight) for of, share in zip(sums, model.share, strict=True)]
         weight = sum((sums[a].sum(axis=0) for a in sorted(touched)), np.zeros_like(model.weight))
         weight = weight / weight.sum()
         weight[weight < _NO_WEIGHT] = 0

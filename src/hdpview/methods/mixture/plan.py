@@ -24,11 +24,8 @@ Attributes = tuple[int, ...]
 # Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few percent.
 TOTAL_SHARE = Fraction(1, 100)
 # For histograms, where there are tables too: more attributes need more of it. All where there are no tables.
-_HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE, _MOST_HISTOGRAM_SHARE = (
-    Fraction(35, 100),
-    Fraction(1, 100),
-    Fraction(6, 10),
-)
+_HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE = Fraction(25, 100), Fraction(15, 1000)
+_MOST_HISTOGRAM_SHARE = Fraction(6, 10)
 # For choosing tables, where not all are taken.
 CHOICE_SHARE = Fraction(5, 100)
 # Number of tables: √(N·ε / this). Half or twice as much changes errors by a few percent.
