@@ -18,6 +18,9 @@ LEAST_SHARE = 1e-6
 # Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance that noise
 # has below, as a share of all.
 _STRONG, _NOISE_OF_WEAK = 3.0, 0.95
+# Degrees of freedom that are not shrunk in each group of a table: James and Stein's 2. Histograms are shrunk by all,
+# because most of their contrasts are none where records lie at few codes.
+_FREE_OF_TABLE, _FREE_OF_HISTOGRAM = 2, 0
 
 
 def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Floats:
@@ -29,7 +32,7 @@ def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Flo
     counts = noisy.copy()
     if n:
         even = noisy[:n].mean()
-        counts[:n] = even + Shrinkage([n], (n,), variances[:n])(noisy[:n] - even)
+        counts[:n] = even + Shrinkage([n], (n,), variances[:n], _FREE_OF_HISTOGRAM)(noisy[:n] - even)
     positive = project_to_simplex(counts, total) + LEAST_SHARE * total
     shares: Floats = positive / positive.sum()
     return shares
@@ -40,11 +43,21 @@ class Shrinkage:
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
     basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what noise
-    explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along other axes nothing is taken apart: their codes have no neighbours.
+    explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along other axes
+    nothing is taken apart: their codes have no neighbours.
     """
 
-    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float | Floats) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the cells."""
+    def __init__(
+        self,
+        n_ordered: Sequence[int],
+        shape: tuple[int, ...],
+        variance: float | Floats,
+        free: int = _FREE_OF_TABLE,
+    ) -> None:
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the cells.
+        free: coefficients of each group that noise is not taken off.
+        """
+        self._free = free
         self._bases: list[Floats] = []
         group = np.zeros((), np.int64)
         for n, size in zip(n_ordered, shape, strict=True):
@@ -63,7 +76,9 @@ class Shrinkage:
         flat = coefficients.reshape(-1)
         squares = flat**2
         weak = squares <= _STRONG**2 * self._variance
-        noise = _NOISE_OF_WEAK * np.bincount(self._group, self._variance * weak)
+        n = np.bincount(self._group, weak)
+        beyond = np.maximum(0.0, n - self._free) / np.maximum(n, 1)
+        noise = _NOISE_OF_WEAK * beyond * np.bincount(self._group, self._variance * weak)
         energy = np.bincount(self._group, squares * weak)
         believed = np.maximum(0.0, 1.0 - noise / np.maximum(energy, 1e-300))[self._group]
         kept = flat * np.where(weak, believed, 1.0 - self._variance / np.maximum(squares, 1e-300))
