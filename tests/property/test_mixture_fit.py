@@ -11,7 +11,7 @@ from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import Axis
 from hdpview.methods.mixture.fit import Components, Target, fit, maximise
 from hdpview.methods.mixture.quantise import UNITS, quantised
-from hdpview.methods.mixture.smooth import Shrinkage, shares_of
+from hdpview.methods.mixture.smooth import Shrinkage, _Contrasts, shares_of
 from hdpview.view.tables import Table
 
 seeds = st.integers(0, 2**32 - 1)
@@ -139,3 +139,19 @@ def test_quantised_shares_add_up_and_are_near(seed: int) -> None:
     units = quantised(shares)
     assert (units.astype(np.int64).sum(axis=0) == UNITS).all()
     assert np.abs(units / UNITS - shares).max() <= 1 / UNITS + 1e-12
+
+
+@given(seeds, st.integers(1, 70), st.integers(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_contrasts_are_an_orthonormal_basis(seed: int, n_ordered: int, n_others: int) -> None:
+    """Coefficients have the energy of the table, give it back, and noise is the same in all of them."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(0, 10, (3, n_ordered + n_others))
+    contrasts = _Contrasts(n_ordered, n_ordered + n_others)
+    coefficients = contrasts.forward(table, 1)
+    assert (coefficients**2).sum() == pytest.approx((table**2).sum())
+    assert contrasts.backward(coefficients, 1) == pytest.approx(table, abs=1e-9)
+    assert contrasts.forward(np.full(table.shape, 7.0), 1, squared=True) == pytest.approx(
+        np.full(table.shape, 7.0)
+    )
+    assert contrasts.level.shape == (n_ordered + n_others,)

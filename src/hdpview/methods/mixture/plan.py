@@ -36,6 +36,10 @@ RECORDS_PER_CELL = 5.0
 DEVIATIONS_PER_CODE = 2.0
 # Bins of an ordered attribute in a table, at least (so that a table can show a shape) and at most.
 _LEAST_BINS, _MOST_BINS = 3, 128
+# Cells of all tables together, so that drawing noise and fitting take seconds.
+_MOST_CELLS = 200_000
+# Cells times components times rounds of all fits: about ten seconds of one core. At least so many passes in any case.
+_MOST_WORK, _LEAST_PASSES = 1.2e10, 3
 # A table that the curator asks for gets the budget of so many others.
 FOCUS_WEIGHT = 4
 # Tables beyond the spanning tree are chosen in so many rounds.
@@ -99,9 +103,10 @@ def shape_for(
     noisy_total: float,
     deviation: float,
     lots: list[Floats],
+    n_tables: int = 1,
 ) -> TableShape:
-    """Bins of a table whose cells have noise of this standard deviation."""
-    n_cells = noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL
+    """Bins of a table whose cells have noise of this standard deviation, one of so many."""
+    n_cells = min(noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL, _MOST_CELLS / n_tables)
     sizes = [axes[a].size for a in attributes]
     most = [_bins_of_one(i, sizes, n_cells) for i in range(len(attributes))]
     bins = []
@@ -137,5 +142,7 @@ def effort_for(n_cells: int) -> Effort:
     Measured: 64 components are enough for 400 cells, 128 for 3,000, and 300 still gain over 256 for 27,000.
     """
     n_components = int(min(512, max(64, 16 * round(2 * math.sqrt(n_cells) / 16))))
-    passes = min(14, max(3, round(0.65 * n_cells**0.25)))
-    return Effort(n_components, passes, rounds=40, members=3 if n_cells < 10_000 else 2)
+    members, rounds = 3 if n_cells < 10_000 else 2 if n_cells < 60_000 else 1, 40
+    wanted = min(14, max(3, round(0.65 * n_cells**0.25)))
+    affordable = int(_MOST_WORK / (max(1, n_cells) * n_components * members * rounds))
+    return Effort(n_components, min(wanted, max(_LEAST_PASSES, affordable)), rounds, members)
