@@ -128,7 +128,9 @@ def test_less_noise_gives_finer_tables() -> None:
 def test_effort_grows_with_cells() -> None:
     """Larger measurements get more components and passes, until the work of a fit reaches its bound."""
     efforts = [effort_for(n) for n in (10, 1_000, 30_000, 10**7)]
-    assert [effort.n_components for effort in efforts] == sorted(effort.n_components for effort in efforts)
+    assert [effort.n_components for effort in efforts[:3]] == sorted(
+        effort.n_components for effort in efforts[:3]
+    )
     assert [effort.passes for effort in efforts[:3]] == sorted(effort.passes for effort in efforts[:3])
     assert efforts[-1].n_components <= 512
     assert efforts[-1].passes < efforts[2].passes

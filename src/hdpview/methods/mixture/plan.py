@@ -106,7 +106,11 @@ def shape_for(
     n_tables: int = 1,
 ) -> TableShape:
     """Bins of a table whose cells have noise of this standard deviation, one of so many."""
-    n_cells = min(noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL, _MOST_CELLS / n_tables)
+    worthwhile, affordable = (
+        noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL,
+        _MOST_CELLS / n_tables,
+    )
+    n_cells = min(worthwhile, affordable)
     sizes = [axes[a].size for a in attributes]
     most = [_bins_of_one(i, sizes, n_cells) for i in range(len(attributes))]
     bins = []
@@ -115,6 +119,8 @@ def shape_for(
             min(size, n) for j, (size, n) in enumerate(zip(sizes, most, strict=True)) if j != i
         )
         least_share = DEVIATIONS_PER_CODE * deviation * math.sqrt(others) / noisy_total
+        if affordable < worthwhile:
+            least_share = max(least_share, 1 / (2 * most[i]))
         bins.append(bins_of(axes[a], shares[a], most[i], least_share, lots[a]))
     return TableShape(attributes, tuple(bins))
 
@@ -141,8 +147,9 @@ def effort_for(n_cells: int) -> Effort:
 
     Measured: 64 components are enough for 400 cells, 128 for 3,000, and 300 still gain over 256 for 27,000.
     """
-    n_components = int(min(512, max(64, 16 * round(2 * math.sqrt(n_cells) / 16))))
     members, rounds = 3 if n_cells < 10_000 else 2 if n_cells < 60_000 else 1, 40
+    most = min(512.0, _MOST_WORK / (max(1, n_cells) * members * rounds * _LEAST_PASSES))
+    n_components = int(max(64, min(most, 16 * round(2 * math.sqrt(n_cells) / 16))))
     wanted = min(14, max(3, round(0.65 * n_cells**0.25)))
     affordable = int(_MOST_WORK / (max(1, n_cells) * n_components * members * rounds))
     return Effort(n_components, min(wanted, max(_LEAST_PASSES, affordable)), rounds, members)
