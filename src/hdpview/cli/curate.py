@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -200,6 +200,7 @@ def build(
     described = Schema.load(schema)
     if engine == "local" and not yes:
         confirm_reading(data, described)
+    settings: dict[str, Any] = {"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}
     with ProgressBar() as progress:
         view = build_view(
             data,
@@ -219,7 +220,7 @@ def build(
             test_key=None if test_key is None else test_key.encode(),
             progress=progress,
             on_charge=saver.keep,
-            **({"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}),
+            **settings,
         )
         progress(None, "writing the view")
         saver.save(view)

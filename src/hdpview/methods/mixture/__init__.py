@@ -252,6 +252,7 @@ class _Candidates:
                 self.total,
                 focus if i < len(plan.focus) else usual,
                 lots,
+                plan.n_choices + len(plan.focus),
             )
             for i, attributes in enumerate(self.attributes)
         ]

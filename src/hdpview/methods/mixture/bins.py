@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
-from hdpview.domain.attributes import Ordered
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
@@ -29,7 +28,7 @@ class Axis:
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(
-        Axis(attribute.size, attribute.n_values if isinstance(attribute, Ordered) else 0)
+        Axis(attribute.size, attribute.n_values if attribute.has_order else 0)
         for attribute in schema.attributes
     )
 

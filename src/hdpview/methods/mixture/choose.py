@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.privacy import choice
 from hdpview.privacy.grid import grid_for
 from hdpview.privacy.randomness import Draws
 
@@ -27,10 +28,7 @@ def exact_distance(exact_table: NDArray[np.int64], expected: Floats, total: floa
 
 def draw_one(exact_scores: Floats, epsilon: Fraction, draws: Draws) -> int:
     """One of the scored, with probability ∝ exp(ε·score / 2). [P9]"""
-    weights = np.exp(float(epsilon) / 2 * (exact_scores - exact_scores.max()))  # [P9]
-    running = np.cumsum(weights)
-    place = np.searchsorted(running, draws.uniform(1)[0] * running[-1], side="right")
-    return int(min(place, len(running) - 1))
+    return choice.choose(exact_scores, epsilon / 2, draws)  # [P9]
 
 
 def choose(

@@ -8,8 +8,10 @@ may turn out to be structure that other tables share, so a few passes take in mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import membership
 from hdpview.methods.mixture.smooth import Shrinkage
+from hdpview.view.blocks import project_to_simplex
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
@@ -114,7 +117,8 @@ class Target:
     def towards(self, expected: Floats, total: float) -> Singles:
         """What to fit: the expected table and what of the departures from it is more than noise; sum 1."""
         counts = expected * total
-        target = np.maximum(counts + self._shrink(self.noisy - counts), _LEAST_TARGET * total)
+        moved = counts + self._shrink(self.noisy - counts)
+        target = project_to_simplex(moved.reshape(-1), total).reshape(moved.shape) + _LEAST_TARGET * total
         wanted: Singles = (target / target.sum()).astype(np.float32)
         return wanted
 
@@ -123,23 +127,19 @@ class Target:
         factors = [inside @ shares[a] for a, inside in zip(self.attributes, self.inside, strict=True)]
         return factors[:-1], factors[-1]
 
-    def add_expected(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
-        """Add to `sums`, per attribute, the records that each component is expected to have in each fine bin."""
-        left, right = self._factors(model.share)
-        joint = _joint(left) * model.weight
-        ratio = target.reshape(len(joint), -1) / np.maximum(joint @ right.T, _LEAST_CELL)
-        for_right = ratio.T @ joint
-        self._add(len(left), for_right, model, sums, with_weight=False)
-        for_left = (ratio @ right).astype(np.float32, copy=False)
-        for i, factor in enumerate(_others(left, for_left)):
-            self._add(i, factor, model, sums, with_weight=True)
+    def add_factors(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
+        """Add to `sums`, per attribute, what each fine bin's share is multiplied by in a round.
 
-    def _add(
-        self, i: int, factor: Singles, model: Components, sums: Sequence[Singles], with_weight: bool
-    ) -> None:
-        a = self.attributes[i]
-        expected = (self.inside[i].T @ factor) * model.share[a]
-        sums[a][...] += expected * model.weight if with_weight else expected
+        Times weight and share it is the number of records that each component is expected to have in each bin.
+        """
+        left, right = self._factors(model.share)
+        joint = _joint(left)
+        ratio = target.reshape(len(joint), -1) / np.maximum(joint @ (right * model.weight).T, _LEAST_CELL)
+        for_left: Any = ratio @ right
+        for_right: Any = ratio.T @ joint
+        factors: list[Singles] = [*_others(left, for_left), for_right]
+        for a, inside, factor in zip(self.attributes, self.inside, factors, strict=True):
+            sums[a][...] += inside.T @ factor
 
 
 def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.int32]]) -> Floats:
@@ -167,12 +167,22 @@ def _joint(factors: Sequence[Singles]) -> Singles:
 
 def _others(factors: Sequence[Singles], values: Singles) -> list[Singles]:
     """For each factor, the sum of values times all other factors, over the others' bins."""
-    if len(factors) == 1:
-        return [values]
-    if len(factors) == 2:
-        cube = values.reshape(len(factors[0]), len(factors[1]), -1)
-        return [np.einsum("abz,bz->az", cube, factors[1]), np.einsum("abz,az->bz", cube, factors[0])]
-    raise NotImplementedError("tables of more than three attributes")
+    cube = values.reshape(*map(len, factors), -1)
+    found = []
+    for i in range(len(factors)):
+        rest = cube
+        for j in reversed(range(len(factors))):
+            if j != i:
+                summed = np.einsum("abcz,bz->acz", _around(rest, j), factors[j])
+                rest = summed.reshape(*rest.shape[:j], *rest.shape[j + 1 :])
+        found.append(rest)
+    return found
+
+
+def _around(cube: Singles, axis: int) -> Singles:
+    """The cube as four axes: those before `axis`, itself, those behind, and components."""
+    shape = cube.shape
+    return cube.reshape(math.prod(shape[:axis]), shape[axis], -1, shape[-1])
 
 
 def maximise(
@@ -183,7 +193,8 @@ def maximise(
     for _ in range(rounds):
         sums = [np.zeros_like(share) for share in model.share]
         for target, table in zip(targets, wanted, strict=True):
-            target.add_expected(table, model, sums)
+            target.add_factors(table, model, sums)
+        sums = [of * (share * model.weight) for of, share in zip(sums, model.share, strict=True)]
         weight = sum((sums[a].sum(axis=0) for a in sorted(touched)), np.zeros_like(model.weight))
         weight = weight / weight.sum()
         weight[weight < _NO_WEIGHT] = 0

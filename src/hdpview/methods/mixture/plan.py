@@ -22,13 +22,10 @@ Floats = NDArray[np.float64]
 Attributes = tuple[int, ...]
 
 # Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few percent.
-TOTAL_SHARE = Fraction(2, 100)
+TOTAL_SHARE = Fraction(1, 100)
 # For histograms, where there are tables too: more attributes need more of it. All where there are no tables.
-_HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE, _MOST_HISTOGRAM_SHARE = (
-    Fraction(35, 100),
-    Fraction(1, 100),
-    Fraction(6, 10),
-)
+_HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE = Fraction(25, 100), Fraction(15, 1000)
+_MOST_HISTOGRAM_SHARE = Fraction(6, 10)
 # For choosing tables, where not all are taken.
 CHOICE_SHARE = Fraction(5, 100)
 # Number of tables: √(N·ε / this). Half or twice as much changes errors by a few percent.
@@ -39,6 +36,10 @@ RECORDS_PER_CELL = 5.0
 DEVIATIONS_PER_CODE = 2.0
 # Bins of an ordered attribute in a table, at least (so that a table can show a shape) and at most.
 _LEAST_BINS, _MOST_BINS = 3, 128
+# Cells of all tables together, so that drawing noise and fitting take seconds.
+_MOST_CELLS = 200_000
+# Cells times components times rounds of all fits: about ten seconds of one core. At least so many passes in any case.
+_MOST_WORK, _LEAST_PASSES = 1.2e10, 3
 # A table that the curator asks for gets the budget of so many others.
 FOCUS_WEIGHT = 4
 # Tables beyond the spanning tree are chosen in so many rounds.
@@ -85,8 +86,11 @@ def plan_for(
     """The plan for about so many records."""
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
-    candidates = tuple(pair for pair in combinations(divided, 2) if pair not in focus)
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
+    pairs, triples = ([*combinations(divided, k)] for k in (2, 3))
+    # Tables of three attributes pay where all of them can be had beside all pairs.
+    tables = pairs + triples if len(pairs) + len(triples) <= n_tables else pairs
+    candidates = tuple(table for table in tables if table not in focus)
     # Too few to connect all attributes: then the budget is better spent on histograms.
     n_choices = 0 if n_tables < len(divided) - 1 else min(len(candidates), n_tables)
     return Plan(len(axes), candidates, focus, n_choices)
@@ -99,9 +103,14 @@ def shape_for(
     noisy_total: float,
     deviation: float,
     lots: list[Floats],
+    n_tables: int = 1,
 ) -> TableShape:
-    """Bins of a table whose cells have noise of this standard deviation."""
-    n_cells = noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL
+    """Bins of a table whose cells have noise of this standard deviation, one of so many."""
+    worthwhile, affordable = (
+        noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL,
+        _MOST_CELLS / n_tables,
+    )
+    n_cells = min(worthwhile, affordable)
     sizes = [axes[a].size for a in attributes]
     most = [_bins_of_one(i, sizes, n_cells) for i in range(len(attributes))]
     bins = []
@@ -110,6 +119,8 @@ def shape_for(
             min(size, n) for j, (size, n) in enumerate(zip(sizes, most, strict=True)) if j != i
         )
         least_share = DEVIATIONS_PER_CODE * deviation * math.sqrt(others) / noisy_total
+        if affordable < worthwhile:
+            least_share = max(least_share, 1 / (2 * most[i]))
         bins.append(bins_of(axes[a], shares[a], most[i], least_share, lots[a]))
     return TableShape(attributes, tuple(bins))
 
@@ -136,6 +147,9 @@ def effort_for(n_cells: int) -> Effort:
 
     Measured: 64 components are enough for 400 cells, 128 for 3,000, and 300 still gain over 256 for 27,000.
     """
-    n_components = int(min(512, max(64, 16 * round(2 * math.sqrt(n_cells) / 16))))
-    passes = min(14, max(3, round(0.65 * n_cells**0.25)))
-    return Effort(n_components, passes, rounds=40, members=3 if n_cells < 10_000 else 2)
+    members, rounds = 3 if n_cells < 10_000 else 2 if n_cells < 60_000 else 1, 40
+    most = min(512.0, _MOST_WORK / (max(1, n_cells) * members * rounds * _LEAST_PASSES))
+    n_components = int(max(64, min(most, 16 * round(2 * math.sqrt(n_cells) / 16))))
+    wanted = min(14, max(3, round(0.65 * n_cells**0.25)))
+    affordable = int(_MOST_WORK / (max(1, n_cells) * n_components * members * rounds))
+    return Effort(n_components, min(wanted, max(_LEAST_PASSES, affordable)), rounds, members)

@@ -15,10 +15,12 @@ Floats = NDArray[np.float64]
 
 # Share of every code, so that no cell is impossible.
 LEAST_SHARE = 1e-6
-# Standard deviations from which on a departure is taken for real, and how much of it is kept at least.
-_STRONG, _KEPT = 2.5, 0.85
-# For one attribute: contrasts beyond so many standard deviations are kept by so much at least, others by half.
-_STRONG_CONTRAST, _KEPT_CONTRAST, _DOUBTED = 2.0, 0.8, 0.5
+# Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance that noise
+# has below, as a share of all.
+_STRONG, _NOISE_OF_WEAK = 3.0, 0.95
+# Degrees of freedom that are not shrunk in each group of a table: James and Stein's 2. Histograms are shrunk by all,
+# because most of their contrasts are none where records lie at few codes.
+_FREE_OF_TABLE, _FREE_OF_HISTOGRAM = 2, 0
 
 
 def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Floats:
@@ -29,92 +31,110 @@ def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Flo
     n = axis.n_ordered
     counts = noisy.copy()
     if n:
-        counts[:n] = _smoothed_runs(noisy[:n], variances[:n])
+        even = noisy[:n].mean()
+        counts[:n] = even + Shrinkage([n], (n,), variances[:n], _FREE_OF_HISTOGRAM)(noisy[:n] - even)
     positive = project_to_simplex(counts, total) + LEAST_SHARE * total
     shares: Floats = positive / positive.sum()
     return shares
-
-
-def _smoothed_runs(noisy: Floats, variances: Floats) -> Floats:
-    """Contrasts between halves of runs of 1, 2, 4, … codes, those of each length shrunk alike (James and Stein)."""
-    size = 1 << max(0, len(noisy) - 1).bit_length()
-    even = noisy.mean()
-    sums, variance = np.zeros(size), np.zeros(size)
-    sums[: len(noisy)], variance[: len(noisy)] = noisy - even, variances
-    contrasts = []
-    while len(sums) > 1:
-        contrasts.append(_shrunk((sums[0::2] - sums[1::2]) / 2, (variance[0::2] + variance[1::2]) / 4))
-        sums, variance = sums[0::2] + sums[1::2], variance[0::2] + variance[1::2]
-    departures = sums
-    for contrast in reversed(contrasts):
-        departures = np.stack([departures / 2 + contrast, departures / 2 - contrast], axis=1).reshape(-1)
-    smoothed: Floats = even + departures[: len(noisy)]
-    return smoothed
-
-
-def _shrunk(contrasts: Floats, variances: Floats) -> Floats:
-    believed = max(0.0, 1.0 - float(variances.sum()) / max(float((contrasts**2).sum()), 1e-300))
-    strong = np.abs(contrasts) > _STRONG_CONTRAST * np.sqrt(variances)
-    return contrasts * np.where(strong, max(believed, _KEPT_CONTRAST), _DOUBTED * believed)
 
 
 class Shrinkage:
     """What of a table's departures from a model is more than noise, for tables of one shape and noise.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
-    basis, so that noise is the same in all of them). Coefficients of the same lengths of runs are shrunk alike;
-    single ones that stand out are kept. Along other axes nothing is taken apart: their codes have no neighbours.
+    basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what noise
+    explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along other axes
+    nothing is taken apart: their codes have no neighbours.
     """
 
-    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of a cell."""
-        self._variance = variance
-        self._bases, group = [], np.zeros((), np.int64)
-        for n, size in zip(n_ordered, shape, strict=True):
-            basis, level = _haar_basis(n, size)
-            self._bases.append(basis)
-            group = group[..., None] * (int(level.max()) + 1) + level
+    def __init__(
+        self,
+        n_ordered: Sequence[int],
+        shape: tuple[int, ...],
+        variance: float | Floats,
+        free: int = _FREE_OF_TABLE,
+    ) -> None:
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the cells.
+        free: coefficients of each group that noise is not taken off.
+        """
+        self._free = free
+        self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
+        group, variances = np.zeros((), np.int64), np.broadcast_to(np.asarray(variance, np.float64), shape)
+        for i, axis in enumerate(self._axes):
+            group = group[..., None] * (int(axis.level.max()) + 1) + axis.level
+            variances = axis.forward(variances, i, squared=True)
         self._group = np.unique(group, return_inverse=True)[1].reshape(-1)
-        self._noise = variance * np.bincount(self._group)
+        self._variance = np.ascontiguousarray(variances).reshape(-1)
 
     def __call__(self, departures: Floats) -> Floats:
-        """Any shape of the given table to the same."""
-        coefficients = _along_axes(self._bases, departures)
+        """Any table of the given shape to another of it."""
+        coefficients = departures
+        for i, axis in enumerate(self._axes):
+            coefficients = axis.forward(coefficients, i)
         flat = coefficients.reshape(-1)
-        energy = np.bincount(self._group, flat**2)
-        believed = np.maximum(0.0, 1.0 - self._noise / np.maximum(energy, 1e-300))[self._group]
-        strong = np.abs(flat) > _STRONG * math.sqrt(self._variance)
-        kept = flat * np.where(strong, np.maximum(believed, _KEPT), believed)
-        return _along_axes([basis.T for basis in self._bases], kept.reshape(departures.shape))
+        squares = flat**2
+        weak = squares <= _STRONG**2 * self._variance
+        n = np.bincount(self._group, weak)
+        beyond = np.maximum(0.0, n - self._free) / np.maximum(n, 1)
+        noise = _NOISE_OF_WEAK * beyond * np.bincount(self._group, self._variance * weak)
+        energy = np.bincount(self._group, squares * weak)
+        believed = np.maximum(0.0, 1.0 - noise / np.maximum(energy, 1e-300))[self._group]
+        kept = flat * np.where(weak, believed, 1.0 - self._variance / np.maximum(squares, 1e-300))
+        cells = kept.reshape(departures.shape)
+        for i, axis in enumerate(self._axes):
+            cells = axis.backward(cells, i)
+        return cells
 
 
-def _along_axes(matrices: Sequence[Floats], table: Floats) -> Floats:
-    """Each matrix applied along its axis of the table."""
-    for axis, matrix in enumerate(matrices):
-        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-    return np.ascontiguousarray(table)
+class _Contrasts:
+    """An orthonormal basis along one axis: the mean of the ordered bins, contrasts between halves of runs of them, and
+    the other bins as they are. Works by running sums, so that an axis of 65,536 codes is no trouble.
 
-
-def _haar_basis(n_ordered: int, size: int) -> tuple[Floats, NDArray[np.int64]]:
-    """An orthonormal basis, a vector per row, and the level of each: 0 for bins without order, else the depth of a
-    contrast.
+    level: shape (size,), of each coefficient: 0 for the mean and for bins without order, else the depth of a run.
     """
-    basis, level = np.eye(size), np.zeros(size, np.int64)
-    if n_ordered < 2:
-        return basis, level
-    basis[0] = 0.0
-    basis[0, :n_ordered] = 1 / math.sqrt(n_ordered)
-    row, runs = 1, [(0, n_ordered, 1)]
-    while runs:
-        start, stop, depth = runs.pop()
-        if stop - start < 2:
-            continue
+
+    def __init__(self, n_ordered: int, size: int) -> None:
+        self._n = n = n_ordered if n_ordered > 1 else 0
+        runs = [(0, n, 1)] if n else []
+        for first, last, at in runs:
+            half = (first + last + 1) // 2
+            runs += [run for run in ((first, half, at + 1), (half, last, at + 1)) if run[1] - run[0] > 1]
+        start, stop, depth = np.array(runs, np.int64).reshape(-1, 3).T
         middle = (start + stop + 1) // 2
         left, right = middle - start, stop - middle
-        basis[row] = 0.0
-        basis[row, start:middle] = math.sqrt(right / (left * (left + right)))
-        basis[row, middle:stop] = -math.sqrt(left / (right * (left + right)))
-        level[row] = depth
-        row += 1
-        runs += [(start, middle, depth + 1), (middle, stop, depth + 1)]
-    return basis, level
+        self._start, self._middle, self._stop = start, middle, stop
+        self._left = np.sqrt(right / np.maximum(left * (left + right), 1))
+        self._right = np.sqrt(left / np.maximum(right * (left + right), 1))
+        self.level = np.concatenate([np.zeros(size - len(depth), np.int64), depth])
+
+    def forward(self, table: Floats, axis: int, squared: bool = False) -> Floats:
+        """Coefficients along an axis; with `squared`, their variances from those of independent cells."""
+        cells = np.moveaxis(table, axis, 0)
+        n, power, sign = self._n, 2 if squared else 1, 1 if squared else -1
+        if not n:
+            return table
+        sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells[:n], axis=0)])
+        left = _times(self._left**power, sums[self._middle] - sums[self._start])
+        right = _times(self._right**power, sums[self._stop] - sums[self._middle])
+        mean = sums[n : n + 1] * (1 / math.sqrt(n)) ** power
+        return np.moveaxis(np.concatenate([mean, cells[n:], left + sign * right]), 0, axis)
+
+    def backward(self, coefficients: Floats, axis: int) -> Floats:
+        """The cells of which these are the coefficients."""
+        given, n = np.moveaxis(coefficients, axis, 0), self._n
+        if not n:
+            return coefficients
+        n_plain = len(given) - len(self._start)
+        contrasts, steps = given[n_plain:], np.zeros((n + 1, *given.shape[1:]))
+        left, right = _times(self._left, contrasts), _times(self._right, contrasts)
+        np.add.at(steps, self._start, left)
+        np.add.at(steps, self._middle, -left - right)
+        np.add.at(steps, self._stop, right)
+        cells = np.cumsum(steps, axis=0)[:n] + given[0] / math.sqrt(n)
+        return np.moveaxis(np.concatenate([cells, given[1:n_plain]]), 0, axis)
+
+
+def _times(factors: Floats, rows: Floats) -> Floats:
+    """Each row times its factor."""
+    found: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
+    return found

@@ -1,0 +1,157 @@
+"""Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of categories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdpview.domain.tables import TableShape
+from hdpview.methods.mixture.bins import Axis
+from hdpview.methods.mixture.fit import Components, Target, fit, maximise
+from hdpview.methods.mixture.quantise import UNITS, quantised
+from hdpview.methods.mixture.smooth import Shrinkage, _Contrasts, shares_of
+from hdpview.view.tables import Table
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def table_of(
+    rng: np.random.Generator, attributes: tuple[int, ...], sizes: tuple[int, ...], scale: float
+) -> Table:
+    counts = rng.gamma(0.5, 100.0, [sizes[a] for a in attributes]) + rng.laplace(
+        0, scale, [sizes[a] for a in attributes]
+    )
+    return Table(TableShape.of_codes(attributes, sizes), np.rint(counts).astype(np.int64), "laplace", scale)
+
+
+def setting(seed: int) -> tuple[np.random.Generator, tuple[int, ...], list[Target], list[np.ndarray]]:
+    """Three attributes, two pairs and a table of all three."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(n) for n in rng.integers(2, 7, 3))
+    fine = [np.arange(size, dtype=np.int32) for size in sizes]
+    targets = [
+        Target(table_of(rng, attributes, sizes, 5.0), 50.0, fine, [sizes[0], 0, sizes[2]])
+        for attributes in ((0, 1), (1, 2), (0, 1, 2))
+    ]
+    return rng, sizes, targets, [rng.dirichlet(np.full(size, 2.0)) for size in sizes]
+
+
+@given(seeds)
+@settings(max_examples=30, deadline=None)
+def test_each_round_raises_the_likelihood(seed: int) -> None:
+    """Σ wanted · log P never falls from one round of expectation maximisation to the next, up to single precision."""
+    rng, _, targets, margins = setting(seed)
+    wanted = [target.towards(target.of_margins(margins), float(target.noisy.sum())) for target in targets]
+    model, before = Components.start(margins, 6, rng), -np.inf
+    for _ in range(8):
+        likelihood = sum(
+            float((w * np.log(np.maximum(target.of_model(model), 1e-30))).sum())
+            for target, w in zip(targets, wanted, strict=True)
+        )
+        assert likelihood >= before - 1e-4
+        before, model = likelihood, maximise(model, targets, wanted, 1)
+
+
+@given(seeds)
+@settings(max_examples=30, deadline=None)
+def test_a_fit_is_a_distribution_with_the_margins(seed: int) -> None:
+    """Weights and columns of shares add up to 1, none is negative, and margins are those that were given."""
+    rng, _, targets, margins = setting(seed)
+    model = fit(Components.start(margins, 6, rng), targets, margins, 500.0, 2, 5, lambda: None)
+    assert model.weight.sum() == pytest.approx(1, abs=1e-5)
+    for share, margin in zip(model.share, margins, strict=True):
+        assert share.min() >= 0
+        assert share.sum(axis=0) == pytest.approx(1, abs=1e-4)
+        assert share @ model.weight == pytest.approx(margin, abs=1e-3)
+
+
+@given(seeds, st.floats(1.0, 1e6))
+@settings(max_examples=50, deadline=None)
+def test_what_is_fitted_is_positive_and_adds_up(seed: int, total: float) -> None:
+    """The denoised table is positive and has sum 1, whatever the noise."""
+    _, _, targets, margins = setting(seed)
+    for target in targets:
+        wanted = target.towards(target.of_margins(margins), total)
+        assert wanted.min() > 0
+        assert wanted.sum() == pytest.approx(1, abs=1e-4)
+
+
+@given(seeds)
+@settings(max_examples=50, deadline=None)
+def test_shrinkage_brings_departures_nearer_to_none(seed: int) -> None:
+    """No table is further from the model after shrinkage, one without noise stays as it is."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 9, 2))
+    departures = rng.normal(0, 10, shape)
+    shrunk = Shrinkage([shape[0], 0], shape, 25.0)(departures)
+    assert (shrunk**2).sum() <= (departures**2).sum() * (1 + 1e-9)
+    assert Shrinkage([shape[0], shape[1]], shape, 1e-12)(departures) == pytest.approx(departures, abs=1e-6)
+
+
+@given(seeds)
+@settings(max_examples=50, deadline=None)
+def test_shares_are_positive_and_follow_categories(seed: int) -> None:
+    """Shares of a histogram are positive, add up to 1, and are permuted if categories are."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 40))
+    noisy, order = rng.normal(20, 30, size), rng.permutation(size)
+    variances = np.full(size, 9.0)
+    total = max(1.0, float(noisy.sum()))
+    for n_ordered in (0, size - 1, size):
+        shares = shares_of(Axis(size, n_ordered), noisy, variances, total)
+        assert shares.min() > 0
+        assert shares.sum() == pytest.approx(1)
+    plain = shares_of(Axis(size, 0), noisy, variances, total)
+    assert shares_of(Axis(size, 0), noisy[order], variances, total) == pytest.approx(plain[order])
+
+
+@given(seeds)
+@settings(max_examples=20, deadline=None)
+def test_permuted_categories_have_permuted_fits(seed: int) -> None:
+    """With the same noise and start, permuting the codes of a category permutes its shares and nothing else."""
+    rng = np.random.default_rng(seed)
+    sizes = (5, 4)
+    table = table_of(rng, (0, 1), sizes, 5.0)
+    margins = [rng.dirichlet(np.full(size, 2.0)) for size in sizes]
+    start = Components.start(margins, 4, rng)
+    order = rng.permutation(5)
+    fine = [np.arange(size, dtype=np.int32) for size in sizes]
+
+    def fitted(noisy: np.ndarray, first: np.ndarray, begin: Components) -> Components:
+        target = Target(Table(table.shape, noisy, "laplace", 5.0), 50.0, fine, [0, 4])
+        return fit(begin, [target], [first, margins[1]], 500.0, 2, 5, lambda: None)
+
+    plain = fitted(table.counts, margins[0], start)
+    begin = Components(start.weight, (start.share[0][order], start.share[1]))
+    permuted = fitted(table.counts[order], margins[0][order], begin)
+    assert permuted.share[0] == pytest.approx(plain.share[0][order], abs=2e-3)
+    assert permuted.share[1] == pytest.approx(plain.share[1], abs=2e-3)
+
+
+@given(seeds)
+@settings(max_examples=50, deadline=None)
+def test_quantised_shares_add_up_and_are_near(seed: int) -> None:
+    """Units of every column add up exactly, and no share moves by more than a unit."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(int(rng.integers(1, 60)), 0.2), 7).T
+    units = quantised(shares)
+    assert (units.astype(np.int64).sum(axis=0) == UNITS).all()
+    assert np.abs(units / UNITS - shares).max() <= 1 / UNITS + 1e-12
+
+
+@given(seeds, st.integers(1, 70), st.integers(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_contrasts_are_an_orthonormal_basis(seed: int, n_ordered: int, n_others: int) -> None:
+    """Coefficients have the energy of the table, give it back, and noise is the same in all of them."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(0, 10, (3, n_ordered + n_others))
+    contrasts = _Contrasts(n_ordered, n_ordered + n_others)
+    coefficients = contrasts.forward(table, 1)
+    assert (coefficients**2).sum() == pytest.approx((table**2).sum())
+    assert contrasts.backward(coefficients, 1) == pytest.approx(table, abs=1e-9)
+    assert contrasts.forward(np.full(table.shape, 7.0), 1, squared=True) == pytest.approx(
+        np.full(table.shape, 7.0)
+    )
+    assert contrasts.level.shape == (n_ordered + n_others,)

@@ -1,0 +1,140 @@
+"""The mixture as a whole: budget, focus, delta, permuted categories, and what it knows about pairs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Category, Integer, Schema
+from hdpview.engine.local import LocalEngine
+from hdpview.methods.mixture import Mixture
+from hdpview.methods.protocol import MixtureRelease, release_with
+from hdpview.privacy.budget import Charge
+from hdpview.privacy.randomness import Randomness
+
+SIZES = (8, 6, 5, 12)
+
+
+def rows(n: int = 4_000) -> NDArray[np.uint8]:
+    """Records in which the second attribute follows the first and the others are independent."""
+    rng = np.random.default_rng(4)
+    first = rng.integers(0, 8, n)
+    second = np.clip(first // 2 + rng.integers(0, 2, n), 0, 5)
+    return np.stack([first, second, rng.integers(0, 5, n), rng.integers(0, 12, n)], axis=1).astype(np.uint8)
+
+
+def counts_of(codes: NDArray[np.uint8]) -> SparseCounts:
+    attributes = [
+        Category(name="a", values=tuple("abcdefgh")),
+        *(Integer(name=n, min=0, max=s - 1) for n, s in zip("bcd", SIZES[1:], strict=True)),
+    ]
+    cells, counts = np.unique(codes, axis=0, return_counts=True)
+    return SparseCounts(Schema(attributes), np.ascontiguousarray(cells), counts.astype(np.int64))
+
+
+def build(
+    method: Mixture, epsilon: str = "1", codes: NDArray[np.uint8] | None = None
+) -> tuple[MixtureRelease, tuple[Charge, ...]]:
+    counts = counts_of(rows() if codes is None else codes)
+    released, charges = release_with(
+        method, counts, Fraction(epsilon), Randomness.from_test_key(b"mixture"), LocalEngine(1)
+    )
+    assert isinstance(released, MixtureRelease)
+    return released, charges
+
+
+def test_noise_of_all_tables_costs_what_was_charged() -> None:
+    """1/scale of the number of records, of each histogram and of each table add up to ε less that of choices."""
+    released, charges = build(Mixture())
+    spent = sum(1 / table.scale for table in released.tables)
+    charged = sum(
+        charge.total for charge in charges if charge.purpose not in ("choice of tables", "number of records")
+    )
+    assert spent == pytest.approx(float(charged), rel=1e-9)
+
+
+def test_noise_with_delta_costs_what_rho_pays_for() -> None:
+    """With a delta Σ 1/2σ² over all tables is at most ρ of (ε, δ), and one charge carries both."""
+    from hdpview.privacy.zcdp import rho_of
+
+    released, charges = build(Mixture(delta="1/1000"), epsilon="1/10")
+    assert [(charge.epsilon, charge.delta) for charge in charges] == [(Fraction(1, 10), Fraction(1, 1000))]
+    assert all(table.noise == "gaussian" for table in released.tables)
+    rho = float(rho_of(Fraction(1, 10), Fraction(1, 1000)))
+    assert sum(1 / (2 * table.scale**2) for table in released.tables) <= rho
+    assert sum(1 / (2 * table.scale**2) for table in released.tables) >= 0.9 * rho
+
+
+def test_focus_is_among_the_tables_with_less_noise() -> None:
+    """A table in focus is released where records are too few for any other, and with less noise than others."""
+    few, _ = build(Mixture(focus=(("d", "a"),)), codes=rows(60))
+    assert [table.shape.attributes for table in few.tables if len(table.shape.attributes) > 1] == [(0, 3)]
+    many, _ = build(Mixture(focus=(("d", "a"),)))
+    scale = {table.shape.attributes: table.scale for table in many.tables}
+    assert scale[0, 3] < min(scale[pair] for pair in scale if len(pair) == 2 and pair != (0, 3))
+
+
+def test_a_dependence_is_in_the_view() -> None:
+    """With records enough the pair that depends comes out: its cells are much nearer than independence."""
+    codes = rows()
+    released, _ = build(Mixture(), epsilon="4", codes=codes)
+    exact = np.zeros(SIZES[:2])
+    np.add.at(exact, (codes[:, 0], codes[:, 1]), 1)
+    independent = np.outer(exact.sum(axis=1), exact.sum(axis=0)) / exact.sum()
+    error = np.abs(released.marginal((0, 1)) - exact).sum()
+    assert error < 0.25 * np.abs(independent - exact).sum()
+
+
+def test_margins_of_the_view_are_those_of_the_histograms() -> None:
+    """Every attribute's histogram by the view is that of what was measured about it, up to rounding of shares."""
+    released, _ = build(Mixture())
+    weight, total = released.mixture.weight, released.mixture.weight.sum()
+    for a, size in enumerate(SIZES):
+        from_members = [
+            released.mixture.grid([a], np.where(released.mixture.member == m, weight, 0.0))
+            for m in range(int(released.mixture.member.max()) + 1)
+        ]
+        assert released.marginal((a,)).shape == (size,)
+        # All fits agree about a single attribute, because all are scaled to the same margins.
+        for one in from_members[1:]:
+            assert np.abs(one - from_members[0]).sum() < 0.004 * total
+
+
+def test_shares_are_whole_units_that_add_up() -> None:
+    """Shares are multiples of 1/65,535, and each component's add up to 1 for every attribute."""
+    released, _ = build(Mixture())
+    for share in released.mixture.share:
+        units = share * 65_535
+        assert np.abs(units - np.rint(units)).max() < 1e-6
+        assert (np.rint(units).sum(axis=0) == 65_535).all()
+
+
+def test_the_order_of_categories_does_not_matter_on_average() -> None:
+    """With little noise, renaming the codes of a category renames the answers and hardly changes them."""
+    codes = rows()
+    order = np.array([3, 0, 7, 5, 1, 6, 2, 4], np.uint8)
+    renamed = codes.copy()
+    renamed[:, 0] = order[codes[:, 0]]
+    plain = build(Mixture(), epsilon="50", codes=codes)[0].marginal((0, 1))
+    other = build(Mixture(), epsilon="50", codes=renamed)[0].marginal((0, 1))
+    assert np.abs(other[order] - plain).sum() < 0.05 * len(codes)
+
+
+def test_progress_is_told() -> None:
+    """A build says what it does, and the fit how far it is."""
+    told: list[tuple[float | None, str]] = []
+    counts = counts_of(rows())
+    release_with(
+        Mixture(),
+        counts,
+        Fraction(1),
+        Randomness.from_test_key(b"progress"),
+        LocalEngine(1),
+        lambda fraction, text: told.append((fraction, text)),
+    )
+    assert (1.0, "fitting components") in told
+    assert {text for _, text in told} >= {"adding up tables", "fitting components"}
