@@ -1,0 +1,159 @@
+"""A statement over a view, in PostgreSQL's words and with what tools add by themselves, as the view's own SQL
+takes it: over one table called `view`, every output named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from sqlglot import exp
+
+from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.columns import Describer, output_name, type_of_cast
+
+_AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
+
+
+def for_view(tree: exp.Expr, describer: Describer, is_table: Callable[[exp.Table], bool]) -> exp.Expr:
+    """The statement rewritten; the tree given is used up. is_table: whether a name stands for the view."""
+    changes = [(node, _changed(node, describer, is_table)) for node in reversed(list(tree.walk(bfs=False)))]
+    for node, change in changes:
+        if change is None:
+            continue
+        fresh = change(node)
+        if node is tree:
+            tree = fresh
+        elif fresh is not node:
+            node.replace(fresh)
+    for select in tree.find_all(exp.Select):
+        _name_outputs(select)
+    return tree
+
+
+Change = Callable[[exp.Expr], exp.Expr]
+
+
+def _changed(node: exp.Expr, describer: Describer, is_table: Callable[[exp.Table], bool]) -> Change | None:
+    """What to make of a node. Types are looked up before anything is changed."""
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and is_table(node):
+        return _as_view
+    if isinstance(node, exp.Div) and _is_whole(node, describer):
+        return lambda node: exp.Trunc(this=exp.Paren(this=exp.Div(this=node.this, expression=node.expression)))
+    if isinstance(node, exp.Cast):
+        return _without_cast if _is_idle(node, describer) else None
+    return _CHANGES.get(type(node))
+
+
+def _as_view(node: exp.Expr) -> exp.Expr:
+    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+    return exp.Table(this=exp.to_identifier("view"), alias=alias, joins=node.args.get("joins"))
+
+
+def _is_whole(node: exp.Expr, describer: Describer) -> bool:
+    """Whether a division is one of whole numbers, which PostgreSQL rounds towards 0. Aggregates are estimates
+    and divide as real numbers.
+    """
+    whole = all(describer.kind(side) in t.INTEGERS for side in (node.this, node.expression))
+    return whole and not any(isinstance(part, _AGGREGATES) for part in node.walk())
+
+
+def _is_idle(node: exp.Cast, describer: Describer) -> bool:
+    """Whether a cast leaves values what they are: tools write many."""
+    if isinstance(node.this.unnest(), (exp.Literal, exp.Parameter, exp.Null)):
+        return False
+    before, after = describer.kind(node.this), type_of_cast(node)
+    return (
+        before == after
+        or (before in t.NUMBERS and after in t.NUMBERS - t.INTEGERS)
+        or (before in t.TEXTS and after in t.TEXTS)
+        or (before in (t.INT2, t.INT4) and after in (t.INT4, t.INT8))
+        or (before is t.DATE and after in (t.TIMESTAMP, t.TIMESTAMPTZ))
+        or (before is t.TIMESTAMP and after is t.TIMESTAMPTZ)
+        or (after is t.DATE and isinstance(node.this.unnest(), exp.TimestampTrunc))
+    )
+
+
+def _without_cast(node: exp.Expr) -> exp.Expr:
+    return node.this
+
+
+def _any(node: exp.Expr) -> exp.Expr:
+    """x = ANY(ARRAY[…]) is x IN (…)."""
+    other = node.expression
+    wanted = exp.Any if isinstance(node, exp.EQ) else exp.All
+    if not isinstance(other, wanted) or not isinstance(other.this.unnest(), exp.Array):
+        return node
+    listed = exp.In(this=node.this, expressions=other.this.unnest().expressions)
+    return listed if isinstance(node, exp.EQ) else exp.Not(this=listed)
+
+
+def _limit(node: exp.Expr) -> exp.Expr:
+    """FETCH FIRST 10 ROWS ONLY is LIMIT 10; LIMIT ALL is none."""
+    return exp.Limit(expression=node.args.get("count") or exp.Literal.number(1))
+
+
+def _to_timestamp(node: exp.Expr) -> exp.Expr:
+    """to_timestamp('2024-01-31 00:00:00.000000', 'YYYY-MM-DD …'): tools write moments this way."""
+    inner = node.this.unnest()
+    return exp.cast(inner, "timestamp") if isinstance(inner, exp.Literal) and inner.is_string else node
+
+
+def _now(_: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.Literal.string(datetime.now(UTC).replace(tzinfo=None).isoformat(" ")), "timestamp")
+
+
+def _today(_: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.Literal.string(datetime.now(UTC).date().isoformat()), "date")
+
+
+def _shifted(node: exp.Expr) -> exp.Expr:
+    """A fixed moment plus or minus a fixed time is a fixed moment."""
+    moment, span = node.this.unnest(), node.expression.unnest()
+    if isinstance(moment, exp.Interval):
+        moment, span = span, moment
+    if not (isinstance(moment, exp.Cast) and isinstance(span, exp.Interval)):
+        return node
+    days = {"MICROSECOND": 1e-6 / 86_400, "SECOND": 1 / 86_400, "MINUTE": 1 / 1440, "HOUR": 1 / 24, "DAY": 1, "WEEK": 7}
+    days |= {"MONTH": 30.4375, "YEAR": 365.25}
+    unit = (span.args.get("unit") or exp.Var(this="SECOND")).name.upper().rstrip("S")
+    try:
+        length = timedelta(days=float(span.this.name) * days[unit])
+        at = datetime.fromisoformat(moment.this.name)
+        shifted = at - length if isinstance(node, exp.Sub) else at + length
+    except (KeyError, ValueError, OverflowError, AttributeError):
+        return node
+    return exp.cast(exp.Literal.string(shifted.isoformat(" ")), "timestamp")
+
+
+
+
+_CHANGES: dict[type[exp.Expr], Change] = {
+    exp.EQ: _any,
+    exp.NEQ: _any,
+    exp.Fetch: _limit,
+    exp.StrToTime: _to_timestamp,
+    exp.CurrentTimestamp: _now,
+    exp.CurrentDate: _today,
+    exp.Add: _shifted,
+    exp.Sub: _shifted,
+    exp.Collate: _without_cast,
+    exp.AtTimeZone: _without_cast,
+}
+
+
+def _name_outputs(select: exp.Select) -> None:
+    """Every output under the name that PostgreSQL gives it, made unique."""
+    taken = {item.alias_or_name.lower() for item in select.expressions}
+    fresh = []
+    for item in select.expressions:
+        if isinstance(item, (exp.Alias, exp.Column, exp.Star)) or isinstance(item.unalias(), exp.Star):
+            fresh.append(item)
+            continue
+        base = output_name(item).replace("?", "")
+        name, n = base, 2
+        while name.lower() in taken:
+            name, n = f"{base}_{n}", n + 1
+        taken.add(name.lower())
+        fresh.append(exp.alias_(item, name, quoted=True))
+    select.set("expressions", fresh)
