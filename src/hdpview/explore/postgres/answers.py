@@ -166,6 +166,7 @@ class Answerer:
         if question.view is None:
             found = self.engine.answer(tree, context)
             return Answer(found.columns, found.rows)
+        tree = rewrite.with_constants(tree) if question.parameters else tree
         key = (question.view, self._text(question, tree), reading)
         with self._lock:
             kept = self._kept.get(key)
@@ -190,7 +191,8 @@ class Answerer:
         rows = records.answer(tree)
         kinds = [column.kind for column in question.columns]
         typed = [[fitted(value, kind, {}) for value, kind in zip(row, kinds, strict=True)] for row in rows]
-        return Answer(question.columns, typed, (records.notice(question.view),))
+        # Tools look at the columns of no rows first; there is nothing to say about those.
+        return Answer(question.columns, typed, (records.notice(question.view),) if rows else ())
 
     def _of_view(self, question: Question, text: str, reading: Reading) -> Answer:
         assert question.view is not None

@@ -36,7 +36,7 @@ _Scope = dict[str, Sequence[OutputColumn]]
 _TRUTHS = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between),
     *(exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
-    *(exp.NullSafeNEQ, exp.Boolean, exp.Operator, exp.ArrayContainsAll, exp.ArrayOverlaps),
+    *(exp.LogicalAnd, exp.LogicalOr, exp.NullSafeNEQ, exp.Boolean, exp.Operator, exp.ArrayContainsAll, exp.ArrayOverlaps),
 )
 _TEXTS = (
     *(exp.DPipe, exp.Concat, exp.Upper, exp.Lower, exp.Substring, exp.Trim, exp.Replace, exp.Left, exp.Right),

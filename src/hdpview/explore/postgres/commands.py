@@ -204,6 +204,10 @@ class Commands:
             return Outcome(f"MOVE {len(taken)}")
         return Outcome(f"FETCH {len(taken)}", cursor.answer.columns, taken, is_binary=cursor.is_binary)
 
+    def declared(self, name: str) -> Sequence[OutputColumn] | None:
+        """Columns of a cursor by its name; None where there is none."""
+        return self._cursors[name].answer.columns if name in self._cursors else None
+
     def cursor_columns(self, statement: Statement) -> Sequence[OutputColumn] | None:
         """Columns that FETCH or SHOW gives, for clients that ask first."""
         if statement.word == "FETCH":

@@ -28,7 +28,7 @@ def for_view(tree: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
             node.replace(fresh)
     for select in tree.find_all(exp.Select):
         _name_outputs(select)
-    return tree
+    return with_constants(tree)
 
 
 Change = Callable[[exp.Expr], exp.Expr]
@@ -59,8 +59,8 @@ def _is_whole(node: exp.Expr, describer: Describer) -> bool:
 
 
 def _is_idle(node: exp.Cast, describer: Describer) -> bool:
-    """Whether a cast leaves values what they are: tools write many."""
-    if isinstance(node.this.unnest(), (exp.Literal, exp.Parameter, exp.Null)):
+    """Whether a cast leaves values what they are: tools write many. Constants are looked at later."""
+    if isinstance(node.this.unnest(), (exp.Literal, exp.Parameter, exp.Null, exp.Neg)):
         return False
     before, after = describer.kind(node.this), type_of_cast(node)
     return (
@@ -81,11 +81,51 @@ def _without_cast(node: exp.Expr) -> exp.Expr:
 def _any(node: exp.Expr) -> exp.Expr:
     """x = ANY(ARRAY[…]) is x IN (…)."""
     other = node.expression
-    wanted = exp.Any if isinstance(node, exp.EQ) else exp.All
-    if not isinstance(other, wanted) or not isinstance(other.this.unnest(), exp.Array):
+    if not isinstance(other, exp.Any if isinstance(node, exp.EQ) else exp.All):
         return node
-    listed = exp.In(this=node.this, expressions=other.this.unnest().expressions)
+    array = other.this.unnest()
+    array = array.this if isinstance(array, exp.Cast) else array
+    if not isinstance(array, exp.Array):
+        return node
+    if not array.expressions:
+        return exp.Boolean(this=isinstance(node, exp.NEQ))
+    listed = exp.In(this=node.this, expressions=array.expressions)
     return listed if isinstance(node, exp.EQ) else exp.Not(this=listed)
+
+
+def with_constants(tree: exp.Expr) -> exp.Expr:
+    """The same with what is a constant, now that parameters have values, written as one."""
+    for node in reversed(list(tree.find_all(exp.EQ, exp.NEQ, exp.Cast))):
+        fresh = _constant(node) if isinstance(node, exp.Cast) else _any(node)
+        if fresh is not node:
+            node.replace(fresh)
+    return tree
+
+
+def _constant(node: exp.Cast) -> exp.Expr:
+    """CAST(20 AS INT) is 20, CAST('x' AS TEXT) is 'x'."""
+    inner, kind = node.this.unnest(), type_of_cast(node)
+    literal = inner.this if isinstance(inner, exp.Neg) else inner
+    if isinstance(inner, exp.Null):
+        return inner
+    if not isinstance(literal, exp.Literal) or kind in t.MOMENTS:
+        return node
+    if kind in t.TEXTS and literal.is_string:
+        return literal
+    if kind is t.BOOL and literal.is_string and literal.this.lower() in ("t", "true", "f", "false"):
+        return exp.Boolean(this=literal.this.lower() in ("t", "true"))
+    try:
+        number = float(literal.this) * (-1 if inner is not literal else 1)
+    except ValueError:
+        return node
+    if kind in t.INTEGERS and number == round(number):
+        return _signed(str(abs(round(number))), number < 0)
+    return _signed(literal.this.lstrip("-"), number < 0) if kind in t.FLOATS or kind is t.NUMERIC else node
+
+
+def _signed(digits: str, negative: bool) -> exp.Expr:
+    number = exp.Literal.number(digits)
+    return exp.Paren(this=exp.Neg(this=number)) if negative else number
 
 
 def _limit(node: exp.Expr) -> exp.Expr:

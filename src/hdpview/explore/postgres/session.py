@@ -344,6 +344,10 @@ class Session:
         self._wire.send(messages.BindComplete())
 
     def _describe(self, message: messages.Describe) -> None:
+        cursor = self._commands.declared(message.name)
+        if message.kind == "P" and message.name not in self._portals and cursor is not None:
+            self._wire.describe(cursor, [types.TEXT_FORMAT] * len(cursor))
+            return
         if message.kind == "S":
             prepared, formats = self._statement(message.name), []
             self._wire.send(messages.ParameterDescription([kind.oid for kind in prepared.parameters]))

@@ -167,7 +167,7 @@ def checked_setting(name: str, value: str) -> str:
     if name.startswith("hdpview.") and name not in _CHOICES:
         known = "hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts"
         raise PgError(UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}.")
-    if name == "client_encoding" and value.upper().replace("-", "") not in ("UTF8", "UNICODE", "SQL_ASCII"):
+    if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in ("UTF8", "UNICODE", "SQL_ASCII"):
         raise _invalid(name, value, "All text is UTF-8 here.")
     return value[:1_000]
 

@@ -50,6 +50,7 @@ class CatalogEngine:
             ]
             for each in system_relations()
         }
+        self._numbers = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
         self._lock = threading.Lock()
         self._context, self._deadline = self.catalog.context, 0.0
         self._problem: HdpviewError | None = None
@@ -79,7 +80,7 @@ class CatalogEngine:
         describer = self.describer()
         tree = tree.copy()
         columns = describer.columns(tree)
-        statement = to_sqlite(tree, describer, lambda table: self.key(table) or table.name)
+        statement = to_sqlite(tree, describer, lambda table: self.key(table) or table.name, self._numbers)
         shown = [replace(each, kind=t.TEXT) if each.kind in t.REG_TYPES else each for each in columns]
         with self._lock:
             import os; os.environ.get("DBG") and print("DBG", statement)
@@ -103,7 +104,8 @@ class CatalogEngine:
 
     def _fill(self) -> None:
         for key, columns in self._columns.items():
-            names = ", ".join(_quoted(column.name) for column in columns)
+            # Numbers are compared with texts as numbers: clients write c.oid = '16384'.
+            names = ", ".join(f"{_quoted(column.name)} {_affinity(column)}" for column in columns)
             self._database.execute(f"CREATE TABLE {_quoted(key)} ({names})")
         rows = self.catalog.rows()
         rows["pg_catalog.pg_settings"] = [
@@ -149,6 +151,12 @@ class CatalogEngine:
 def view_columns(view: PView) -> list[OutputColumn]:
     """The columns of a view as a table."""
     return [OutputColumn(attribute.name, column_type(attribute)) for attribute in view.schema]
+
+
+def _affinity(column: OutputColumn) -> str:
+    if column.kind in t.INTEGERS or column.kind is t.BOOL:
+        return "INTEGER"
+    return "REAL" if column.kind in t.FLOATS else "TEXT" if column.kind in t.TEXTS else ""
 
 
 def _quoted(name: str) -> str:

@@ -59,7 +59,8 @@ def type_rows() -> tuple[Row, ...]:
         for key in ("typbyval", "typispreferred"):
             row[key] = int(row[key] == "t")
         row |= {"typnamespace": 11, "typowner": _OWNER, "typisdefined": 1, "typdelim": ",", "typnotnull": 0}
-        row |= {"typbasetype": 0, "typtypmod": -1, "typndims": 0, "typcollation": 0, "typsubscript": 0}
+        row |= {"typbasetype": 0, "typtypmod": -1, "typndims": 0, "typsubscript": 0}
+        row |= {"typcollation": 100 if row["typcategory"] == "S" else 0}
         # asyncpg and psycopg look for arrays by this name.
         row |= {"typinput": "array_in" if row["typcategory"] == "A" else f"{row['typname']}in"}
         rows.append(row)
@@ -189,7 +190,7 @@ class Catalog:
             "relkind": kind,
             "relnatts": n_columns,
             "relispopulated": 1,
-            "relreplident": "n",
+            "relreplident": "d",
             "relfrozenxid": 0,
             "relminmxid": 0,
         }
@@ -222,7 +223,7 @@ class Catalog:
             "attidentity": "",
             "attgenerated": "",
             "attislocal": 1,
-            "attcollation": 100 if kind == t.TEXT.oid else 0,
+            "attcollation": 100 if t.BY_OID.get(kind) in t.TEXTS else 0,
         }
 
     def _database_and_roles(self) -> dict[str, list[Row]]:
@@ -355,6 +356,10 @@ def settings() -> dict[str, tuple[str, str]]:
         "row_security": ("on", "Unused."),
         "standard_compliant": ("on", "Unused."),
         "jit": ("off", "Unused."),
+        "default_table_access_method": ("heap", "Unused."),
+        "default_tablespace": ("", "Unused."),
+        "max_connections": ("200", "Clients at once."),
+        "shared_preload_libraries": ("", "Unused."),
         "hdpview.intervals": ("off", "on: each aggregate n is followed by n_lower and n_upper."),
         "hdpview.confidence": ("0.95", "Of the intervals."),
         "hdpview.interval": ("typical", "typical, guaranteed or noise."),

@@ -6,7 +6,7 @@ names, operators and casts become functions that the engine brings along, arrays
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -32,9 +32,14 @@ _OPERATORS: dict[str, tuple[bool, bool]] = {  # of patterns: whether negated, wh
 }
 
 
-def to_sqlite(tree: exp.Expr, describer: Describer, table_key: Callable[[exp.Table], str]) -> str:
-    """The statement in SQLite's words. table_key: what a table of the catalogue is called there."""
+def to_sqlite(
+    tree: exp.Expr, describer: Describer, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]
+) -> str:
+    """The statement in SQLite's words. table_key: what a table of the catalogue is called there. numbers: of
+    the tables, by that key.
+    """
     _show_names(tree, describer)
+    _number_tables(tree, table_key, numbers)
     root = tree.copy()
     for node in reversed(list(root.walk(bfs=False))):  # inner nodes first
         fresh = _rewritten(node, table_key)
@@ -59,6 +64,22 @@ def _show_names(tree: exp.Expr, describer: Describer) -> None:
         kind = describer.kind(cast.this)
         if type_of_cast(cast) in t.TEXTS and kind in t.REG_TYPES:
             cast.set("this", _call("_name_of", cast.this.copy(), exp.Literal.string(kind.name)))
+
+
+def _number_tables(
+    tree: exp.Expr, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]
+) -> None:
+    """c.tableoid, a column that every table of PostgreSQL has and no list shows, is the table's number."""
+    for column in [each for each in tree.find_all(exp.Column) if each.name.lower() == "tableoid"]:
+        select = column.parent_select
+        if select is None:
+            continue
+        sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
+        for source in (each.this for each in sources if each is not None):
+            is_meant = source.alias_or_name.lower() == column.table.lower() or not column.table
+            if isinstance(source, exp.Table) and is_meant and table_key(source) in numbers:
+                column.replace(exp.Literal.number(numbers[table_key(source)]))
+                break
 
 
 def _results_of(tree: exp.Expr) -> list[exp.Select]:
@@ -211,7 +232,13 @@ def _arguments(name: str, *keys: str) -> Callable[[exp.Expr], exp.Expr]:
     return rule
 
 
+def _column(node: exp.Expr) -> exp.Expr:
+    """pg_catalog.pg_class.oid is pg_class.oid."""
+    return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
+
+
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+    exp.Column: _column,
     exp.Dot: _dot,
     exp.Operator: _operator,
     exp.Collate: lambda node: node.this,
@@ -232,7 +259,12 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.SplitPart: _arguments("split_part", "this", "delimiter", "part_index"),
     exp.StrPosition: _arguments("strpos", "this", "substr"),
     exp.Concat: _arguments("concat"),
+    exp.Explode: _arguments("unnest", "this"),
+    exp.Unnest: _arguments("unnest"),
+    exp.LogicalAnd: lambda node: exp.Min(this=node.this),
+    exp.LogicalOr: lambda node: exp.Max(this=node.this),
     exp.JSONObject: lambda node: exp.null(),
+    exp.ByteString: lambda node: exp.Literal.string(node.name.encode().decode("unicode_escape")),
     exp.Interval: lambda node: exp.Literal.string(node.name),
     exp.AtTimeZone: lambda node: node.this,
     exp.Initcap: _arguments("initcap", "this"),
