@@ -13,9 +13,6 @@ session      one client from its first message to its last
 server       the listening socket, its limits, and TLS
 """
 
-
-
-
 from hdpview.explore.postgres.server import PostgresServer, ServerSettings
 
 __all__ = ["PostgresServer", "ServerSettings"]

@@ -28,7 +28,7 @@ from hdpview.explore.postgres.functions import Context, quote_ident
 from hdpview.explore.postgres.records import Records
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
-from hdpview.query.predicates import parse
+from hdpview.query.predicates import name_in_sql, parse
 from hdpview.query.sql import Result, run
 from hdpview.query.sql.rows import asks_for_rows
 
@@ -97,6 +97,20 @@ class Answerer:
         self._questions: OrderedDict[str, Question] = OrderedDict()
         self._kept: OrderedDict[tuple[str, str, Reading], Answer] = OrderedDict()
 
+    def warm_up(self) -> None:
+        """Answer a question of each kind before anyone asks: kernels are loaded, or compiled where they never
+        were, and components laid out then.
+        """
+        for view in self.views.values():
+            names = [name_in_sql(name) for name in view.schema.names]
+            numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
+            wanted = "".join(f", AVG({name}), median({name})" for name in numbers[:1])
+            run(
+                view,
+                f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {names[-1]} IS NOT NULL GROUP BY 1",
+            )
+            run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+
     def read(self, text: str) -> Question:
         """What a statement asks for."""
         with self._lock:
@@ -133,7 +147,9 @@ class Answerer:
         """The view that a table's name stands for; None for a table of the catalogue."""
         name, quoted = table.name, bool(table.this.args.get("quoted"))
         if table.db.lower() in ("", "public"):
-            known = [each for each in self.views if each == name or (not quoted and each.lower() == name.lower())]
+            known = [
+                each for each in self.views if each == name or (not quoted and each.lower() == name.lower())
+            ]
             if known:
                 return name if name in known else known[0]
             if name.lower() == "view" and len(self.views) == 1:
@@ -304,9 +320,10 @@ def literal(value: Any) -> exp.Expr:
             return exp.Literal.string(str(value))
         number = exp.Literal.number(repr(abs(value)))
         return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+    if isinstance(value, datetime):
+        return exp.cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
     if isinstance(value, date):
-        kind = "timestamp" if isinstance(value, datetime) else "date"
-        return exp.cast(exp.Literal.string(value.isoformat(" ") if kind == "timestamp" else value.isoformat()), kind)
+        return exp.cast(exp.Literal.string(value.isoformat()), "date")
     if isinstance(value, list):
         return exp.Array(expressions=[literal(item) for item in value])
     return exp.Literal.string(str(value))

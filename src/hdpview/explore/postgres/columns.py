@@ -34,9 +34,30 @@ TableColumns = Callable[[exp.Table], Sequence[OutputColumn] | None]
 _Scope = dict[str, Sequence[OutputColumn]]
 
 _TRUTHS = (
-    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between),
+    *(
+        exp.EQ,
+        exp.NEQ,
+        exp.LT,
+        exp.LTE,
+        exp.GT,
+        exp.GTE,
+        exp.And,
+        exp.Or,
+        exp.Not,
+        exp.Is,
+        exp.In,
+        exp.Between,
+    ),
     *(exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
-    *(exp.LogicalAnd, exp.LogicalOr, exp.NullSafeNEQ, exp.Boolean, exp.Operator, exp.ArrayContainsAll, exp.ArrayOverlaps),
+    *(
+        exp.LogicalAnd,
+        exp.LogicalOr,
+        exp.NullSafeNEQ,
+        exp.Boolean,
+        exp.Operator,
+        exp.ArrayContainsAll,
+        exp.ArrayOverlaps,
+    ),
 )
 _TEXTS = (
     *(exp.DPipe, exp.Concat, exp.Upper, exp.Lower, exp.Substring, exp.Trim, exp.Replace, exp.Left, exp.Right),
@@ -44,12 +65,23 @@ _TEXTS = (
 )
 _NAMES = (exp.CurrentSchema, exp.CurrentDatabase, exp.CurrentCatalog, exp.CurrentUser, exp.SessionUser)
 _FLOATS = (exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log)
-_SAME = (exp.Paren, exp.Neg, exp.Abs, exp.Sign, exp.Filter, exp.Window, exp.Min, exp.Max, exp.Collate, exp.Distinct)
+_SAME = (
+    exp.Paren,
+    exp.Neg,
+    exp.Abs,
+    exp.Sign,
+    exp.Filter,
+    exp.Window,
+    exp.Min,
+    exp.Max,
+    exp.Collate,
+    exp.Distinct,
+)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 _WIDTH = [t.INT2, t.INT4, t.INT8, t.NUMERIC, t.FLOAT4, t.FLOAT8]
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
-_CALLED = {
+_CALLED: dict[type[exp.Expr], str] = {
     exp.TimestampTrunc: "date_trunc",
     exp.DateTrunc: "date_trunc",
     exp.CurrentVersion: "version",
@@ -115,9 +147,7 @@ class Describer:
         tree = tree.unnest() if isinstance(tree, exp.Subquery) else tree
         if isinstance(tree, exp.SetOperation):
             left, right = self.columns(tree.this), self.columns(tree.expression)
-            return [
-                replace(a, kind=_wider(a.kind, b.kind)) for a, b in zip(left, right, strict=False)
-            ]
+            return [replace(a, kind=_wider(a.kind, b.kind)) for a, b in zip(left, right, strict=False)]
         if isinstance(tree, exp.Values):
             first = tree.expressions[0].expressions if tree.expressions else []
             return [OutputColumn(f"column{i}", self.kind(node)) for i, node in enumerate(first, 1)]
@@ -163,10 +193,10 @@ class Describer:
         if id(tree) in self._unfinished:
             return {}
         self._unfinished.add(id(tree))
-        clause, found = tree.args.get("from_"), {}
+        clause = tree.args.get("from_")
+        found: _Scope = {}
         sources = [clause.this] if clause is not None else []
-        for join in tree.args.get("joins") or ():
-            sources.append(join.this)
+        sources += [join.this for join in tree.args.get("joins") or ()]
         for source in sources:
             for nested in (source, *(join.this for join in source.args.get("joins") or ())):
                 name, columns = self._source(nested)
@@ -194,6 +224,8 @@ class Describer:
 
     def _column(self, node: exp.Expr) -> OutputColumn | None:
         node = node.unnest()
+        if not isinstance(node, exp.Column):
+            return None
         select: exp.Expr | None = node.parent_select
         while isinstance(select, exp.Select):
             scope = self._scope(select)
@@ -205,7 +237,11 @@ class Describer:
             if not node.table:
                 named = {item.alias.lower(): item for item in select.expressions if item.alias}
                 item = named.get(node.name.lower())
-                if item is not None and item.find(exp.Column) is not node and node.find_ancestor(exp.Alias) is not item:
+                if (
+                    item is not None
+                    and item.find(exp.Column) is not node
+                    and node.find_ancestor(exp.Alias) is not item
+                ):
                     return OutputColumn(item.alias, self.kind(item.this))
             select = select.parent_select
         return None
@@ -294,7 +330,9 @@ class Describer:
     def _beside(self, node: exp.Expr) -> PgType:
         parent = node.parent
         assert parent is not None
-        others = [other for other in parent.iter_expressions() if other is not node and not _is_untyped(other)]
+        others = [
+            other for other in parent.iter_expressions() if other is not node and not _is_untyped(other)
+        ]
         return self.kind(others[0]) if others else t.TEXT
 
 
@@ -308,7 +346,9 @@ def parameter_number(node: exp.Expr) -> int:
 
 def _is_untyped(node: exp.Expr) -> bool:
     inner = node.unnest()
-    return isinstance(inner, (exp.Parameter, exp.Null)) or (isinstance(inner, exp.Literal) and inner.is_string)
+    return isinstance(inner, (exp.Parameter, exp.Null)) or (
+        isinstance(inner, exp.Literal) and inner.is_string
+    )
 
 
 def _results(node: exp.Expr) -> Iterable[exp.Expr]:
@@ -396,7 +436,9 @@ def is_common_table(table: exp.Table) -> bool:
     at: exp.Expr | None = table.parent
     while at is not None:
         clause = at.args.get("with_")
-        if clause is not None and any(common.alias.lower() == table.name.lower() for common in clause.expressions):
+        if clause is not None and any(
+            common.alias.lower() == table.name.lower() for common in clause.expressions
+        ):
             return True
         at = at.parent
     return False

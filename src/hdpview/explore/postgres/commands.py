@@ -1,5 +1,6 @@
 """The state of a session, and what each kind of statement does to it: questions are answered, settings kept,
-transactions counted, cursors read."""
+transactions counted, cursors read.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import (
     IN_FAILED_TRANSACTION,
     INVALID_CURSOR,
+    SYNTAX_ERROR,
     TOO_COMPLEX,
     UNDEFINED_OBJECT,
     PgError,
@@ -38,7 +40,9 @@ REPORTED = {
     "integer_datetimes": "integer_datetimes",
     "standard_conforming_strings": "standard_conforming_strings",
 }
-_FIXED = frozenset({"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"})
+_FIXED = frozenset(
+    {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
+)
 _ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
 _MOST_CURSORS, _MOST_SETTINGS = 100, 200
 
@@ -75,7 +79,9 @@ class Commands:
         self.transaction = IDLE
         self._at_start = dict(self.settings)
         self._cursors: dict[str, _Cursor] = {}
-        self._context = answerer.engine.context(answerer.engine.catalog.context.database, user, pid, self.settings)
+        self._context = answerer.engine.context(
+            answerer.engine.catalog.context.database, user, pid, self.settings
+        )
 
     @property
     def context(self) -> Context:
@@ -123,7 +129,9 @@ class Commands:
             raise AssertionError
         return await rule(self, statement)
 
-    async def _answered(self, text: str, question: Question | None = None, values: Sequence[Any] = ()) -> Answer:
+    async def _answered(
+        self, text: str, question: Question | None = None, values: Sequence[Any] = ()
+    ) -> Answer:
         reading = self.reading
 
         def work() -> Answer:
@@ -156,11 +164,17 @@ class Commands:
         name = statements.shown_setting(statement)
         if name == "all":
             meanings = first_settings()
-            rows = [[key, value, meanings.get(key, ("", ""))[1]] for key, value in sorted(self.settings.items())]
+            rows = [
+                [key, value, meanings.get(key, ("", ""))[1]] for key, value in sorted(self.settings.items())
+            ]
             columns = [OutputColumn(each, types.TEXT) for each in ("name", "setting", "description")]
             return Outcome("SHOW", columns, rows)
         if name not in self.settings:
-            raise PgError(UNDEFINED_OBJECT, f'unrecognized configuration parameter "{name[:60]}"', "SHOW ALL lists them.")
+            raise PgError(
+                UNDEFINED_OBJECT,
+                f'unrecognized configuration parameter "{name[:60]}"',
+                "SHOW ALL lists them.",
+            )
         return Outcome("SHOW", [OutputColumn(REPORTED.get(name, name), types.TEXT)], [[self.settings[name]]])
 
     async def _begin(self, statement: Statement) -> Outcome:
@@ -181,7 +195,7 @@ class Commands:
     async def _nothing(self, statement: Statement) -> Outcome:
         return Outcome(statement.word)
 
-    async def _discard(self, statement: Statement) -> Outcome:
+    async def _discard(self, _: Statement) -> Outcome:
         self._cursors.clear()
         self.settings.update(self._at_start)
         return Outcome("DISCARD ALL")
@@ -241,7 +255,7 @@ class Commands:
         inner = statements.one(statements.explained(statement))
         question = await self.read(inner)
         if question is None:
-            raise PgError(statements.SYNTAX_ERROR, "EXPLAIN takes a SELECT.")
+            raise PgError(SYNTAX_ERROR, "EXPLAIN takes a SELECT.")
         source = (
             "Catalogue"
             if question.view is None
@@ -259,7 +273,9 @@ _RULES: dict[str, Callable[[Commands, Statement], Awaitable[Outcome]]] = {
     "BEGIN": Commands._begin,
     "START": Commands._begin,
     **dict.fromkeys(_ENDS, Commands._end),
-    **dict.fromkeys(("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT"), Commands._nothing),
+    **dict.fromkeys(
+        ("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT"), Commands._nothing
+    ),
     "DISCARD": Commands._discard,
     "DECLARE": Commands._declare,
     "FETCH": Commands._fetch,

@@ -20,13 +20,19 @@ def pieces(copy: Copy, columns: Sequence[OutputColumn], rows: Sequence[Sequence[
     """The content, a row at a time."""
     kinds = [column.kind for column in columns]
     if copy.format == "binary":
-        yield _SIGNATURE
+        head = _SIGNATURE  # in one message with the first row, as clients expect
         for row in rows:
             values = [t.encode(value, kind, t.BINARY_FORMAT) for value, kind in zip(row, kinds, strict=True)]
-            yield struct.pack("!h", len(values)) + b"".join(
-                struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value for value in values
+            yield (
+                head
+                + struct.pack("!h", len(values))
+                + b"".join(
+                    struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
+                    for value in values
+                )
             )
-        yield struct.pack("!h", -1)
+            head = b""
+        yield head + struct.pack("!h", -1)
         return
     names = [column.name for column in columns]
     if copy.header:

@@ -146,7 +146,7 @@ def cast(context: Context, value: Any, to: str) -> Any:
             raise QueryError(f"relation {str(value)[:60]!r} does not exist")
         return found
     if kind in t.INTEGERS:
-        return int(round(float(value))) if not isinstance(value, int) else value
+        return value if isinstance(value, int) else round(float(value))
     if kind in t.FLOATS or kind is t.NUMERIC:
         return float(value) if kind in t.FLOATS or not str(value).lstrip("-").isdecimal() else int(value)
     if kind is t.BOOL:
@@ -280,7 +280,7 @@ _add(t.NAME, lambda c: c.user, "current_user", "session_user", "user", "current_
 _add(t.NAME, _always("public"), "current_schema")
 _add(
     t.BY_NAME["_name"],
-    lambda c, implicit=0: json.dumps(["pg_catalog"] * bool(implicit) + ["public"]),
+    lambda _, implicit=0: json.dumps(["pg_catalog"] * bool(implicit) + ["public"]),
     "current_schemas",
 )
 _add(t.INT4, lambda c: c.pid, "pg_backend_pid")
@@ -316,16 +316,30 @@ _add(
     t.TEXT,
     _always(None),
     *("shobj_description", "pg_get_expr", "pg_get_constraintdef", "pg_get_indexdef", "pg_get_viewdef"),
-    *("pg_get_ruledef", "pg_get_triggerdef", "pg_get_functiondef", "pg_get_function_result", "inet_server_addr"),
+    *(
+        "pg_get_ruledef",
+        "pg_get_triggerdef",
+        "pg_get_functiondef",
+        "pg_get_function_result",
+        "inet_server_addr",
+    ),
     *("pg_get_function_arguments", "pg_get_function_identity_arguments", "pg_get_serial_sequence"),
     *("pg_get_partkeydef", "pg_get_statisticsobjdef_columns", "pg_get_partition_constraintdef"),
     *("pg_tablespace_location", "inet_client_addr", "pg_describe_object", "pg_get_statisticsobjdef"),
     *("_pg_expandarray", "unnest", "generate_subscripts", "pg_identify_object", "acldefault", "aclexplode"),
     *("pg_get_keywords", "array_position", "pg_options_to_table", "pg_get_replica_identity_index"),
-    *("pg_get_multixact_members", "_pg_truetypid", "_pg_truetypmod", "_pg_char_max_length", "pg_get_publication_tables"),
+    *(
+        "pg_get_multixact_members",
+        "_pg_truetypid",
+        "_pg_truetypmod",
+        "_pg_char_max_length",
+        "pg_get_publication_tables",
+    ),
 )
 _add(t.INT8, _always(0), "pg_relation_size", "pg_total_relation_size", "pg_table_size", "pg_indexes_size")
-_add(t.INT8, _always(0), "pg_database_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples", "txid_current")
+_add(
+    t.INT8, _always(0), "pg_database_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples", "txid_current"
+)
 _add(t.INT4, _always(0), "pg_my_temp_schema", "inet_server_port", "inet_client_port", "pg_trigger_depth")
 _add(t.TEXT, _pretty_size, "pg_size_pretty")
 _add(t.TEXT, lambda _, name: None if name is None else quote_ident(name), "quote_ident")
@@ -333,11 +347,11 @@ _add(t.TEXT, lambda _, x: None if x is None else "'" + str(x).replace("'", "''")
 _add(t.REGCLASS, lambda c, name: to_oid(c, name, t.REGCLASS), "to_regclass")
 _add(t.REGTYPE, lambda c, name: to_oid(c, name, t.REGTYPE), "to_regtype")
 _add(t.REGNAMESPACE, lambda c, name: to_oid(c, name, t.REGNAMESPACE), "to_regnamespace")
-_add(t.TIMESTAMPTZ, lambda c: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "now")
-_add(t.TIMESTAMPTZ, lambda c: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "clock_timestamp")
+_add(t.TIMESTAMPTZ, lambda _: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "now")
+_add(t.TIMESTAMPTZ, lambda _: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "clock_timestamp")
 _add(t.TIMESTAMPTZ, lambda c: c.started.replace(tzinfo=None).isoformat(" "), "pg_postmaster_start_time")
 _add(t.TIMESTAMPTZ, lambda c: c.started.replace(tzinfo=None).isoformat(" "), "pg_conf_load_time")
-_add(t.DATE, lambda c: date.today().isoformat(), "pg_today")
+_add(t.DATE, lambda _: date.today().isoformat(), "pg_today")
 _add(t.INT4, lambda _, array, __=1: len(_items(array)) or None, "array_length", "array_upper")
 _add(t.INT4, lambda _, array: len(_items(array)), "cardinality")
 _add(t.INT4, lambda _, array, __=1: 1 if _items(array) else None, "array_lower")

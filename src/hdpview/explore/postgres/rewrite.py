@@ -39,7 +39,9 @@ def _changed(node: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and is_table(node):
         return _as_view
     if isinstance(node, exp.Div) and _is_whole(node, describer):
-        return lambda node: exp.Trunc(this=exp.Paren(this=exp.Div(this=node.this, expression=node.expression)))
+        return lambda node: exp.Trunc(
+            this=exp.Paren(this=exp.Div(this=node.this, expression=node.expression))
+        )
     if isinstance(node, exp.Cast):
         return _without_cast if _is_idle(node, describer) else None
     return _CHANGES.get(type(node))
@@ -75,11 +77,12 @@ def _is_idle(node: exp.Cast, describer: Describer) -> bool:
 
 
 def _without_cast(node: exp.Expr) -> exp.Expr:
-    return node.this
+    inner: exp.Expr = node.this
+    return inner
 
 
 def _any(node: exp.Expr) -> exp.Expr:
-    """x = ANY(ARRAY[…]) is x IN (…)."""
+    """X = ANY(ARRAY[…]) is x IN (…)."""
     other = node.expression
     if not isinstance(other, exp.Any if isinstance(node, exp.EQ) else exp.All):
         return node
@@ -154,7 +157,14 @@ def _shifted(node: exp.Expr) -> exp.Expr:
         moment, span = span, moment
     if not (isinstance(moment, exp.Cast) and isinstance(span, exp.Interval)):
         return node
-    days = {"MICROSECOND": 1e-6 / 86_400, "SECOND": 1 / 86_400, "MINUTE": 1 / 1440, "HOUR": 1 / 24, "DAY": 1, "WEEK": 7}
+    days = {
+        "MICROSECOND": 1e-6 / 86_400,
+        "SECOND": 1 / 86_400,
+        "MINUTE": 1 / 1440,
+        "HOUR": 1 / 24,
+        "DAY": 1,
+        "WEEK": 7,
+    }
     days |= {"MONTH": 30.4375, "YEAR": 365.25}
     unit = (span.args.get("unit") or exp.Var(this="SECOND")).name.upper().rstrip("S")
     try:
@@ -164,8 +174,6 @@ def _shifted(node: exp.Expr) -> exp.Expr:
     except (KeyError, ValueError, OverflowError, AttributeError):
         return node
     return exp.cast(exp.Literal.string(shifted.isoformat(" ")), "timestamp")
-
-
 
 
 _CHANGES: dict[type[exp.Expr], Change] = {

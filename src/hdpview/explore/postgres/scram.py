@@ -68,7 +68,10 @@ class Exchange:
         text = _text(message)
         without_proof, _, proof_text = text.rpartition(",p=")
         attributes = _attributes(without_proof)
-        if attributes.get("r") != self._nonce or attributes.get("c") != base64.b64encode(self._header).decode():
+        if (
+            attributes.get("r") != self._nonce
+            or attributes.get("c") != base64.b64encode(self._header).decode()
+        ):
             raise ScramError
         signed = self._signed + b"," + without_proof.encode()
         signature = _mac(self._verifier.stored_key, signed)

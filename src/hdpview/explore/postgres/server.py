@@ -71,7 +71,7 @@ class PostgresServer:
         self._problem: BaseException | None = None
         self._thread: threading.Thread | None = None
 
-    async def serve(self) -> None:
+    async def serve(self, when_listening: Callable[[], None] | None = None) -> None:
         """Serve until `stop`."""
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         try:
@@ -85,6 +85,8 @@ class PostgresServer:
             ) from None
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
+        if when_listening is not None:
+            when_listening()
         async with server:
             await self._stopped.wait()
             server.close()

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -52,7 +53,7 @@ class Backend(Protocol):
 
     answerer: Answerer
     verifier: Verifier | None
-    tls: object | None
+    tls: ssl.SSLContext | None
     log_statements: bool
 
     def cancel(self, pid: int, secret: bytes) -> None:
@@ -79,7 +80,7 @@ class _Portal:
     sent: int = 0
 
 
-class _Goodbye(Exception):
+class _ClosedError(Exception):
     """The session is over."""
 
 
@@ -109,7 +110,7 @@ class Session:
                 if message is None:
                     break
                 await self._handle(message)
-        except _Goodbye:
+        except _ClosedError:
             pass
         except TimeoutError:
             self._wire.refuse(Refusal("57P05", "terminating connection due to idle timeout", fatal=True))
@@ -124,12 +125,17 @@ class Session:
         start = await self._startup()
         user, database = start.get("user", ""), start.get("database") or start.get("user", "")
         if not user:
-            raise PgError(INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True)
+            raise PgError(
+                INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
+            )
         if self._backend.verifier is not None:
             await self._authenticate(user, self._backend.verifier)
         if database not in (DATABASE, "postgres", user):
             raise PgError(
-                INVALID_DATABASE, f'database "{database[:60]}" does not exist', f"Connect to {DATABASE}.", fatal=True
+                INVALID_DATABASE,
+                f'database "{database[:60]}" does not exist',
+                f"Connect to {DATABASE}.",
+                fatal=True,
             )
         self._wire.send(messages.AuthenticationOk())
         self._commands = Commands(self._backend.answerer, self._computed, user[:63], self.pid)
@@ -147,9 +153,15 @@ class Session:
             message = await self._wire.receive()
             if isinstance(message, messages.CancelRequest):
                 self._backend.cancel(message.process_id, message.secret_key)
-            if isinstance(message, messages.SSLRequest) and self._backend.tls is not None and not is_encrypted:
+            if (
+                isinstance(message, messages.SSLRequest)
+                and self._backend.tls is not None
+                and not is_encrypted
+            ):
                 if self._wire.has_more:  # sent in the clear by somebody in between
-                    raise PgError(PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True)
+                    raise PgError(
+                        PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True
+                    )
                 self._wire.send_byte(b"S")
                 await self._wire.flush()
                 await self._wire.start_tls(self._backend.tls)
@@ -160,12 +172,15 @@ class Session:
             elif isinstance(message, messages.StartupMessage):
                 if self._backend.tls is not None and not is_encrypted:
                     raise PgError(
-                        INVALID_AUTHORIZATION, "this server only takes encrypted connections", "Use sslmode=require.", True
+                        INVALID_AUTHORIZATION,
+                        "this server only takes encrypted connections",
+                        "Use sslmode=require.",
+                        True,
                     )
                 return dict(message.params)
             else:
                 break
-        raise _Goodbye
+        raise _ClosedError
 
     async def _authenticate(self, user: str, verifier: Verifier) -> None:
         exchange = Exchange(verifier)
@@ -174,7 +189,7 @@ class Session:
         self._wire.phase = wire.IN_FIRST_SASL
         first = await self._wire.receive()
         if first is None:
-            raise _Goodbye
+            raise _ClosedError
         try:
             if not isinstance(first, messages.SASLInitialResponse) or first.mechanism != MECHANISM:
                 raise ScramError
@@ -193,7 +208,7 @@ class Session:
 
     async def _handle(self, message: PGMessage) -> None:
         if isinstance(message, messages.Terminate):
-            raise _Goodbye
+            raise _ClosedError
         if isinstance(message, messages.Query):
             await self._guarded(self._simple(message.query_string))
             self._skipping = False
@@ -222,7 +237,7 @@ class Session:
             self._fail(refusal_of(problem))
         except HdpviewError as problem:
             self._fail(refusal_of(problem, self._backend.answerer.hint_name(None)))
-        except (_Goodbye, ConnectionError, OSError):
+        except (_ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
             logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
@@ -280,7 +295,12 @@ class Session:
         self._wire.send(messages.CommandComplete(outcome.tag))
 
     def _tell(self, outcome: Outcome) -> None:
-        if self._commands.settings["client_min_messages"].lower() not in ("warning", "error", "fatal", "panic"):
+        if self._commands.settings["client_min_messages"].lower() not in (
+            "warning",
+            "error",
+            "fatal",
+            "panic",
+        ):
             for text in outcome.notices:
                 self._wire.notice(text)
         for name, value in outcome.reported.items():
@@ -316,7 +336,9 @@ class Session:
         if message.statement and message.statement in self._prepared:
             raise PgError("42P05", f'prepared statement "{message.statement[:60]}" already exists')
         if len(self._prepared) >= _MOST_PREPARED:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some.")
+            raise PgError(
+                TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
+            )
         statement = statements.one(message.query)
         self._log(statement)
         question = await self._commands.read(statement)
@@ -336,7 +358,8 @@ class Session:
             )
         formats = wire.result_formats(message.param_formats, len(prepared.parameters))
         values = [
-            types.decode(*each) for each in zip(message.param_values, prepared.parameters, formats, strict=True)
+            types.decode(*each)
+            for each in zip(message.param_values, prepared.parameters, formats, strict=True)
         ]
         if len(self._portals) >= _MOST_PREPARED:
             raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some.")
@@ -376,7 +399,9 @@ class Session:
                 portal.outcome = self._deallocate(prepared.statement)
             else:
                 self._check_shape(prepared)
-                portal.outcome = await self._commands.execute(prepared.statement, prepared.question, portal.values)
+                portal.outcome = await self._commands.execute(
+                    prepared.statement, prepared.question, portal.values
+                )
             self._tell(portal.outcome)
         outcome = portal.outcome
         if outcome.copy is not None:
@@ -421,10 +446,18 @@ class Session:
 
 def _startup_settings(start: dict[str, str]) -> dict[str, str]:
     """Settings among the parameters of a connection, those in `options` (-c name=value) included."""
-    found = {name: value for name, value in start.items() if name not in ("user", "database", "options", "replication")}
+    found = {
+        name: value
+        for name, value in start.items()
+        if name not in ("user", "database", "options", "replication")
+    }
     words = start.get("options", "").replace("\\ ", "\x00").split()
     for i, word in enumerate(words):
-        pair = words[i + 1] if word == "-c" and i + 1 < len(words) else word.removeprefix("-c").removeprefix("--")
+        pair = (
+            words[i + 1]
+            if word == "-c" and i + 1 < len(words)
+            else word.removeprefix("-c").removeprefix("--")
+        )
         name, sign, value = pair.partition("=")
         if sign:
             found[name.replace("-", "_")] = value.replace("\x00", " ")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import sqlglot
-from sqlglot.tokens import TokenType
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres.errors import (
@@ -22,25 +22,57 @@ MOST_CHARACTERS = 200_000
 _MOST_STATEMENTS = 1_000
 _QUESTIONS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _WRITES = (
-    *("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "GRANT", "REVOKE", "COMMENT"),
-    *("VACUUM", "ANALYZE", "REINDEX", "CLUSTER", "REFRESH", "LOCK", "CALL", "DO", "IMPORT", "SECURITY", "REASSIGN"),
+    *(
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "CREATE",
+        "DROP",
+        "ALTER",
+        "TRUNCATE",
+        "GRANT",
+        "REVOKE",
+        "COMMENT",
+    ),
+    *(
+        "VACUUM",
+        "ANALYZE",
+        "REINDEX",
+        "CLUSTER",
+        "REFRESH",
+        "LOCK",
+        "CALL",
+        "DO",
+        "IMPORT",
+        "SECURITY",
+        "REASSIGN",
+    ),
 )
 _NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$.]*)'
-_SET = re.compile(rf"SET\s+(?:SESSION\s+|LOCAL\s+)?({_NAME})\s*(?:=|\s+TO\s+)\s*(.*)", re.I | re.S)
-_TIME_ZONE = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?TIME\s+ZONE\s+(.*)", re.I | re.S)
-_NAMES_CHARSET = re.compile(r"SET\s+NAMES\s+(.*)", re.I | re.S)
-_IDLE_SET = re.compile(r"SET\s+(SESSION\s+CHARACTERISTICS|TRANSACTION|CONSTRAINTS|ROLE|SESSION\s+AUTHORIZATION)\b", re.I)
-_SHOW = re.compile(rf"SHOW\s+(ALL|TIME\s+ZONE|TRANSACTION\s+ISOLATION\s+LEVEL|SESSION\s+AUTHORIZATION|{_NAME})", re.I)
+_SET = re.compile(
+    rf"SET\s+(?:SESSION\s+|LOCAL\s+)?({_NAME})\s*(?:=|\s+TO\s+)\s*(.*)", re.IGNORECASE | re.DOTALL
+)
+_TIME_ZONE = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?TIME\s+ZONE\s+(.*)", re.IGNORECASE | re.DOTALL)
+_NAMES_CHARSET = re.compile(r"SET\s+NAMES\s+(.*)", re.IGNORECASE | re.DOTALL)
+_IDLE_SET = re.compile(
+    r"SET\s+(SESSION\s+CHARACTERISTICS|TRANSACTION|CONSTRAINTS|ROLE|SESSION\s+AUTHORIZATION)\b", re.IGNORECASE
+)
+_SHOW = re.compile(
+    rf"SHOW\s+(ALL|TIME\s+ZONE|TRANSACTION\s+ISOLATION\s+LEVEL|SESSION\s+AUTHORIZATION|{_NAME})",
+    re.IGNORECASE,
+)
 _DECLARE = re.compile(
     rf"DECLARE\s+({_NAME})\s+((?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO|SCROLL)\s+)*)CURSOR\s+(?:WITH(?:OUT)?\s+HOLD\s+)?FOR\s+(.*)",
-    re.I | re.S,
+    re.IGNORECASE | re.DOTALL,
 )
 _FETCH = re.compile(
-    rf"(FETCH|MOVE)\s+(?:(NEXT|ALL|FORWARD\s+ALL|FORWARD\s+\d+|FORWARD|\d+)\s+)?(?:FROM\s+|IN\s+)?({_NAME})", re.I
+    rf"(FETCH|MOVE)\s+(?:(NEXT|ALL|FORWARD\s+ALL|FORWARD\s+\d+|FORWARD|\d+)\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
+    re.IGNORECASE,
 )
-_CLOSE = re.compile(rf"(?:CLOSE|DEALLOCATE(?:\s+PREPARE)?)\s+({_NAME})", re.I)
-_COPY = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b\s*(?:WITH\s*)?(.*)", re.I | re.S)
-_EXPLAIN = re.compile(r"EXPLAIN\s+(?:\([^)]*\)\s*|(?:ANALYZE|VERBOSE)\s+)*(.*)", re.I | re.S)
+_CLOSE = re.compile(rf"(?:CLOSE|DEALLOCATE(?:\s+PREPARE)?)\s+({_NAME})", re.IGNORECASE)
+_COPY = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b\s*(?:WITH\s*)?(.*)", re.IGNORECASE | re.DOTALL)
+_EXPLAIN = re.compile(r"EXPLAIN\s+(?:\([^)]*\)\s*|(?:ANALYZE|VERBOSE)\s+)*(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -65,9 +97,9 @@ def split(text: str) -> tuple[Statement, ...]:
     except sqlglot.errors.SqlglotError:
         raise PgError(SYNTAX_ERROR, "Not valid SQL: a quotation or comment has no end.") from None
     found: list[Statement] = []
-    group: list[sqlglot.tokens.Token] = []
+    group: list[Any] = []
     for token in [*tokens, None]:
-        if token is not None and token.token_type != TokenType.SEMICOLON:
+        if token is not None and token.text != ";":
             group.append(token)
             continue
         if group:
@@ -150,7 +182,10 @@ _CHOICES = {
 def checked_setting(name: str, value: str) -> str:
     """A value of a setting as it is kept. PgError where it cannot be."""
     if name == "hdpview.intervals":
-        truths = {**dict.fromkeys(("on", "true", "yes", "1"), "on"), **dict.fromkeys(("off", "false", "no", "0"), "off")}
+        truths = {
+            **dict.fromkeys(("on", "true", "yes", "1"), "on"),
+            **dict.fromkeys(("off", "false", "no", "0"), "off"),
+        }
         if value.lower() not in truths:
             raise _invalid(name, value, "Write on or off.")
         return truths[value.lower()]
@@ -166,8 +201,14 @@ def checked_setting(name: str, value: str) -> str:
         raise _invalid(name, value, f"Choose {', '.join(_CHOICES[name])}.")
     if name.startswith("hdpview.") and name not in _CHOICES:
         known = "hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts"
-        raise PgError(UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}.")
-    if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in ("UTF8", "UNICODE", "SQL_ASCII"):
+        raise PgError(
+            UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}."
+        )
+    if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in (
+        "UTF8",
+        "UNICODE",
+        "SQL_ASCII",
+    ):
         raise _invalid(name, value, "All text is UTF-8 here.")
     return value[:1_000]
 
@@ -242,16 +283,16 @@ def copied(statement: Statement) -> Copy:
         refuse_writing(statement)
         raise AssertionError
     source, options = found[1].strip(), found[2].strip()
-    columns = re.fullmatch(rf"((?:{_NAME}\s*\.\s*)*{_NAME})\s*\((.*)\)", source, re.S)
+    columns = re.fullmatch(rf"((?:{_NAME}\s*\.\s*)*{_NAME})\s*\((.*)\)", source, re.DOTALL)
     if source.startswith("("):
         question = source[1:-1]
     else:
         question = f"SELECT {columns[2]} FROM {columns[1]}" if columns else f"SELECT * FROM {source}"
-    word = re.search(r"\b(csv|binary|text)\b", options, re.I)
+    word = re.search(r"\b(csv|binary|text)\b", options, re.IGNORECASE)
     kind = word[1].lower() if word else "text"
-    delimiter = re.search(r"delimiter\s+(?:as\s+)?'(.)'", options, re.I)
-    null = re.search(r"null\s+(?:as\s+)?'([^']*)'", options, re.I)
-    header = re.search(r"\bheader\b(?!\s*(?:false|off|0))", options, re.I) is not None
+    delimiter = re.search(r"delimiter\s+(?:as\s+)?'(.)'", options, re.IGNORECASE)
+    null = re.search(r"null\s+(?:as\s+)?'([^']*)'", options, re.IGNORECASE)
+    header = re.search(r"\bheader\b(?!\s*(?:false|off|0))", options, re.IGNORECASE) is not None
     return Copy(
         question,
         kind,

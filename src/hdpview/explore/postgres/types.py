@@ -27,7 +27,12 @@ class PgType:
     size: int = -1
 
 
-BOOL, BYTEA, CHAR, NAME = PgType(16, "bool", 1), PgType(17, "bytea"), PgType(18, "char", 1), PgType(19, "name", 64)
+BOOL, BYTEA, CHAR, NAME = (
+    PgType(16, "bool", 1),
+    PgType(17, "bytea"),
+    PgType(18, "char", 1),
+    PgType(19, "name", 64),
+)
 INT8, INT2, INT4 = PgType(20, "int8", 8), PgType(21, "int2", 2), PgType(23, "int4", 4)
 TEXT, OID, JSON, XID = PgType(25, "text"), PgType(26, "oid", 4), PgType(114, "json"), PgType(28, "xid", 4)
 FLOAT4, FLOAT8, UNKNOWN = PgType(700, "float4", 4), PgType(701, "float8", 8), PgType(705, "unknown", -2)
@@ -40,8 +45,37 @@ VOID, TIME, UUID = PgType(2278, "void", 4), PgType(1083, "time", 8), PgType(2950
 JSONB, INT2VECTOR, OIDVECTOR = PgType(3802, "jsonb"), PgType(22, "int2vector"), PgType(30, "oidvector")
 
 _SCALARS = (
-    *(BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, JSON, XID, FLOAT4, FLOAT8, UNKNOWN, DATE, TIMESTAMP),
-    *(TIMESTAMPTZ, INTERVAL, VARCHAR, BPCHAR, NUMERIC, REGPROC, REGCLASS, REGTYPE, REGNAMESPACE, REGROLE, VOID),
+    *(
+        BOOL,
+        BYTEA,
+        CHAR,
+        NAME,
+        INT8,
+        INT2,
+        INT4,
+        TEXT,
+        OID,
+        JSON,
+        XID,
+        FLOAT4,
+        FLOAT8,
+        UNKNOWN,
+        DATE,
+        TIMESTAMP,
+    ),
+    *(
+        TIMESTAMPTZ,
+        INTERVAL,
+        VARCHAR,
+        BPCHAR,
+        NUMERIC,
+        REGPROC,
+        REGCLASS,
+        REGTYPE,
+        REGNAMESPACE,
+        REGROLE,
+        VOID,
+    ),
     *(TIME, UUID, JSONB, INT2VECTOR, OIDVECTOR),
 )
 ELEMENT_OF = {
@@ -150,9 +184,7 @@ def text_of(value: Any, kind: PgType) -> str:
     if isinstance(value, date):
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
         text = moment.isoformat(" ")
-        return (
-            text + "+00" if kind is TIMESTAMPTZ else value.isoformat() if kind is DATE else text
-        )
+        return text + "+00" if kind is TIMESTAMPTZ else value.isoformat() if kind is DATE else text
     return value if isinstance(value, str) else str(value)
 
 
@@ -224,7 +256,9 @@ def _binary_numeric(value: Any) -> bytes:
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
     whole = "".join(map(str, digits)) + "0" * max(0, exponent)
-    whole, fraction = (whole[:-scale].rjust(1, "0"), whole[-scale:].rjust(scale, "0")) if scale else (whole, "")
+    whole, fraction = (
+        (whole[:-scale].rjust(1, "0"), whole[-scale:].rjust(scale, "0")) if scale else (whole, "")
+    )
     whole = whole.zfill(-(-len(whole) // 4) * 4)
     fraction = fraction.ljust(-(-len(fraction) // 4) * 4, "0")
     groups = [int((whole + fraction)[i : i + 4]) for i in range(0, len(whole + fraction), 4)]
@@ -266,7 +300,9 @@ def decode(data: bytes | None, kind: PgType, format_code: int) -> Any:
             element = ELEMENT_OF[kind.oid]
             if format_code:
                 return _array_from_binary(data)
-            return [None if item is None else _from_text(item, element) for item in _array_items(data.decode())]
+            return [
+                None if item is None else _from_text(item, element) for item in _array_items(data.decode())
+            ]
         return _from_binary(data, kind) if format_code else _from_text(data.decode(), kind)
     except (ValueError, struct.error, IndexError, OverflowError, InvalidOperation):
         raise QueryError(f"A parameter is not a valid {SQL_NAMES.get(kind.name, kind.name)}.") from None
@@ -314,9 +350,9 @@ def _numeric_from_binary(data: bytes) -> float | int:
     if sign not in (0, 0x4000):
         return math.nan if sign == 0xC000 else math.inf if sign == 0xD000 else -math.inf
     groups = struct.unpack_from(f"!{n}H", data, 8)
-    total = sum(
-        (Decimal(group).scaleb(4 * (weight - i)) for i, group in enumerate(groups)), Decimal(0)
-    ) * (-1 if sign else 1)
+    total = sum((Decimal(group).scaleb(4 * (weight - i)) for i, group in enumerate(groups)), Decimal(0)) * (
+        -1 if sign else 1
+    )
     return int(total) if total == total.to_integral_value() else float(total)
 
 

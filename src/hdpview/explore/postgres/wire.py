@@ -8,6 +8,7 @@ that a message holds can raise more than a refusal.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -69,8 +70,8 @@ class Wire:
     async def flush(self) -> None:
         await self._writer.drain()
 
-    async def start_tls(self, context: object) -> None:
-        await self._writer.start_tls(context)  # type: ignore[arg-type]
+    async def start_tls(self, context: ssl.SSLContext) -> None:
+        await self._writer.start_tls(context)
 
     @property
     def has_more(self) -> bool:

@@ -138,8 +138,8 @@ def _holds(attribute: Attribute, column: pa.ChunkedArray, condition: Condition) 
         numbers = values.fill_null(0).to_numpy()
         for low, high in condition.ranges:
             found |= ~missing & (numbers >= low) & (numbers < high)
-        return found
+        return np.asarray(found)
     labels: list[Any] = [False, True] if attribute.kind == "boolean" else list(attribute.value_labels())
     chosen = pa.array([labels[code] for code in sorted(condition.codes)], column.type)
     listed: NDArray[np.bool_] = pc.is_in(column, value_set=chosen).to_numpy()
-    return found | (listed & ~missing)
+    return np.asarray(found | (listed & ~missing))

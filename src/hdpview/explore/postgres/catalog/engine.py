@@ -65,7 +65,9 @@ class CatalogEngine:
     def key(self, table: exp.Table) -> str | None:
         """What a table is called in here; None where it is not of the catalogue."""
         schemas = [table.db.lower()] if table.db else ["pg_catalog"]
-        return next((key for schema in schemas if (key := f"{schema}.{table.name.lower()}") in self._columns), None)
+        return next(
+            (key for schema in schemas if (key := f"{schema}.{table.name.lower()}") in self._columns), None
+        )
 
     def describer(self) -> Describer:
         """Describes statements over the catalogue."""
@@ -83,7 +85,6 @@ class CatalogEngine:
         statement = to_sqlite(tree, describer, lambda table: self.key(table) or table.name, self._numbers)
         shown = [replace(each, kind=t.TEXT) if each.kind in t.REG_TYPES else each for each in columns]
         with self._lock:
-            import os; os.environ.get("DBG") and print("DBG", statement)
             rows = self._run(statement, context)
         return CatalogAnswer(shown, rows)
 
@@ -116,10 +117,13 @@ class CatalogEngine:
             known = [column.name for column in self._columns[key]]
             marks = ", ".join("?" for _ in known)
             self._database.executemany(
-                f"INSERT INTO {_quoted(key)} VALUES ({marks})", [[row.get(name) for name in known] for row in content]
+                f"INSERT INTO {_quoted(key)} VALUES ({marks})",
+                [[row.get(name) for name in known] for row in content],
             )
         for key, column in (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_type", "oid")):
-            self._database.execute(f"CREATE INDEX {key}_{column} ON {_quoted(f'pg_catalog.{key}')} ({column})")
+            self._database.execute(
+                f"CREATE INDEX {key}_{column} ON {_quoted(f'pg_catalog.{key}')} ({column})"
+            )
         for name, function in registered().items():
             self._database.create_function(name, -1, functools.partial(self._called, function))
         for name, aggregate in AGGREGATES:
@@ -164,7 +168,7 @@ def _quoted(name: str) -> str:
 
 
 def _in_words(problem: Exception) -> QueryError:
-    text = str(problem); import os; os.environ.get("DBG") and print("DBG", text)
+    text = str(problem)
     if "interrupted" in text:
         return QueryError("This question about the catalogue took too long.")
     for start in ("no such column: ", "no such function: ", "no such table: "):

@@ -50,7 +50,10 @@ def system_relations() -> tuple[Relation, ...]:
 @cache
 def type_rows() -> tuple[Row, ...]:
     """pg_type."""
-    names = "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign typstorage"
+    names = (
+        "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign typstorage "
+        "typinput typoutput typreceive typsend"
+    )
     rows: list[Row] = []
     for line in _lines("types.txt"):
         row: Row = dict(zip(names.split(), line.split(" "), strict=True))
@@ -61,8 +64,7 @@ def type_rows() -> tuple[Row, ...]:
         row |= {"typnamespace": 11, "typowner": _OWNER, "typisdefined": 1, "typdelim": ",", "typnotnull": 0}
         row |= {"typbasetype": 0, "typtypmod": -1, "typndims": 0, "typsubscript": 0}
         row |= {"typcollation": 100 if row["typcategory"] == "S" else 0}
-        # asyncpg and psycopg look for arrays by this name.
-        row |= {"typinput": "array_in" if row["typcategory"] == "A" else f"{row['typname']}in"}
+        row |= {key: row[key] if row[key] != "-" else 0 for key in ("typreceive", "typsend")}
         rows.append(row)
     return tuple(rows)
 
@@ -75,7 +77,7 @@ def _lines(name: str) -> list[str]:
 def column_type(attribute: Attribute) -> PgType:
     """The type of an attribute's column: numbers as numbers, days as dates, the rest as text."""
     if isinstance(attribute, Integer):
-        return t.INT4 if -(2**31) <= attribute.min and attribute.max < 2**31 else t.INT8
+        return t.INT4 if attribute.min >= -(2**31) and attribute.max < 2**31 else t.INT8
     if isinstance(attribute, Datetime):
         return t.DATE if is_by_day(attribute) else t.TIMESTAMP
     if isinstance(attribute, Ordered):
@@ -176,7 +178,9 @@ class Catalog:
 
     def _class(self, oid: int, name: str, schema: str, kind: str, n_columns: int, n: float) -> Row:
         truths = "relhasindex relisshared relhasrules relhastriggers relhassubclass relrowsecurity"
-        numbers = "reltype reloftype relfilenode reltablespace relallvisible reltoastrelid relchecks relrewrite"
+        numbers = (
+            "reltype reloftype relfilenode reltablespace relallvisible reltoastrelid relchecks relrewrite"
+        )
         return {
             **dict.fromkeys((truths + " relforcerowsecurity relispartition " + numbers).split(), 0),
             "oid": oid,
@@ -207,7 +211,9 @@ class Catalog:
     def _attribute(self, relation: int, name: str, number: int, kind: int, not_null: bool) -> Row:
         size = t.BY_OID[kind].size if kind in t.BY_OID else -1
         return {
-            **dict.fromkeys("attndims atthasdef atthasmissing attisdropped attinhcount attbyval".split(), 0),
+            **dict.fromkeys(
+                ["attndims", "atthasdef", "atthasmissing", "attisdropped", "attinhcount", "attbyval"], 0
+            ),
             "attrelid": relation,
             "attname": name,
             "atttypid": kind,
@@ -230,18 +236,32 @@ class Catalog:
         user = {
             "oid": _OWNER,
             "rolname": self.context.user,
-            **dict.fromkeys("rolsuper rolcreaterole rolcreatedb rolreplication rolbypassrls".split(), 0),
-            **{"rolinherit": 1, "rolcanlogin": 1, "rolconnlimit": -1, "rolpassword": "********"},
+            **dict.fromkeys(
+                ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"], 0
+            ),
+            "rolinherit": 1,
+            "rolcanlogin": 1,
+            "rolconnlimit": -1,
+            "rolpassword": "********",
         }
         shown = {
             "usename": self.context.user,
             "usesysid": _OWNER,
-            **dict.fromkeys("usecreatedb usesuper userepl usebypassrls".split(), 0),
+            **dict.fromkeys(["usecreatedb", "usesuper", "userepl", "usebypassrls"], 0),
         }
         database = {
-            **{"oid": _DATABASE, "datname": self.context.database, "datdba": _OWNER, "encoding": 6},
-            **{"datlocprovider": "c", "datistemplate": 0, "datallowconn": 1, "datconnlimit": -1},
-            **{"datcollate": "C.UTF-8", "datctype": "C.UTF-8", "dattablespace": 1663, "datlastsysoid": 0},
+            "oid": _DATABASE,
+            "datname": self.context.database,
+            "datdba": _OWNER,
+            "encoding": 6,
+            "datlocprovider": "c",
+            "datistemplate": 0,
+            "datallowconn": 1,
+            "datconnlimit": -1,
+            "datcollate": "C.UTF-8",
+            "datctype": "C.UTF-8",
+            "dattablespace": 1663,
+            "datlastsysoid": 0,
         }
         return {
             "pg_catalog.pg_database": [database],
@@ -254,7 +274,7 @@ class Catalog:
         }
 
     def _lists_of_tables(self) -> dict[str, list[Row]]:
-        truths = dict.fromkeys("hasindexes hasrules hastriggers rowsecurity".split(), 0)
+        truths = dict.fromkeys(["hasindexes", "hasrules", "hastriggers", "rowsecurity"], 0)
         named: list[Row] = [
             {"schemaname": "public", "tablename": name, "tableowner": self.context.user, **truths}
             for name in self.oids
@@ -269,7 +289,10 @@ class Catalog:
     def _information_schema(self) -> dict[str, list[Row]]:
         database, user = self.context.database, self.context.user
         tables: list[tuple[str, str, str]] = [
-            *((each.schema, each.name, "BASE TABLE" if each.kind == "r" else "VIEW") for each in system_relations()),
+            *(
+                (each.schema, each.name, "BASE TABLE" if each.kind == "r" else "VIEW")
+                for each in system_relations()
+            ),
             *(("public", name, "BASE TABLE") for name in self.oids),
         ]
         return {
@@ -279,16 +302,25 @@ class Catalog:
             ],
             "information_schema.tables": [
                 {
-                    **{"table_catalog": database, "table_schema": schema, "table_name": name},
-                    **{"table_type": kind, "is_insertable_into": "NO", "is_typed": "NO"},
+                    "table_catalog": database,
+                    "table_schema": schema,
+                    "table_name": name,
+                    "table_type": kind,
+                    "is_insertable_into": "NO",
+                    "is_typed": "NO",
                 }
                 for schema, name, kind in tables
             ],
             "information_schema.columns": [*self._system_columns(), *self._view_columns()],
             "information_schema.table_privileges": [
                 {
-                    **{"grantor": user, "grantee": user, "table_catalog": database, "table_schema": "public"},
-                    **{"table_name": name, "privilege_type": "SELECT", "is_grantable": "NO"},
+                    "grantor": user,
+                    "grantee": user,
+                    "table_catalog": database,
+                    "table_schema": "public",
+                    "table_name": name,
+                    "privilege_type": "SELECT",
+                    "is_grantable": "NO",
                 }
                 for name in self.oids
             ],
@@ -307,16 +339,25 @@ class Catalog:
     def _column(self, schema: str, table: str, name: str, number: int, kind: str, nullable: bool) -> Row:
         bits = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}.get(kind)
         return {
-            **{"table_catalog": self.context.database, "table_schema": schema, "table_name": table},
-            **{"column_name": name, "ordinal_position": number, "is_nullable": "YES" if nullable else "NO"},
+            "table_catalog": self.context.database,
+            "table_schema": schema,
+            "table_name": table,
+            "column_name": name,
+            "ordinal_position": number,
+            "is_nullable": "YES" if nullable else "NO",
             "data_type": "ARRAY" if kind.startswith("_") else t.SQL_NAMES.get(kind, kind),
             "numeric_precision": bits,
             "numeric_precision_radix": 2 if bits else None,
             "numeric_scale": 0 if kind.startswith("int") else None,
             "datetime_precision": 6 if kind.startswith("timestamp") else 0 if kind == "date" else None,
-            **{"udt_catalog": self.context.database, "udt_schema": "pg_catalog", "udt_name": kind},
-            **{"dtd_identifier": str(number), "is_self_referencing": "NO", "is_identity": "NO"},
-            **{"is_generated": "NEVER", "is_updatable": "NO"},
+            "udt_catalog": self.context.database,
+            "udt_schema": "pg_catalog",
+            "udt_name": kind,
+            "dtd_identifier": str(number),
+            "is_self_referencing": "NO",
+            "is_identity": "NO",
+            "is_generated": "NEVER",
+            "is_updatable": "NO",
         }
 
 

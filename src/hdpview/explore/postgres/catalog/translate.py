@@ -66,9 +66,7 @@ def _show_names(tree: exp.Expr, describer: Describer) -> None:
             cast.set("this", _call("_name_of", cast.this.copy(), exp.Literal.string(kind.name)))
 
 
-def _number_tables(
-    tree: exp.Expr, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]
-) -> None:
+def _number_tables(tree: exp.Expr, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]) -> None:
     """c.tableoid, a column that every table of PostgreSQL has and no list shows, is the table's number."""
     for column in [each for each in tree.find_all(exp.Column) if each.name.lower() == "tableoid"]:
         select = column.parent_select
@@ -112,18 +110,30 @@ def _table(node: exp.Table, table_key: Callable[[exp.Table], str]) -> exp.Expr:
     if is_common_table(node):
         return node
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-    return exp.Table(this=exp.to_identifier(table_key(node), quoted=True), alias=alias, joins=node.args.get("joins"))
+    return exp.Table(
+        this=exp.to_identifier(table_key(node), quoted=True), alias=alias, joins=node.args.get("joins")
+    )
 
 
 def _rows_of_function(node: exp.Table) -> exp.Expr:
     """FROM generate_series(1, 3) AS s(i): a subquery over the items of a JSON text."""
     function, alias = node.this, node.args.get("alias")
     if isinstance(function, exp.ExplodingGenerateSeries):
-        series = [function.args["start"], function.args["end"], *([function.args["step"]] if function.args.get("step") else [])]
+        series = [
+            function.args["start"],
+            function.args["end"],
+            *([function.args["step"]] if function.args.get("step") else []),
+        ]
         items = _call("_series", *series)
     else:
-        inner = function.expressions[0] if isinstance(function, exp.Anonymous) and function.expressions else function
-        items = inner if isinstance(function, exp.Anonymous) and function.name.lower() == "unnest" else exp.null()
+        inner = (
+            function.expressions[0]
+            if isinstance(function, exp.Anonymous) and function.expressions
+            else function
+        )
+        items = (
+            inner if isinstance(function, exp.Anonymous) and function.name.lower() == "unnest" else exp.null()
+        )
     name = alias.columns[0].name if alias is not None and alias.columns else node.alias or "value"
     each = exp.Table(this=_call("json_each", items))
     column = exp.alias_(exp.column("value"), name, quoted=True)
@@ -166,7 +176,7 @@ def _pattern(value: exp.Expr, pattern: exp.Expr, ignore_case: bool, negated: boo
 
 
 def _any_or_comparison(node: exp.Expr) -> exp.Expr:
-    """x = ANY(array) and x <> ALL(array)."""
+    """X = ANY(array) and x <> ALL(array)."""
     other = node.expression
     if isinstance(node, exp.EQ) and isinstance(other, exp.Any):
         array = other.this.unnest()
@@ -201,7 +211,9 @@ def _aggregate(name: str) -> Callable[[exp.Expr], exp.Expr]:
 
 
 def _array(node: exp.Expr) -> exp.Expr:
-    if len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Select, exp.Subquery, exp.SetOperation)):
+    if len(node.expressions) == 1 and isinstance(
+        node.expressions[0], (exp.Select, exp.Subquery, exp.SetOperation)
+    ):
         inner = node.expressions[0]
         inner = inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner)
         first = inner.this.expressions[0].alias_or_name if isinstance(inner.this, exp.Select) else ""
@@ -263,7 +275,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Unnest: _arguments("unnest"),
     exp.LogicalAnd: lambda node: exp.Min(this=node.this),
     exp.LogicalOr: lambda node: exp.Max(this=node.this),
-    exp.JSONObject: lambda node: exp.null(),
+    exp.JSONObject: lambda _: exp.null(),
     exp.ByteString: lambda node: exp.Literal.string(node.name.encode().decode("unicode_escape")),
     exp.Interval: lambda node: exp.Literal.string(node.name),
     exp.AtTimeZone: lambda node: node.this,
