@@ -73,18 +73,16 @@ def broken(rng: random.Random) -> bytes:
     elif damage == 4:  # bytes of no kind
         content = bytearray(rng.randbytes(rng.randint(1, 60)))
     elif damage == 5:  # a body of noise under a true length
-        content = bytearray(_message(bytes([rng.choice(b"QPBDECSHFpdcf")]), rng.randbytes(rng.randint(0, 60))))
+        content = bytearray(
+            _message(bytes([rng.choice(b"QPBDECSHFpdcf")]), rng.randbytes(rng.randint(0, 60)))
+        )
     else:  # SQL of noise
         words = rng.choices(_WORDS, k=rng.randint(1, 30))
         content = bytearray(_message(b"Q", " ".join(words).encode() + b"\x00"))
     return bytes(content)
 
 
-_WORDS = (
-    "SELECT FROM WHERE GROUP BY ORDER LIMIT ( ) , ; * = < $1 'x' \"y\" 1 1e999 NULL view pg_class count(*) "
-    "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL generate_series(1,9999999) "
-    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* E'\\' ~ OVER"
-).split(" ")
+_WORDS = ["SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "(", ")", ",", ";", "*", "=", "<", "$1", "'x'", '"y"', "1", "1e999", "NULL", "view", "pg_class", "count(*)", "sum(1)", "CASE", "WHEN", "THEN", "END", "::", "int", "regclass", "ANY", "ARRAY[1]", "WITH", "RECURSIVE", "UNION", "ALL", "generate_series(1,9999999)", "BEGIN", "ROLLBACK", "SET", "hdpview.intervals", "=", "on", "DECLARE", "c", "CURSOR", "FOR", "FETCH", "ALL", "COPY", "TO", "STDOUT", "--", "/*", "E'\\'", "~", "OVER"]
 
 
 @dataclass
@@ -112,7 +110,10 @@ async def fuzz(port: int, n_messages: int, seed: int) -> FuzzResult:
         result.connections += 1
         if result.connections % 50 == 0:
             answer = await _ask(port, "SELECT 40 + 2 AS sum")
-            result.unharmed, result.harmed = result.unharmed + (answer == b"42"), result.harmed + (answer != b"42")
+            result.unharmed, result.harmed = (
+                result.unharmed + (answer == b"42"),
+                result.harmed + (answer != b"42"),
+            )
     result.seconds = round(time.monotonic() - start, 1)
     return result
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, cast
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from hdpview.domain import Ordered
 from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.postgres import rewrite
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.engine import CatalogEngine, view_columns
-from hdpview.explore.postgres.columns import Describer, OutputColumn, is_common_table, parameter_number
+from hdpview.explore.postgres.columns import Describer, OutputColumn
 from hdpview.explore.postgres.errors import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER,
@@ -25,6 +25,7 @@ from hdpview.explore.postgres.errors import (
     PgError,
 )
 from hdpview.explore.postgres.functions import Context, quote_ident
+from hdpview.explore.postgres.names import is_common_table, parameter_number
 from hdpview.explore.postgres.records import Records
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
@@ -196,9 +197,9 @@ class Answerer:
 
     def _text(self, question: Question, tree: exp.Expr) -> str:
         if tree is not question.tree:
-            return tree.sql(dialect="postgres", comments=False)
+            return _sql(tree)
         if not question.plain_text:
-            question.plain_text = tree.sql(dialect="postgres", comments=False)
+            question.plain_text = _sql(tree)
         return question.plain_text
 
     def _of_rows(self, question: Question, tree: exp.Expr) -> Answer:
@@ -327,6 +328,11 @@ def literal(value: Any) -> exp.Expr:
     if isinstance(value, list):
         return exp.Array(expressions=[literal(item) for item in value])
     return exp.Literal.string(str(value))
+
+
+def _sql(tree: exp.Expr) -> str:
+    """The text of a statement. What the generator would warn of holds words of the statement, so it may not."""
+    return tree.sql(dialect="postgres", comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
 def _keep(store: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:

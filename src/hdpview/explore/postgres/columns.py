@@ -14,6 +14,7 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.functions import RETURNS
+from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
 
 _MOST_COLUMNS = 1_600  # as in PostgreSQL
@@ -50,6 +51,7 @@ _TRUTHS = (
     ),
     *(exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
     *(
+        exp.Escape,
         exp.LogicalAnd,
         exp.LogicalOr,
         exp.NullSafeNEQ,
@@ -80,54 +82,6 @@ _SAME = (
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 _WIDTH = [t.INT2, t.INT4, t.INT8, t.NUMERIC, t.FLOAT4, t.FLOAT8]
-# What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
-_CALLED: dict[type[exp.Expr], str] = {
-    exp.TimestampTrunc: "date_trunc",
-    exp.DateTrunc: "date_trunc",
-    exp.CurrentVersion: "version",
-    exp.GroupConcat: "string_agg",
-    exp.Case: "case",
-    exp.If: "case",
-    exp.Ceil: "ceil",
-    exp.Boolean: "bool",
-    exp.ArrayAgg: "array_agg",
-    exp.CountIf: "count_if",
-    exp.CurrentTimestamp: "now",
-    exp.DPipe: "?column?",
-    exp.Array: "array",
-    exp.Substring: "substring",
-}
-
-
-def output_name(node: exp.Expr) -> str:
-    """What PostgreSQL calls an output column."""
-    if isinstance(node, (exp.Alias, exp.Column, exp.Identifier)):
-        return node.alias_or_name
-    inner = node.unnest()
-    if isinstance(inner, exp.Subquery):
-        inner = inner.this
-    if isinstance(inner, exp.Select) and inner.expressions:
-        return output_name(inner.expressions[0])
-    if isinstance(inner, (exp.Column, exp.Dot)):
-        return output_name(inner.expression) if isinstance(inner, exp.Dot) else inner.name
-    if isinstance(inner, exp.Cast):
-        below = output_name(inner.this)
-        kind = type_of_cast(inner)
-        return below if below != "?column?" else kind.name
-    if isinstance(inner, (exp.Filter, exp.Window, exp.WithinGroup, exp.Bracket)):
-        return output_name(inner.this)
-    if type(inner) in _CALLED:
-        return _CALLED[type(inner)]
-    if isinstance(inner, exp.Anonymous):
-        return str(inner.name).lower()
-    if isinstance(inner, exp.Func) and not isinstance(inner, (exp.Connector, exp.Predicate)):
-        return inner.sql_name().lower()
-    return "?column?"
-
-
-def type_of_cast(node: exp.Cast) -> PgType:
-    """The type that a CAST names."""
-    return t.named(node.to.sql(dialect="postgres")) or t.TEXT
 
 
 class Describer:
@@ -210,7 +164,7 @@ class Describer:
         if isinstance(source, exp.Lateral):
             source = source.this
         if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
-            common = _common_table(source)
+            common = common_table(source)
             columns = self.columns(common.this) if common is not None else self._tables(source) or ()
             renamed = common.args["alias"].columns if common is not None else []
             columns = _renamed(columns, [column.name for column in renamed])
@@ -336,14 +290,6 @@ class Describer:
         return self.kind(others[0]) if others else t.TEXT
 
 
-def parameter_number(node: exp.Expr) -> int:
-    """Which parameter a node stands for, from 1."""
-    text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
-    if not text.isdecimal() or not 1 <= int(text) <= 65_535:
-        raise QueryError(f"${text[:20]} is not a parameter. Write $1, $2, ….")
-    return int(text)
-
-
 def _is_untyped(node: exp.Expr) -> bool:
     inner = node.unnest()
     return isinstance(inner, (exp.Parameter, exp.Null)) or (
@@ -413,44 +359,6 @@ def _fixed(node: exp.Expr) -> PgType:
     if isinstance(node, exp.Interval):
         return t.INTERVAL
     return t.TEXT
-
-
-def _common_table(table: exp.Table) -> exp.Expr | None:
-    """The common table expression that a name stands for, if it is one."""
-    if table.db:
-        return None
-    at: exp.Expr | None = table.parent
-    while at is not None:
-        clause = at.args.get("with_")
-        for common in clause.expressions if clause is not None else ():
-            if common.alias.lower() == table.name.lower():
-                return common if not _is_inside(table, common) else None
-        at = at.parent
-    return None
-
-
-def is_common_table(table: exp.Table) -> bool:
-    """Whether a name stands for a common table expression, its own recursion included."""
-    if table.db:
-        return False
-    at: exp.Expr | None = table.parent
-    while at is not None:
-        clause = at.args.get("with_")
-        if clause is not None and any(
-            common.alias.lower() == table.name.lower() for common in clause.expressions
-        ):
-            return True
-        at = at.parent
-    return False
-
-
-def _is_inside(node: exp.Expr, other: exp.Expr) -> bool:
-    at: exp.Expr | None = node
-    while at is not None:
-        if at is other:
-            return True
-        at = at.parent
-    return False
 
 
 def _renamed(columns: Sequence[OutputColumn], names: Sequence[str]) -> Sequence[OutputColumn]:

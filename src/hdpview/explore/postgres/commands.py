@@ -10,7 +10,6 @@ from typing import Any
 
 from hdpview.explore.postgres import statements, types
 from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
-from hdpview.explore.postgres.catalog.tables import settings as first_settings
 from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import (
     IN_FAILED_TRANSACTION,
@@ -21,6 +20,7 @@ from hdpview.explore.postgres.errors import (
     PgError,
 )
 from hdpview.explore.postgres.functions import Context
+from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.statements import Copy, Statement
 
 IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"

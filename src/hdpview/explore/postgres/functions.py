@@ -14,11 +14,11 @@ from typing import Any
 
 from hdpview._version import __version__
 from hdpview.errors import QueryError
+from hdpview.explore.postgres import patterns
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
 
 SERVER_VERSION = "15.0"
-_LONGEST_PATTERN = 1_000  # characters of a regular expression
 _MOST_ITEMS = 10_000  # of a series
 
 
@@ -178,24 +178,6 @@ def _equals_any(_: Context, value: Any, array: Any) -> int | None:
     return int(any(str(value) == str(item) for item in _items(array)))
 
 
-def _regex(_: Context, value: Any, pattern: Any, ignore_case: Any = 0) -> int | None:
-    if value is None or pattern is None:
-        return None
-    if len(str(pattern)) > _LONGEST_PATTERN:
-        raise QueryError(f"Patterns are at most {_LONGEST_PATTERN:,} characters long here.")
-    try:
-        return int(re.search(str(pattern), str(value), re.IGNORECASE if ignore_case else 0) is not None)
-    except re.error:
-        raise QueryError("The pattern is not a regular expression.") from None
-
-
-def _like_any_case(_: Context, value: Any, pattern: Any) -> int | None:
-    if value is None or pattern is None:
-        return None
-    parts = (re.escape(part).replace("_", ".") for part in str(pattern).split("%"))
-    return int(re.fullmatch(".*".join(parts), str(value), re.IGNORECASE | re.DOTALL) is not None)
-
-
 def _visible(context: Context, oid: Any) -> int:
     return int(context.relations.get(int(oid or 0), ("", ""))[0] in ("public", "pg_catalog"))
 
@@ -256,13 +238,6 @@ def _translate(_: Context, text: Any, old: Any, new: Any) -> str | None:
     return str(text).translate(pairs)
 
 
-def _replace_pattern(_: Context, text: Any, pattern: Any, new: Any, flags: Any = "") -> str | None:
-    if text is None or len(str(pattern)) > _LONGEST_PATTERN:
-        return None
-    replacement = re.sub(r"\\(\d)", r"\\g<\1>", str(new))
-    return re.sub(str(pattern), replacement, str(text), count=0 if "g" in str(flags) else 1)
-
-
 def _date_trunc(_: Context, unit: Any, value: Any) -> str | None:
     from hdpview.query.sql.dates import moment_of, truncate
 
@@ -296,6 +271,12 @@ _add(
     _always(1),
     *("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_collation_is_visible"),
     *("pg_opclass_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_has_role"),
+    *(
+        "pg_opfamily_is_visible",
+        "pg_ts_dict_is_visible",
+        "pg_ts_parser_is_visible",
+        "pg_statistics_obj_is_visible",
+    ),
 )
 _add(
     t.BOOL,
@@ -360,14 +341,15 @@ _add(t.JSON, _json_object, "json_build_object", "jsonb_build_object")
 _add(t.JSON, lambda _, value: json.dumps(value), "to_json", "to_jsonb", "row_to_json")
 _add(t.TEXT, _split_part, "split_part")
 _add(t.TEXT, _translate, "translate")
-_add(t.TEXT, _replace_pattern, "regexp_replace")
+_add(t.TEXT, lambda _, *given: patterns.replace_first(*given), "regexp_replace")
 _add(t.TEXT, lambda _, *parts: "".join(str(part) for part in parts if part is not None), "concat")
 _add(t.INT4, _position, "strpos")
 _add(t.TIMESTAMP, _date_trunc, "date_trunc")
 _add(t.TEXT, lambda _, x: None if x is None else str(x).title(), "initcap")
 _add(t.BOOL, _equals_any, "_equals_any")
-_add(t.BOOL, _regex, "_regex")
-_add(t.BOOL, _like_any_case, "_like_any_case")
+_add(t.BOOL, lambda _, *given: patterns.matches(*given), "_regex")
+_add(t.BOOL, lambda _, *given: patterns.like_any_case(*given), "_like_any_case")
+_add(t.BOOL, lambda _, *given: patterns.like(*given), "like")
 _add(t.TEXT, cast, "_cast")
 _add(t.TEXT, lambda c, oid, kind: to_name(c, oid, t.BY_NAME[kind]), "_name_of")
 _add(t.TEXT, _element, "_element")

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from sqlglot import exp
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import Describer, output_name, type_of_cast
+from hdpview.explore.postgres.columns import Describer
+from hdpview.explore.postgres.names import output_name, type_of_cast
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 

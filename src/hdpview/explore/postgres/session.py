@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import logging
 import secrets
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,17 +15,14 @@ from pygwire.constants import TransactionStatus
 from pygwire.messages import PGMessage
 
 from hdpview.errors import HdpviewError
-from hdpview.explore.postgres import copying, statements, types, wire
+from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
 from hdpview.explore.postgres.answers import Answerer, Question, Reading
 from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
 from hdpview.explore.postgres.errors import (
     FEATURE_NOT_SUPPORTED,
     INTERNAL_ERROR,
-    INVALID_AUTHORIZATION,
     INVALID_CURSOR,
-    INVALID_DATABASE,
-    INVALID_PASSWORD,
     INVALID_STATEMENT,
     PROTOCOL_VIOLATION,
     QUERY_CANCELED,
@@ -35,29 +31,22 @@ from hdpview.explore.postgres.errors import (
     Refusal,
     refusal_of,
 )
-from hdpview.explore.postgres.scram import MECHANISM, Exchange, ScramError, Verifier
+from hdpview.explore.postgres.login import ClosedError, Doorkeeper
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import PgType
 from hdpview.explore.postgres.wire import Wire
 
 logger = logging.getLogger("hdpview.postgres")
-DATABASE = "hdpview"
 LOGIN_SECONDS, IDLE_SECONDS, ANSWER_SECONDS = 10.0, 3_600.0, 20.0
-_AFTER_WRONG_PASSWORD = 0.5  # seconds
 _MOST_PREPARED = 1_000
 _STATUS = {status.value: status for status in TransactionStatus}
 
 
-class Backend(Protocol):
+class Backend(Doorkeeper, Protocol):
     """What sessions share."""
 
     answerer: Answerer
-    verifier: Verifier | None
-    tls: ssl.SSLContext | None
     log_statements: bool
-
-    def cancel(self, pid: int, secret: bytes) -> None:
-        """Stop what another session waits for."""
 
     def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work when its turn comes."""
@@ -78,10 +67,6 @@ class _Portal:
     formats: Sequence[int]
     outcome: Outcome | None = None
     sent: int = 0
-
-
-class _ClosedError(Exception):
-    """The session is over."""
 
 
 class Session:
@@ -110,7 +95,7 @@ class Session:
                 if message is None:
                     break
                 await self._handle(message)
-        except _ClosedError:
+        except ClosedError:
             pass
         except TimeoutError:
             self._wire.refuse(Refusal("57P05", "terminating connection due to idle timeout", fatal=True))
@@ -122,93 +107,19 @@ class Session:
             await self._wire.close()
 
     async def _login(self) -> None:
-        start = await self._startup()
-        user, database = start.get("user", ""), start.get("database") or start.get("user", "")
-        if not user:
-            raise PgError(
-                INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
-            )
-        if self._backend.verifier is not None:
-            await self._authenticate(user, self._backend.verifier)
-        if database not in (DATABASE, "postgres", user):
-            raise PgError(
-                INVALID_DATABASE,
-                f'database "{database[:60]}" does not exist',
-                f"Connect to {DATABASE}.",
-                fatal=True,
-            )
+        user, settings = await login.admitted(self._wire, self._backend)
         self._wire.send(messages.AuthenticationOk())
         self._commands = Commands(self._backend.answerer, self._computed, user[:63], self.pid)
-        self._commands.start_with(_startup_settings(start))
+        self._commands.start_with(settings)
         for name, title in REPORTED.items():
             self._wire.send(messages.ParameterStatus(title, self._commands.settings[name]))
         self._wire.send(messages.BackendKeyData(self.pid, self.secret))
         self._wire.phase = wire.IN_SESSION
         await self._ready()
 
-    async def _startup(self) -> dict[str, str]:
-        """The parameters of the connection, after TLS where the client asks for it."""
-        is_encrypted = False
-        for _ in range(4):
-            message = await self._wire.receive()
-            if isinstance(message, messages.CancelRequest):
-                self._backend.cancel(message.process_id, message.secret_key)
-            if (
-                isinstance(message, messages.SSLRequest)
-                and self._backend.tls is not None
-                and not is_encrypted
-            ):
-                if self._wire.has_more:  # sent in the clear by somebody in between
-                    raise PgError(
-                        PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True
-                    )
-                self._wire.send_byte(b"S")
-                await self._wire.flush()
-                await self._wire.start_tls(self._backend.tls)
-                is_encrypted = True
-            elif isinstance(message, (messages.SSLRequest, messages.GSSEncRequest)):
-                self._wire.send_byte(b"N")
-                await self._wire.flush()
-            elif isinstance(message, messages.StartupMessage):
-                if self._backend.tls is not None and not is_encrypted:
-                    raise PgError(
-                        INVALID_AUTHORIZATION,
-                        "this server only takes encrypted connections",
-                        "Use sslmode=require.",
-                        True,
-                    )
-                return dict(message.params)
-            else:
-                break
-        raise _ClosedError
-
-    async def _authenticate(self, user: str, verifier: Verifier) -> None:
-        exchange = Exchange(verifier)
-        self._wire.send(messages.AuthenticationSASL([MECHANISM]))
-        await self._wire.flush()
-        self._wire.phase = wire.IN_FIRST_SASL
-        first = await self._wire.receive()
-        if first is None:
-            raise _ClosedError
-        try:
-            if not isinstance(first, messages.SASLInitialResponse) or first.mechanism != MECHANISM:
-                raise ScramError
-            self._wire.send(messages.AuthenticationSASLContinue(exchange.first(bytes(first.data))))
-            await self._wire.flush()
-            self._wire.phase = wire.IN_SASL
-            second = await self._wire.receive()
-            if not isinstance(second, messages.SASLResponse):
-                raise ScramError
-            self._wire.send(messages.AuthenticationSASLFinal(exchange.final(bytes(second.data))))
-        except ScramError:
-            await asyncio.sleep(_AFTER_WRONG_PASSWORD)
-            raise PgError(
-                INVALID_PASSWORD, f'password authentication failed for user "{user[:60]}"', fatal=True
-            ) from None
-
     async def _handle(self, message: PGMessage) -> None:
         if isinstance(message, messages.Terminate):
-            raise _ClosedError
+            raise ClosedError
         if isinstance(message, messages.Query):
             await self._guarded(self._simple(message.query_string))
             self._skipping = False
@@ -237,7 +148,7 @@ class Session:
             self._fail(refusal_of(problem))
         except HdpviewError as problem:
             self._fail(refusal_of(problem, self._backend.answerer.hint_name(None)))
-        except (_ClosedError, ConnectionError, OSError):
+        except (ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
             logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
@@ -358,7 +269,7 @@ class Session:
             )
         formats = wire.result_formats(message.param_formats, len(prepared.parameters))
         values = [
-            types.decode(*each)
+            parameters.decode(*each)
             for each in zip(message.param_values, prepared.parameters, formats, strict=True)
         ]
         if len(self._portals) >= _MOST_PREPARED:
@@ -442,26 +353,6 @@ class Session:
         if name not in self._portals:
             raise PgError(INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
         return self._portals[name]
-
-
-def _startup_settings(start: dict[str, str]) -> dict[str, str]:
-    """Settings among the parameters of a connection, those in `options` (-c name=value) included."""
-    found = {
-        name: value
-        for name, value in start.items()
-        if name not in ("user", "database", "options", "replication")
-    }
-    words = start.get("options", "").replace("\\ ", "\x00").split()
-    for i, word in enumerate(words):
-        pair = (
-            words[i + 1]
-            if word == "-c" and i + 1 < len(words)
-            else word.removeprefix("-c").removeprefix("--")
-        )
-        name, sign, value = pair.partition("=")
-        if sign:
-            found[name.replace("-", "_")] = value.replace("\x00", " ")
-    return {name: value for name, value in found.items() if not name.startswith("_pq_.")}
 
 
 def _declared(oids: Sequence[int], inferred: Sequence[PgType]) -> tuple[PgType, ...]:

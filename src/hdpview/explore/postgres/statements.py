@@ -128,11 +128,8 @@ def refuse_writing(statement: Statement) -> None:
             f"cannot execute {statement.word} in a read-only transaction",
             "A view cannot be changed. Ask it with SELECT.",
         )
-    raise PgError(
-        SYNTAX_ERROR if not statement.word else FEATURE_NOT_SUPPORTED,
-        f"{statement.word or 'This'} is not a statement that a view can answer.",
-        "Ask it with SELECT.",
-    )
+    word = statement.text.split()[0][:30] if statement.text else ""
+    raise PgError(SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
 
 
 def plain_name(name: str) -> str:

@@ -18,17 +18,23 @@ from sqlglot import exp
 
 from hdpview.errors import HdpviewError, QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, column_type, settings, system_relations
+from hdpview.explore.postgres.catalog.tables import Catalog, column_type, system_relations
 from hdpview.explore.postgres.catalog.translate import to_sqlite
 from hdpview.explore.postgres.columns import Describer, OutputColumn
 from hdpview.explore.postgres.functions import AGGREGATES, Context, registered
+from hdpview.explore.postgres.settings import first_settings
 from hdpview.pview import PView
 
 _SECONDS = 5.0
 _STEPS_BETWEEN_LOOKS = 10_000
 _MOST_ROWS = 100_000
 _LONGEST_TEXT = 1_000_000
-_ALLOWED = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_ALLOWED = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
+# SQLite's own functions that may be called; all others are ours.
+_SQLITE_FUNCTIONS = frozenset(
+    ["abs", "avg", "coalesce", "count", "dense_rank", "first_value", "group_concat", "ifnull", "iif", "json_array", "json_each", "lag", "last_value", "lead", "length", "lower", "ltrim", "max", "min", "nth_value", "ntile", "nullif", "rank", "replace", "round", "row_number", "rtrim", "substr", "substring", "sum", "total", "trim", "upper"]
+)
+_FUNCTIONS = _SQLITE_FUNCTIONS | frozenset(registered()) | {name for name, _ in AGGREGATES}
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ class CatalogEngine:
         rows = self.catalog.rows()
         rows["pg_catalog.pg_settings"] = [
             {"name": name, "setting": value, "category": "hdpview", "short_desc": meaning, "context": "user"}
-            for name, (value, meaning) in settings().items()
+            for name, (value, meaning) in first_settings().items()
         ]
         for key, content in rows.items():
             known = [column.name for column in self._columns[key]]
@@ -133,11 +139,8 @@ class CatalogEngine:
         self._database.execute("SELECT * FROM json_each('[]')").fetchall()
 
     def _close_off(self) -> None:
-        self._database.execute("PRAGMA case_sensitive_like = ON")
         self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
-        self._database.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
-        )
+        self._database.set_authorizer(_authorized)
         self._database.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)
 
     def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -157,6 +160,13 @@ def view_columns(view: PView) -> list[OutputColumn]:
     return [OutputColumn(attribute.name, column_type(attribute)) for attribute in view.schema]
 
 
+def _authorized(action: int, _: str | None, name: str | None, *__: str | None) -> int:
+    """Only reading, and only functions that are known to be harmless."""
+    if action == sqlite3.SQLITE_FUNCTION:
+        return sqlite3.SQLITE_OK if str(name).lower() in _FUNCTIONS else sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+
 def _affinity(column: OutputColumn) -> str:
     if column.kind in t.INTEGERS or column.kind is t.BOOL:
         return "INTEGER"
@@ -169,6 +179,8 @@ def _quoted(name: str) -> str:
 
 def _in_words(problem: Exception) -> QueryError:
     text = str(problem)
+    if text.startswith("not authorized to use function: "):
+        return QueryError(f"function {text.rpartition(' ')[2].lower()[:60]!r} does not exist")
     if "interrupted" in text:
         return QueryError("This question about the catalogue took too long.")
     for start in ("no such column: ", "no such function: ", "no such table: "):

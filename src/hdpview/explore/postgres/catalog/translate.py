@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import Describer, is_common_table, type_of_cast
+from hdpview.explore.postgres.columns import Describer
+from hdpview.explore.postgres.names import is_common_table, type_of_cast
 
 _PLAIN_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.CurrentVersion: "version",
@@ -49,7 +50,7 @@ def to_sqlite(
             root = fresh
         else:
             node.replace(fresh)
-    return root.sql(dialect="sqlite", comments=False)
+    return root.sql(dialect="sqlite", comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
 def _show_names(tree: exp.Expr, describer: Describer) -> None:
