@@ -27,6 +27,7 @@ from hdpview.explore.postgres.errors import (
 from hdpview.explore.postgres.functions import Context, quote_ident
 from hdpview.explore.postgres.names import is_common_table, parameter_number
 from hdpview.explore.postgres.records import Records
+from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 from hdpview.query.predicates import name_in_sql, parse
@@ -111,6 +112,10 @@ class Answerer:
                 f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {names[-1]} IS NOT NULL GROUP BY 1",
             )
             run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+            run(
+                view,
+                f"SELECT COUNT(*){wanted} FROM view GROUP BY CASE WHEN {names[0]} IS NULL THEN 1 ELSE 2 END",
+            )
 
     def read(self, text: str) -> Question:
         """What a statement asks for."""
@@ -118,7 +123,7 @@ class Answerer:
             found = self._questions.get(text)
         if found is None:
             try:
-                found = self._read(parse(text, "postgres").copy())
+                found = self._read(_parsed(text).copy())
             except RecursionError:
                 raise QueryError("The statement is nested too deeply.") from None
             except (AttributeError, KeyError, IndexError, TypeError, ValueError):
@@ -328,6 +333,19 @@ def literal(value: Any) -> exp.Expr:
     if isinstance(value, list):
         return exp.Array(expressions=[literal(item) for item in value])
     return exp.Literal.string(str(value))
+
+
+def _parsed(text: str) -> exp.Expr:
+    """The tree of a statement. PostgreSQL takes any word as a name behind AS, the parser does not: such words
+    are put into quotes if need be.
+    """
+    try:
+        return parse(text, "postgres")
+    except QueryError:
+        quoted = with_quoted_aliases(text)
+        if quoted == text:
+            raise
+    return parse(quoted, "postgres")
 
 
 def _sql(tree: exp.Expr) -> str:

@@ -275,7 +275,9 @@ class Describer:
             return type_of_cast(parent)
         if isinstance(parent, (exp.Limit, exp.Offset, exp.Fetch)):
             return t.INT8
-        if isinstance(parent, (exp.Any, exp.All)):
+        is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
+        if isinstance(parent, (exp.Any, exp.All)) or is_all:
+            assert parent is not None
             return t.array_of(self._beside(parent))
         if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
             return self._beside(node)

@@ -14,6 +14,7 @@ from hdpview.explore.postgres.errors import (
     INVALID_DATABASE,
     INVALID_PASSWORD,
     PROTOCOL_VIOLATION,
+    TOO_MANY_CONNECTIONS,
     PgError,
 )
 from hdpview.explore.postgres.scram import MECHANISM, Exchange, ScramError, Verifier
@@ -30,6 +31,10 @@ class Doorkeeper(Protocol):
     verifier: Verifier | None
     tls: ssl.SSLContext | None
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many clients."""
+
     def cancel(self, pid: int, secret: bytes) -> None:
         """Stop what another session waits for."""
 
@@ -41,6 +46,8 @@ class ClosedError(Exception):
 async def admitted(client: Wire, door: Doorkeeper) -> tuple[str, dict[str, str]]:
     """The name of a user who was let in, and the settings that came with the connection."""
     start = await _startup(client, door)
+    if door.is_full:
+        raise PgError(TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True)
     user = start.get("user", "")
     if not user:
         raise PgError(

@@ -19,7 +19,8 @@ _CALLED: dict[type[exp.Expr], str] = {
     exp.Case: "case",
     exp.If: "case",
     exp.Ceil: "ceil",
-    exp.Boolean: "bool",
+    exp.Exists: "exists",
+    exp.StrPosition: "strpos",
     exp.ArrayAgg: "array_agg",
     exp.CountIf: "count_if",
     exp.CurrentTimestamp: "now",
@@ -41,9 +42,11 @@ def output_name(node: exp.Expr) -> str:
     if isinstance(inner, (exp.Column, exp.Dot)):
         return output_name(inner.expression) if isinstance(inner, exp.Dot) else inner.name
     if isinstance(inner, exp.Cast):
-        below = output_name(inner.this)
-        kind = type_of_cast(inner)
-        return below if below != "?column?" else kind.name
+        below = inner.this.unnest()
+        while isinstance(below, exp.Cast):
+            below = below.this.unnest()
+        name = output_name(below)
+        return name if name != "?column?" else type_of_cast(inner).name
     if isinstance(inner, (exp.Filter, exp.Window, exp.WithinGroup, exp.Bracket)):
         return output_name(inner.this)
     if type(inner) in _CALLED:
@@ -58,6 +61,21 @@ def output_name(node: exp.Expr) -> str:
 def type_of_cast(node: exp.Cast) -> PgType:
     """The type that a CAST names."""
     return t.named(node.to.sql(dialect="postgres")) or t.TEXT
+
+
+def compared_array(node: exp.Expr) -> exp.Expr | None:
+    """The array of x = ANY(array) and of x <> ALL(array); None of any other comparison."""
+    other = node.expression
+    if (isinstance(node, exp.EQ) and isinstance(other, exp.Any)) or (
+        isinstance(node, exp.NEQ) and isinstance(other, exp.All)
+    ):
+        array = other.this
+    elif isinstance(node, exp.NEQ) and isinstance(other, exp.Anonymous) and other.name.upper() == "ALL":
+        array = other.expressions[0]
+    else:
+        return None
+    inner: exp.Expr = array.unnest()
+    return inner
 
 
 def parameter_number(node: exp.Expr) -> int:

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
-from hdpview.explore.postgres.names import output_name, type_of_cast
+from hdpview.explore.postgres.names import compared_array, output_name, type_of_cast
+from hdpview.query.sql.scalar import constant
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 
@@ -83,11 +84,8 @@ def _without_cast(node: exp.Expr) -> exp.Expr:
 
 
 def _any(node: exp.Expr) -> exp.Expr:
-    """X = ANY(ARRAY[…]) is x IN (…)."""
-    other = node.expression
-    if not isinstance(other, exp.Any if isinstance(node, exp.EQ) else exp.All):
-        return node
-    array = other.this.unnest()
+    """X = ANY(ARRAY[…]) is x IN (…), and x <> ALL(ARRAY[…]) is the contrary."""
+    array = compared_array(node)
     array = array.this if isinstance(array, exp.Cast) else array
     if not isinstance(array, exp.Array):
         return node
@@ -99,15 +97,20 @@ def _any(node: exp.Expr) -> exp.Expr:
 
 def with_constants(tree: exp.Expr) -> exp.Expr:
     """The same with what is a constant, now that parameters have values, written as one."""
-    for node in reversed(list(tree.find_all(exp.EQ, exp.NEQ, exp.Cast))):
-        fresh = _constant(node) if isinstance(node, exp.Cast) else _any(node)
+    for node in reversed(list(tree.find_all(exp.EQ, exp.NEQ, exp.Cast, exp.TimestampTrunc))):
+        fresh = _constant(node) if not isinstance(node, (exp.EQ, exp.NEQ)) else _any(node)
         if fresh is not node:
             node.replace(fresh)
     return tree
 
 
-def _constant(node: exp.Cast) -> exp.Expr:
-    """CAST(20 AS INT) is 20, CAST('x' AS TEXT) is 'x'."""
+def _constant(node: exp.Expr) -> exp.Expr:
+    """CAST(20 AS INT) is 20, CAST('x' AS TEXT) is 'x', date_trunc('month', DATE '2024-01-31') is a date."""
+    if isinstance(node, exp.TimestampTrunc):
+        if node.find(exp.Column) is not None:
+            return node
+        return exp.cast(exp.Literal.string(constant(node).isoformat()), "timestamp")
+    assert isinstance(node, exp.Cast)
     inner, kind = node.this.unnest(), type_of_cast(node)
     literal = inner.this if isinstance(inner, exp.Neg) else inner
     if isinstance(inner, exp.Null):

@@ -16,7 +16,6 @@ from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.explore.postgres.answers import Answerer
-from hdpview.explore.postgres.errors import TOO_MANY_CONNECTIONS, Refusal
 from hdpview.explore.postgres.scram import Verifier
 from hdpview.explore.postgres.session import Session
 from hdpview.explore.postgres.wire import Wire
@@ -105,19 +104,20 @@ class PostgresServer:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        client = Wire(reader, writer)
-        if len(self._sessions) >= _MOST_CONNECTIONS:
-            client.refuse(Refusal(TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True))
-            await client.close()
-            return
-        session = Session(client, self, next(self._pids))
+        session = Session(Wire(reader, writer), self, next(self._pids))
         self._sessions[session.pid] = session
         logger.info("session %d: connected", session.pid)
         try:
             await session.run()
+        except asyncio.CancelledError:  # the server ends
+            pass
         finally:
             del self._sessions[session.pid]
             logger.info("session %d: closed", session.pid)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sessions) > _MOST_CONNECTIONS
 
     def cancel(self, pid: int, secret: bytes) -> None:
         """Stop what a session waits for."""

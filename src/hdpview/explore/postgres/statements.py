@@ -112,6 +112,18 @@ def split(text: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
+def with_quoted_aliases(text: str) -> str:
+    """The same with words of SQL that stand behind AS as names, such as `AS select`, in quotes."""
+    tokens = sqlglot.tokenize(text, dialect="postgres")
+    pieces, at = [], 0
+    for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        ends = after is None or after.text.upper() in (",", ")", "FROM", ";")
+        if before.text.upper() == "AS" and ends and re.fullmatch("[A-Za-z]+", token.text):
+            pieces += [text[at : token.start], f'"{token.text.lower()}"']
+            at = token.end + 1
+    return "".join([*pieces, text[at:]])
+
+
 def one(text: str) -> Statement:
     """The one statement of a text that is prepared."""
     found = split(text)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import ErrorLevel, exp
 
+from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
-from hdpview.explore.postgres.names import is_common_table, type_of_cast
+from hdpview.explore.postgres.functions import RETURNS
+from hdpview.explore.postgres.names import compared_array, is_common_table, type_of_cast
 
 _PLAIN_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.CurrentVersion: "version",
@@ -127,14 +129,12 @@ def _rows_of_function(node: exp.Table) -> exp.Expr:
         ]
         items = _call("_series", *series)
     else:
-        inner = (
-            function.expressions[0]
-            if isinstance(function, exp.Anonymous) and function.expressions
-            else function
-        )
-        items = (
-            inner if isinstance(function, exp.Anonymous) and function.name.lower() == "unnest" else exp.null()
-        )
+        called = function.name.lower() if isinstance(function, exp.Anonymous) else ""
+        if called not in RETURNS and not isinstance(function, (exp.Explode, exp.Unnest)):
+            raise QueryError(f"function {called[:60]!r} does not exist")
+        given = function.expressions or ([function.this] if isinstance(function.this, exp.Expr) else [])
+        is_unnest = called in ("unnest", "")
+        items = given[0] if is_unnest and given else exp.null()
     name = alias.columns[0].name if alias is not None and alias.columns else node.alias or "value"
     each = exp.Table(this=_call("json_each", items))
     column = exp.alias_(exp.column("value"), name, quoted=True)
@@ -178,15 +178,14 @@ def _pattern(value: exp.Expr, pattern: exp.Expr, ignore_case: bool, negated: boo
 
 def _any_or_comparison(node: exp.Expr) -> exp.Expr:
     """X = ANY(array) and x <> ALL(array)."""
-    other = node.expression
-    if isinstance(node, exp.EQ) and isinstance(other, exp.Any):
-        array = other.this.unnest()
-        if isinstance(array, (exp.Select, exp.Subquery)):
-            return exp.In(this=node.this, query=exp.Subquery(this=array.unnest()))
-        return _call("_equals_any", node.this, array)
-    if isinstance(node, exp.NEQ) and isinstance(other, exp.All):
-        return exp.Not(this=_call("_equals_any", node.this, other.this.unnest()))
-    return node
+    array = compared_array(node)
+    if array is None:
+        return node
+    if isinstance(array, (exp.Select, exp.Subquery)):
+        found: exp.Expr = exp.In(this=node.this, query=exp.Subquery(this=array.unnest()))
+    else:
+        found = _call("_equals_any", node.this, array)
+    return found if isinstance(node, exp.EQ) else exp.Not(this=found)
 
 
 def _ilike(node: exp.Expr) -> exp.Expr:
@@ -246,7 +245,9 @@ def _arguments(name: str, *keys: str) -> Callable[[exp.Expr], exp.Expr]:
 
 
 def _column(node: exp.Expr) -> exp.Expr:
-    """pg_catalog.pg_class.oid is pg_class.oid."""
+    """pg_catalog.pg_class.oid is pg_class.oid; user is a function without brackets."""
+    if node.name.lower() in ("user", "current_role") and not node.args.get("table"):
+        return node if node.this.args.get("quoted") else _call("current_user")
     return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
 
 
