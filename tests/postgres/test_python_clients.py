@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -164,8 +165,10 @@ def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
 
 
 @pytest.fixture(scope="module")
-def engine(served: Served) -> sa.Engine:
-    return sa.create_engine(served.url.replace("postgresql://", "postgresql+psycopg://"))
+def engine(served: Served) -> Iterator[sa.Engine]:
+    made = sa.create_engine(served.url.replace("postgresql://", "postgresql+psycopg://"))
+    yield made
+    made.dispose()
 
 
 def test_sqlalchemy_reflects_views_as_tables(served: Served, engine: sa.Engine) -> None:

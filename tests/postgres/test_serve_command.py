@@ -69,9 +69,14 @@ def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> Non
 
 def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
     """Both from one process, over the same view."""
-    with running("explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0) as process:
+    with running(
+        "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
+    ) as process:
         assert process.stdout is not None
-        database, page = port_in(process.stdout.readline(), "postgresql"), port_in(process.stdout.readline(), "http")
+        database, page = (
+            port_in(process.stdout.readline(), "postgresql"),
+            port_in(process.stdout.readline(), "http"),
+        )
         with psycopg.connect(f"postgresql://me@127.0.0.1:{database}/hdpview") as connection:
             assert connection.execute("SELECT count(*) > 300 FROM odd").fetchone() == (True,)
         with urllib.request.urlopen(f"http://127.0.0.1:{page}/api/views", timeout=60) as answer:
@@ -86,7 +91,9 @@ def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     assert "is empty" in refused("serve", view_file, "--postgres", "--password-file", empty)
-    assert "Cannot read the password" in refused("serve", view_file, "--postgres", "--password-file", tmp_path / "no")
+    assert "Cannot read the password" in refused(
+        "serve", view_file, "--postgres", "--password-file", tmp_path / "no"
+    )
     assert "belong together" in refused(
         "serve", view_file, "--postgres", "--tls-cert", view_file, "--tls-key", view_file
     )

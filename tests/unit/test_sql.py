@@ -118,17 +118,25 @@ def test_limits_inside_and_outside_make_one(view: PView) -> None:
 def test_an_order_inside_a_subquery_changes_no_count(view: PView) -> None:
     """Tools leave ORDER BY in subqueries; over groups of them it has no meaning."""
     plain = rows(view, "SELECT COUNT(*) AS n FROM view WHERE age > 3")
-    assert rows(view, "SELECT COUNT(*) AS n FROM (SELECT * FROM view WHERE age > 3 ORDER BY age) AS t") == plain
+    assert (
+        rows(view, "SELECT COUNT(*) AS n FROM (SELECT * FROM view WHERE age > 3 ORDER BY age) AS t") == plain
+    )
 
 
 def test_is_not_null_is_read_alike_in_all_dialects(view: PView) -> None:
     """The parser has two trees for IS NOT NULL; both mean the records with a value."""
     found = {
-        dialect: rows(view, "SELECT COUNT(*) AS n FROM view WHERE pressure IS NOT NULL", dialect=dialect)[0]["n"]
+        dialect: rows(view, "SELECT COUNT(*) AS n FROM view WHERE pressure IS NOT NULL", dialect=dialect)[0][
+            "n"
+        ]
         for dialect in ("duckdb", "postgres", "snowflake", "spark", "mysql", "bigquery", "tsql", "oracle")
     }
     assert len(set(found.values())) == 1
-    assert found["duckdb"] == view.count("pressure IS NOT NULL").estimate > view.count("pressure IS NULL").estimate
+    assert (
+        found["duckdb"]
+        == view.count("pressure IS NOT NULL").estimate
+        > view.count("pressure IS NULL").estimate
+    )
 
 
 def test_unknown_dialects_are_refused_by_name(view: PView) -> None:

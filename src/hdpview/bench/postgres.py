@@ -29,7 +29,7 @@ from hdpview.errors import HdpviewError
 from hdpview.pview import PView
 from hdpview.query.predicates import name_in_sql
 
-_PER_CONNECTION = 20  # broken messages
+_PER_CONNECTION = 5  # messages that are wrong
 _PATIENCE_SECONDS = 30.0  # after which a connection that is not closed counts as hanging
 _LOOKING = (0.5, 2.5)  # seconds that a person looks at an answer
 _WHO = b"user\x00fuzz\x00database\x00hdpview\x00\x00"
@@ -60,7 +60,7 @@ _GOOD = [
 def broken(rng: random.Random) -> bytes:
     """A message with something wrong in it."""
     content = bytearray(rng.choice(_GOOD))
-    damage = rng.randrange(7)
+    damage = rng.randrange(6)
     if damage == 0:  # bits
         for _ in range(rng.randint(1, 4)):
             content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
@@ -72,76 +72,38 @@ def broken(rng: random.Random) -> bytes:
         content[0] = rng.randrange(256)
     elif damage == 4:  # bytes of no kind
         content = bytearray(rng.randbytes(rng.randint(1, 60)))
-    elif damage == 5:  # a body of noise under a true length
-        content = bytearray(
-            _message(bytes([rng.choice(b"QPBDECSHFpdcf")]), rng.randbytes(rng.randint(0, 60)))
-        )
-    else:  # SQL of noise
-        words = rng.choices(_WORDS, k=rng.randint(1, 30))
-        content = bytearray(_message(b"Q", " ".join(words).encode() + b"\x00"))
+    else:  # a body of noise under a true length
+        kind = bytes([rng.choice(b"QPBDECSHFpdcf")])
+        content = bytearray(_message(kind, rng.randbytes(rng.randint(0, 60))))
     return bytes(content)
 
 
-_WORDS = [
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP",
-    "BY",
-    "ORDER",
-    "LIMIT",
-    "(",
-    ")",
-    ",",
-    ";",
-    "*",
-    "=",
-    "<",
-    "$1",
-    "'x'",
-    '"y"',
-    "1",
-    "1e999",
-    "NULL",
-    "view",
-    "pg_class",
-    "count(*)",
-    "sum(1)",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "END",
-    "::",
-    "int",
-    "regclass",
-    "ANY",
-    "ARRAY[1]",
-    "WITH",
-    "RECURSIVE",
-    "UNION",
-    "ALL",
-    "generate_series(1,9999999)",
-    "BEGIN",
-    "ROLLBACK",
-    "SET",
-    "hdpview.intervals",
-    "=",
-    "on",
-    "DECLARE",
-    "c",
-    "CURSOR",
-    "FOR",
-    "FETCH",
-    "ALL",
-    "COPY",
-    "TO",
-    "STDOUT",
-    "--",
-    "/*",
-    "E'\\'",
-    "~",
-    "OVER",
-]
+def confused(rng: random.Random) -> bytes:
+    """A message of the right form that makes no sense: SQL of noise, names that nobody gave, wrong numbers of
+    parameters, formats that do not exist, all in any order.
+    """
+    name = rng.choice([b"", b"s", b"nosuch", rng.randbytes(5).hex().encode()]) + b"\x00"
+    sql = " ".join(rng.choices(_WORDS.split(), k=rng.randint(1, 30))).encode() + b"\x00"
+    bound = struct.pack("!hhhi", 1, rng.randrange(4), 1, 4) + rng.randbytes(4)
+    bodies = {
+        b"Q": sql,
+        b"P": name + sql + struct.pack("!hi", 1, rng.choice([0, 23, 25, 1007, 99_999])),
+        b"B": name + name + bound + struct.pack("!hh", 1, rng.randrange(3)),
+        b"D": rng.choice([b"S", b"P", b"x"]) + name,
+        b"E": name + struct.pack("!i", rng.choice([0, 1, -1, 2**31 - 1])),
+        b"C": rng.choice([b"S", b"P", b"x"]) + name,
+        b"S": b"",
+        b"H": b"",
+    }
+    kind = rng.choice(list(bodies))
+    return _message(kind, bodies[kind])
+
+
+_WORDS = (
+    "SELECT FROM WHERE GROUP BY ORDER LIMIT ( ) , ; * = < $1 'x' \"y\" 1 1e999 NULL view pg_class count(*) "
+    "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL generate_series(1,9999999) "
+    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* E'\\' ~ OVER"
+)
 
 
 @dataclass
@@ -163,11 +125,12 @@ async def fuzz(port: int, n_messages: int, seed: int) -> FuzzResult:
     rng, result, start = random.Random(seed), FuzzResult(), time.monotonic()
     while result.messages < n_messages:
         logged_in = rng.random() < 0.8
-        content = [broken(rng) for _ in range(_PER_CONNECTION)]
+        # A message that is not of the protocol ends its connection, so it comes last.
+        content = [*(confused(rng) for _ in range(_PER_CONNECTION - 1)), broken(rng)]
         result.hanging += not await _is_closed(port, (_STARTUP if logged_in else b"") + b"".join(content))
         result.messages += len(content)
         result.connections += 1
-        if result.connections % 50 == 0:
+        if result.connections % 200 == 0:
             answer = await _ask(port, "SELECT 40 + 2 AS sum")
             result.unharmed, result.harmed = (
                 result.unharmed + (answer == b"42"),
