@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+from served import Served
 
 from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
@@ -20,19 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/postgres" in str(item.path):
             item.add_marker(pytest.mark.xdist_group("postgres-server"))
-
-
-@dataclass(frozen=True)
-class Served:
-    """A running server."""
-
-    view: PView
-    server: PostgresServer
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://analyst@127.0.0.1:{self.port}/hdpview"
 
 
 @pytest.fixture(scope="session")

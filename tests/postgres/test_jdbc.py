@@ -11,8 +11,7 @@ import pytest
 from analyst import QUESTIONS, assert_same, python_answers
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
-
-from conftest import Served
+from served import Served
 
 DRIVER = Path("/usr/share/java/postgresql.jar")
 

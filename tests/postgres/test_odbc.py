@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pyodbc
 import pytest
 from analyst import QUESTIONS, assert_same, python_answers
-
-from conftest import Served
+from served import Served
 
 DRIVER = "DRIVER={PostgreSQL Unicode};SERVER=127.0.0.1;DATABASE=hdpview;UID=analyst;BoolsAsChar=0;"
 

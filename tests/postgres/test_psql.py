@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from analyst import QUESTIONS, SCRIPT, assert_same, python_answers
-
-from conftest import Served
+from served import Served
 
 
 def psql(served: Served, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:

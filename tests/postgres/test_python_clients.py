@@ -16,8 +16,7 @@ import pytest
 import sqlalchemy as sa
 from analyst import QUESTIONS, assert_same, python_answers
 from psycopg.types import TypeInfo
-
-from conftest import Served
+from served import Served
 
 
 @pytest.mark.parametrize("binary", [False, True])

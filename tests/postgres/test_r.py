@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from analyst import QUESTIONS, assert_same, python_answers
-
-from conftest import Served
+from served import Served
 
 VIGNETTE = Path(__file__).parents[2] / "examples" / "readmissions.R"
 _CONNECT = """

@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from pygwire import messages
+from served import Served
 
-from conftest import Served
 from hdpview.bench.postgres import fuzz
 from hdpview.errors import HdpviewError
 from hdpview.explore.postgres import PostgresServer, ServerSettings, session

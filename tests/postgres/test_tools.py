@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-
-from conftest import Served
+from served import Served
 
 _TABLE = '"public"."admissions"'
 ANSWERED = {
