@@ -20,12 +20,12 @@ lint: $(VENV)/.installed-for-tests
 types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
-unit: $(VENV)/.installed-for-tests postgresql chromium
+unit: $(VENV)/.installed-for-tests postgresql chromium clients
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 # Properties on examples that were never tried before, ROUNDS times; `make test` takes the same ones each time.
 ROUNDS ?= 10
-hunt: $(VENV)/.installed-for-tests postgresql chromium
+hunt: $(VENV)/.installed-for-tests postgresql chromium clients
 	for round in $$(seq $(ROUNDS)); do \
 	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m hypothesis || exit 1; done
 
@@ -75,6 +75,15 @@ chromium:
 	  echo "installing Chromium for the tests"; \
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+# Other people's clients of PostgreSQL, which the tests let ask a view: JDBC, ODBC and R. 60 MB, half a minute.
+CLIENTS := libpostgresql-jdbc-java odbc-postgresql odbcinst libodbc2 r-base-core r-cran-rpostgresql r-cran-dbplyr
+.PHONY: clients
+clients:
+	@{ [ -e /usr/share/java/postgresql.jar ] && command -v Rscript odbcinst >/dev/null 2>&1; } || { \
+	  echo "installing JDBC, ODBC and R clients for the tests"; \
+	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
+	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(CLIENTS) >/dev/null; }
 
 clean:
 	rm -rf $(VENV) hdpview-demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

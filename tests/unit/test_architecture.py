@@ -180,7 +180,10 @@ def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
     assert not {name for name in names_in(file.read_text()) if name.startswith("exact_")}
 
 
-@pytest.mark.parametrize("module", ["hdpview", "hdpview.pview", "hdpview.view.file", "hdpview.query.sql"])
+@pytest.mark.parametrize(
+    "module",
+    ["hdpview", "hdpview.pview", "hdpview.view.file", "hdpview.query.sql", "hdpview.explore.postgres"],
+)
 def test_opening_a_view_loads_no_private_code(module: str) -> None:
     """A fresh process that imports the released side has no module of the private side, of the methods or of
     the door loaded.

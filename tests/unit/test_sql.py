@@ -102,6 +102,43 @@ def test_what_cannot_be_answered_is_refused_with_the_reason_and_a_way_out(view: 
     assert len(str(refusal.value)) < 500
 
 
+def test_limits_inside_and_outside_make_one(view: PView) -> None:
+    """Tools put a LIMIT around a LIMIT: the smaller one counts, after what both skip."""
+    inner = "SELECT region, COUNT(*) AS n FROM view GROUP BY region ORDER BY n DESC, region"
+    whole = rows(view, inner)
+    assert rows(view, f"SELECT * FROM ({inner} LIMIT 3) AS t LIMIT 1000") == whole[:3]
+    assert rows(view, f"SELECT * FROM ({inner} LIMIT 3 OFFSET 1) AS t LIMIT 2 OFFSET 1") == whole[2:4]
+    assert rows(view, f"SELECT * FROM ({inner} OFFSET 1) AS t LIMIT 1") == whole[1:2]
+    with pytest.raises(QueryError, match="move it to the outer statement"):
+        run(view, f"SELECT * FROM ({inner} LIMIT 3) AS t WHERE n > 1")
+    with pytest.raises(QueryError, match="not on rows"):
+        run(view, "SELECT COUNT(*) FROM (SELECT * FROM view LIMIT 3) AS t")
+
+
+def test_an_order_inside_a_subquery_changes_no_count(view: PView) -> None:
+    """Tools leave ORDER BY in subqueries; over groups of them it has no meaning."""
+    plain = rows(view, "SELECT COUNT(*) AS n FROM view WHERE age > 3")
+    assert (
+        rows(view, "SELECT COUNT(*) AS n FROM (SELECT * FROM view WHERE age > 3 ORDER BY age) AS t") == plain
+    )
+
+
+def test_is_not_null_is_read_alike_in_all_dialects(view: PView) -> None:
+    """The parser has two trees for IS NOT NULL; both mean the records with a value."""
+    found = {
+        dialect: rows(view, "SELECT COUNT(*) AS n FROM view WHERE pressure IS NOT NULL", dialect=dialect)[0][
+            "n"
+        ]
+        for dialect in ("duckdb", "postgres", "snowflake", "spark", "mysql", "bigquery", "tsql", "oracle")
+    }
+    assert len(set(found.values())) == 1
+    assert (
+        found["duckdb"]
+        == view.count("pressure IS NOT NULL").estimate
+        > view.count("pressure IS NULL").estimate
+    )
+
+
 def test_unknown_dialects_are_refused_by_name(view: PView) -> None:
     """A dialect that does not exist gets a suggestion."""
     with pytest.raises(QueryError, match="Did you mean 'postgres'"):

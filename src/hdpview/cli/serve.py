@@ -1,7 +1,8 @@
-"""The command that serves the explorer."""
+"""Commands that serve views: to browsers, and to every tool that speaks PostgreSQL."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SOON_SECONDS = 2.0
+_POSTGRES_PORT = 5433
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the password that clients must know; needed beyond this machine."),
+]
 
 
 def explore(
@@ -26,27 +32,117 @@ def explore(
         str | None, typer.Option(help="A secret that requests must carry; needed beyond this machine.")
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    postgres: Annotated[
+        bool, typer.Option("--postgres", help="Also serve PostgreSQL's protocol, as `hdpview serve` does.")
+    ] = False,
+    postgres_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one.")
+    ] = _POSTGRES_PORT,
+    password_file: PasswordFile = None,
 ) -> None:
     """Explore views in a browser: filter by brushing, and see every chart follow, with intervals. Costs no
     budget.
 
-    Example: hdpview explore adult.pview
+    Example: hdpview explore adult.pview --postgres
     """
-    from hdpview.pview import PView
+    from contextlib import ExitStack
 
     if host not in _LOOPBACK and not token:
         raise typer.BadParameter(
             "listening beyond this machine needs --token, a secret that requests must carry.",
             param_hint="--host",
         )
+    with ExitStack() as stack:
+        opened = _opened(views)
+        if postgres:
+            from hdpview.explore.postgres import PostgresServer, ServerSettings
+
+            settings = ServerSettings(host, postgres_port, _password(password_file))
+            server = stack.enter_context(PostgresServer(_as_tables(opened), settings))
+            typer.echo(_postgres_address(host, server.port))
+        _serve(opened, host, port, token, no_open)
+
+
+def serve(
+    views: Annotated[
+        list[Path], typer.Argument(metavar="VIEW…", help="One or more .pview files.", show_default=False)
+    ],
+    postgres: Annotated[
+        bool, typer.Option("--postgres", help="Serve PostgreSQL's protocol; the one there is, so say so.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = _POSTGRES_PORT,
+    password_file: PasswordFile = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate (PEM): connections are encrypted, others refused.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    log_statements: Annotated[
+        bool,
+        typer.Option("--log-statements", help="Log sessions and what they ask. Off: questions are private."),
+    ] = False,
+) -> None:
+    """Serve views as tables of a read-only PostgreSQL database, for psql, DBeaver, Metabase, Excel, R, pandas …
+    Costs no budget.
+
+    Example: hdpview serve adult.pview --postgres
+    """
+    import asyncio
+
+    if not postgres:
+        raise typer.BadParameter("say what to speak: --postgres.", param_hint="--postgres")
+    from hdpview.explore.postgres import PostgresServer, ServerSettings
+
+    if log_statements:
+        import logging
+
+        logging.basicConfig(format="%(asctime)s %(message)s")
+        logging.getLogger("hdpview.postgres").setLevel(logging.INFO)
+    settings = ServerSettings(host, port, _password(password_file), tls_cert, tls_key, log_statements)
+    server = PostgresServer(_as_tables(_opened(views)), settings)
+    _prepare(server.answerer.warm_up)
+    asyncio.run(server.serve(lambda: typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")))
+
+
+def _opened(paths: list[Path]) -> dict[str, PView]:
+    from hdpview.pview import PView
+
     opened: dict[str, PView] = {}
-    for path in views:
+    for path in paths:
         if path.name in opened:
             raise ViewFileError(
-                f"Two views are called {path.name!r}. Rename one: the page tells them apart by name."
+                f"Two views are called {path.name!r}. Rename one: they are told apart by name."
             )
         opened[path.name] = PView.open(path)
-    _serve(opened, host, port, token, no_open)
+    return opened
+
+
+def _as_tables(opened: dict[str, PView]) -> dict[str, PView]:
+    """Views under the names of their files, without the ending."""
+    return {name.removesuffix(".pview"): view for name, view in opened.items()}
+
+
+def _password(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        password = path.read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        raise ViewFileError(
+            f"Cannot read the password from {str(path)!r}. Give a text file with one line."
+        ) from None
+    if not password:
+        raise ViewFileError(f"The file {str(path)!r} is empty. Write the password into it.")
+    if path.stat().st_mode & 0o077:
+        typer.secho(
+            f"Note: other users may read {path.name}. Consider: chmod 600 {path.name}", fg="yellow", err=True
+        )
+    return password
+
+
+def _postgres_address(host: str, port: int) -> str:
+    place = f"[{host}]" if ":" in host else host
+    return f"Serving PostgreSQL at postgresql://{place}:{port}/hdpview; try: psql -h {host} -p {port} -U analyst hdpview"
 
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
@@ -68,7 +164,9 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/" + (
             f"?token={token}" if token else ""
         )
-        _prepare(opened)
+        from hdpview.explore.answers import warm_up
+
+        _prepare(lambda: warm_up(opened.values()))
         typer.echo(f"Exploring {', '.join(opened)} at {address}  (Ctrl-C ends it)")
         if not no_open:
             webbrowser.open(address)
@@ -80,15 +178,13 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _prepare(opened: dict[str, PView]) -> None:
+def _prepare(warm_up: Callable[[], None]) -> None:
     """Have everything ready before anyone asks: compiling, the first time after an installation, takes longer
     than an answer may.
     """
     import threading
 
-    from hdpview.explore.answers import warm_up
-
-    at_work = threading.Thread(target=warm_up, args=(opened.values(),), daemon=True)
+    at_work = threading.Thread(target=warm_up, daemon=True)
     at_work.start()
     at_work.join(_SOON_SECONDS)
     if at_work.is_alive():

@@ -184,7 +184,7 @@ class _Reader:
         a = self._column(node if isinstance(node, exp.Column) else node.this)
         attribute = self.schema.attributes[a]
         if isinstance(node, exp.Is):
-            return a, self._is(attribute, node.expression, negated)
+            return a, self._is(attribute, node.expression, negated != bool(node.args.get("negate")))
         found = self._values(attribute, node, negated)
         return a, found if found is not None else Condition()
 

@@ -149,10 +149,11 @@ class _Select:
         if self.source.group is not None:
             return self._over_groups(columns, where, having, order, limit, offset)
         group = self._group(columns)
-        found = Relation(columns, (*self.source.where, *where), group, having, order, limit, max(offset, 0))
-        if group is None and (found.is_cut or having):
-            raise QueryError(f"LIMIT, OFFSET and HAVING work on groups, not on rows. {WHAT_WORKS}")
-        return found
+        if self.source.is_cut and group is not None:
+            raise QueryError(f"LIMIT and OFFSET in a subquery work on groups, not on rows. {WHAT_WORKS}")
+        order = order or (self.source.order if group is None else ())
+        cut = self._cut_again(bool(where or order != self.source.order), limit, offset)
+        return Relation(columns, (*self.source.where, *where), group, having, order, *cut)
 
     def _over_groups(
         self,
@@ -174,14 +175,25 @@ class _Select:
             raise QueryError(
                 "Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them in your own tool."
             )
-        if source.is_cut and (where or order or limit >= 0 or offset > 0):
-            raise QueryError(
-                "A LIMIT inside a subquery can only stand at the end; move it to the outer statement."
-            )
-        cut = (source.limit, source.offset) if source.is_cut else (limit, max(offset, 0))
+        cut = self._cut_again(bool(where or order), limit, offset)
         return Relation(
             columns, source.where, source.group, (*source.having, *where), order or source.order, *cut
         )
+
+    def _cut_again(self, is_changed: bool, limit: int, offset: int) -> tuple[int, int]:
+        """The LIMIT and OFFSET that an inner and an outer one make together.
+
+        is_changed: whether the outer statement filters or orders anew what the inner one cut.
+        """
+        inner, skipped = self.source.limit, max(offset, 0)
+        if not self.source.is_cut:
+            return limit, skipped
+        if is_changed:
+            raise QueryError(
+                "A LIMIT inside a subquery can only stand at the end; move it to the outer statement."
+            )
+        left = limit if inner < 0 else max(inner - skipped, 0)
+        return (left if limit < 0 else min(left, limit)), self.source.offset + skipped
 
     def _raw_columns(self) -> list[exp.Expr]:
         return [item.unalias() for item in self.tree.expressions]

@@ -121,7 +121,8 @@ def _not(node: exp.Expr, lookup: Lookup) -> bool | None:
 
 def _is(node: exp.Expr, lookup: Lookup) -> bool:
     value, wanted = evaluate(node.this, lookup), evaluate(node.expression, lookup)
-    return value is wanted
+    # In some dialects the parser reads IS NOT NULL as one node.
+    return (value is wanted) != bool(node.args.get("negate"))
 
 
 def _are_equal(a: Any, b: Any) -> bool:

@@ -1,0 +1,287 @@
+"""The PostgreSQL server under strangers and under load: broken messages by the hundred thousand, and many
+clients at once.
+
+    python -m hdpview_bench.postgres fuzz adult.pview --messages 100000 --seed 2026
+    python -m hdpview_bench.postgres load adult.pview --clients 50 --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdpview.domain import Attribute, Integer, Real
+from hdpview.errors import HdpviewError
+from hdpview.pview import PView
+from hdpview.query.question.where import name_in_sql
+
+_PER_CONNECTION = 5  # messages that are wrong
+_PATIENCE_SECONDS = 30.0  # after which a connection that is not closed counts as hanging
+_LOOKING = (0.5, 2.5)  # seconds that a person looks at an answer
+_WHO = b"user\x00fuzz\x00database\x00hdpview\x00\x00"
+_STARTUP = struct.pack("!ii", len(_WHO) + 8, 196_608) + _WHO
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+_GOOD = [
+    _message(b"Q", b"SELECT 1\x00"),
+    _message(b"Q", b"SELECT count(*) FROM view; SHOW ALL\x00"),
+    _message(b"P", b"s\x00SELECT $1::int\x00\x00\x01\x00\x00\x00\x17"),
+    _message(b"B", b"\x00s\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x0212\x00\x01\x00\x01"),
+    _message(b"D", b"Ss\x00"),
+    _message(b"D", b"P\x00"),
+    _message(b"E", b"\x00\x00\x00\x00\x00"),
+    _message(b"C", b"Ss\x00"),
+    _message(b"S", b""),
+    _message(b"H", b""),
+    _message(b"F", b"\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"),
+    _message(b"p", b"SCRAM-SHA-256\x00\x00\x00\x00\x10n,,n=,r=abcdefgh"),
+    _message(b"d", b"data"),
+]
+
+
+def broken(rng: random.Random) -> bytes:
+    """A message with something wrong in it."""
+    content = bytearray(rng.choice(_GOOD))
+    damage = rng.randrange(6)
+    if damage == 0:  # bits
+        for _ in range(rng.randint(1, 4)):
+            content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    elif damage == 1:  # a length that is not true
+        content[1:5] = struct.pack("!I", rng.choice([0, 1, 3, 4, 5, 17, 2**16, 2**24, 2**31, 2**32 - 1]))
+    elif damage == 2:  # an end too early
+        del content[rng.randrange(1, len(content)) :]
+    elif damage == 3:  # another kind
+        content[0] = rng.randrange(256)
+    elif damage == 4:  # bytes of no kind
+        content = bytearray(rng.randbytes(rng.randint(1, 60)))
+    else:  # a body of noise under a true length
+        kind = bytes([rng.choice(b"QPBDECSHFpdcf")])
+        content = bytearray(_message(kind, rng.randbytes(rng.randint(0, 60))))
+    return bytes(content)
+
+
+def confused(rng: random.Random) -> bytes:
+    """A message of the right form that makes no sense: SQL of noise, names that nobody gave, wrong numbers of
+    parameters, formats that do not exist, all in any order.
+    """
+    name = rng.choice([b"", b"s", b"nosuch", rng.randbytes(5).hex().encode()]) + b"\x00"
+    sql = " ".join(rng.choices(_WORDS.split(), k=rng.randint(1, 30))).encode() + b"\x00"
+    bound = struct.pack("!hhhi", 1, rng.randrange(4), 1, 4) + rng.randbytes(4)
+    bodies = {
+        b"Q": sql,
+        b"P": name + sql + struct.pack("!hi", 1, rng.choice([0, 23, 25, 1007, 99_999])),
+        b"B": name + name + bound + struct.pack("!hh", 1, rng.randrange(3)),
+        b"D": rng.choice([b"S", b"P", b"x"]) + name,
+        b"E": name + struct.pack("!i", rng.choice([0, 1, -1, 2**31 - 1])),
+        b"C": rng.choice([b"S", b"P", b"x"]) + name,
+        b"S": b"",
+        b"H": b"",
+    }
+    kind = rng.choice(list(bodies))
+    return _message(kind, bodies[kind])
+
+
+_WORDS = (
+    "SELECT FROM WHERE GROUP BY ORDER LIMIT ( ) , ; * = < $1 'x' \"y\" 1 1e999 NULL view pg_class count(*) "
+    "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL generate_series(1,9999999) "
+    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* E'\\' ~ OVER"
+)
+
+
+@dataclass
+class FuzzResult:
+    """What broken messages did. hanging: connections that were not closed in time. unharmed: answers of a
+    good connection in between that were right; harmed: those that were not.
+    """
+
+    messages: int = 0
+    connections: int = 0
+    hanging: int = 0
+    unharmed: int = 0
+    harmed: int = 0
+    seconds: float = 0.0
+
+
+async def fuzz(port: int, n_messages: int, seed: int) -> FuzzResult:
+    """Send broken messages to a server on this machine, and ask it good questions in between."""
+    rng, result, start = random.Random(seed), FuzzResult(), time.monotonic()
+    while result.messages < n_messages:
+        logged_in = rng.random() < 0.8
+        # A message that is not of the protocol ends its connection, so it comes last.
+        content = [*(confused(rng) for _ in range(_PER_CONNECTION - 1)), broken(rng)]
+        result.hanging += not await _is_closed(port, (_STARTUP if logged_in else b"") + b"".join(content))
+        result.messages += len(content)
+        result.connections += 1
+        if result.connections % 200 == 0:
+            answer = await _ask(port, "SELECT 40 + 2 AS sum")
+            result.unharmed, result.harmed = (
+                result.unharmed + (answer == b"42"),
+                result.harmed + (answer != b"42"),
+            )
+    result.seconds = round(time.monotonic() - start, 1)
+    return result
+
+
+async def _is_closed(port: int, content: bytes) -> bool:
+    """Whether the server ends a connection after what was sent, and after the client has closed its side."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(content)
+        writer.write_eof()
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while await reader.read(65_536):
+                pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    finally:
+        writer.close()
+    return True
+
+
+async def _ask(port: int, sql: str) -> bytes | None:
+    """The first value of an answer, over a connection of its own; None where there is none."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(_STARTUP + _message(b"Q", sql.encode() + b"\x00") + _message(b"X", b""))
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            content = await reader.read(-1)
+    except TimeoutError:
+        return None
+    finally:
+        writer.close()
+    found = re.search(rb"D....\x00\x01(....)", content, re.DOTALL)
+    if found is None:
+        return None
+    return content[found.end() : found.end() + int.from_bytes(found[1], "big")]
+
+
+@dataclass
+class _Measured:
+    milliseconds: list[float] = field(default_factory=list)
+    errors: int = 0
+
+
+async def load(view: PView, port: int, clients: int, seconds: float, looking: bool = True) -> dict[str, Any]:
+    """Let many clients ask for a while: times that they waited, in milliseconds.
+
+    looking: whether they look at each answer, as people do; if not, each asks again at once.
+    """
+    import asyncpg
+
+    measured, end = _Measured(), time.monotonic() + seconds
+
+    async def client(seed: int) -> None:
+        rng = random.Random(seed)
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=port, user=f"client{seed}", database="hdpview", statement_cache_size=0
+        )
+        await asyncio.sleep(rng.random() * 2)
+        while time.monotonic() < end:
+            start = time.perf_counter()
+            try:
+                await connection.fetch(question(view, rng))
+            except asyncpg.PostgresError:
+                measured.errors += 1
+            measured.milliseconds.append(1000 * (time.perf_counter() - start))
+            if looking:
+                await asyncio.sleep(rng.uniform(*_LOOKING))
+        await connection.close()
+
+    await asyncio.gather(*(client(seed) for seed in range(clients)))
+    times = np.array(measured.milliseconds or [np.nan])
+    return {
+        "clients": clients,
+        "seconds": seconds,
+        "looking": looking,
+        "questions": len(measured.milliseconds),
+        "errors": measured.errors,
+        **{f"p{share}_ms": round(float(np.percentile(times, share)), 1) for share in (50, 95, 99)},
+        "max_ms": round(float(times.max()), 1),
+    }
+
+
+def question(view: PView, rng: random.Random) -> str:
+    """A question that an analyst may ask: a count, groups, or means, mostly under a condition."""
+    condition = " AND ".join(_condition(attribute, rng) for attribute in rng.sample(list(view.schema), 2))
+    where = "" if rng.random() < 0.2 else f" WHERE {condition}"
+    small = [name_in_sql(attribute.name) for attribute in view.schema if attribute.size <= 50]
+    numbers = [name_in_sql(a.name) for a in view.schema if isinstance(a, (Integer, Real))]
+    kind = rng.randrange(4)
+    if kind == 0 or not small:
+        return f"SELECT count(*) FROM view{where}"
+    group = rng.choice(small)
+    if kind == 1:
+        return f"SELECT {group}, count(*) AS n FROM view{where} GROUP BY 1 ORDER BY n DESC LIMIT 10"
+    if kind == 2 and numbers:
+        return f"SELECT {group}, count(*), avg({rng.choice(numbers)}) FROM view{where} GROUP BY 1"
+    return f"SELECT * FROM (SELECT {group} AS g, count(*) AS n FROM view{where} GROUP BY 1) t WHERE n > 10 LIMIT 100"
+
+
+def _condition(attribute: Attribute, rng: random.Random) -> str:
+    name = name_in_sql(attribute.name)
+    if isinstance(attribute, (Integer, Real)):
+        low, high = sorted(rng.choices(attribute.edges.tolist(), k=2))
+        return f"{name} BETWEEN {low} AND {high}"
+    return f"{name} IS NOT NULL"
+
+
+@contextmanager
+def running_server(view: Path) -> Iterator[int]:
+    """A server of the view in a process of its own, on a free port of this machine."""
+    command = [sys.executable, "-m", "hdpview", "serve", str(view), "--postgres", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"postgresql://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+            if found is None:
+                raise HdpviewError("The server did not start.")
+            yield int(found[1])
+            if process.poll() is not None:
+                raise HdpviewError("The server ended by itself.")
+        finally:
+            process.terminate()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print what came of it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["fuzz", "load"])
+    parser.add_argument("view", type=Path)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--no-looking", action="store_true")
+    asked = parser.parse_args(arguments)
+    with running_server(asked.view) as port:
+        if asked.what == "fuzz":
+            found: dict[str, Any] = vars(asyncio.run(fuzz(port, asked.messages, asked.seed)))
+        else:
+            found = asyncio.run(
+                load(PView.open(asked.view), port, asked.clients, asked.seconds, not asked.no_looking)
+            )
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

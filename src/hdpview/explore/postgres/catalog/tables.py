@@ -1,0 +1,361 @@
+"""Rows of the catalogue: the views as tables, their attributes as columns, types, schemas and settings.
+
+The layout of the tables, `relations.txt` and `types.txt`, lists what PostgreSQL 15 itself answers about its
+own catalogue: a relation per line with its number, its kind and its columns; a type per line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from hdpview.domain import Attribute, Datetime, Integer, Ordered, calendar
+from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.functions import NAMESPACES, Context
+from hdpview.explore.postgres.types import PgType
+from hdpview.pview import PView
+
+FIRST_VIEW = 16_384  # the first number that PostgreSQL gives to what users make
+_OWNER, _DATABASE, _DAY = 10, 5, 24 * 60 * 60 * 1_000_000
+_NAMESPACE_OF = {name: oid for oid, name in NAMESPACES.items()}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table of the catalogue. columns: names and names of types, in order."""
+
+    schema: str
+    name: str
+    oid: int
+    kind: str
+    columns: tuple[tuple[str, str], ...]
+
+
+@cache
+def system_relations() -> tuple[Relation, ...]:
+    """All tables of the catalogue."""
+    found = []
+    for line in _lines("relations.txt"):
+        title, oid, kind, *columns = line.split(" ")
+        schema, name = title.split(".")
+        pairs = tuple((column, of) for column, of in (each.split(":") for each in columns))
+        found.append(Relation(schema, name, int(oid), kind, pairs))
+    return tuple(found)
+
+
+@cache
+def type_rows() -> tuple[Row, ...]:
+    """pg_type."""
+    names = (
+        "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign typstorage "
+        "typinput typoutput typreceive typsend"
+    )
+    rows: list[Row] = []
+    for line in _lines("types.txt"):
+        row: Row = dict(zip(names.split(), line.split(" "), strict=True))
+        for key in ("oid", "typlen", "typrelid", "typelem", "typarray"):
+            row[key] = int(row[key])
+        for key in ("typbyval", "typispreferred"):
+            row[key] = int(row[key] == "t")
+        row |= {"typnamespace": 11, "typowner": _OWNER, "typisdefined": 1, "typdelim": ",", "typnotnull": 0}
+        row |= {"typbasetype": 0, "typtypmod": -1, "typndims": 0, "typsubscript": 0}
+        row |= {"typcollation": 100 if row["typcategory"] == "S" else 0}
+        row |= {key: row[key] if row[key] != "-" else 0 for key in ("typreceive", "typsend")}
+        rows.append(row)
+    return tuple(rows)
+
+
+def _lines(name: str) -> list[str]:
+    text = (resources.files("hdpview.explore.postgres.catalog") / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line]
+
+
+def column_type(attribute: Attribute) -> PgType:
+    """The type of an attribute's column: numbers as numbers, days as dates, the rest as text."""
+    if isinstance(attribute, Integer):
+        return t.INT4 if attribute.min >= -(2**31) and attribute.max < 2**31 else t.INT8
+    if isinstance(attribute, Datetime):
+        return t.DATE if is_by_day(attribute) else t.TIMESTAMP
+    if isinstance(attribute, Ordered):
+        return t.FLOAT8
+    return t.BOOL if attribute.kind == "boolean" else t.TEXT
+
+
+def is_by_day(attribute: Datetime) -> bool:
+    """Whether all its bins begin at midnight."""
+    return not (attribute.edges[:-1] % _DAY).any()
+
+
+def view_comment(view: PView) -> str:
+    """What is protected and how to read answers."""
+    manifest = view.manifest
+    warning = "" if manifest.is_private else "NOT PRIVATE: " + "; ".join(manifest.not_private_because) + ". "
+    return (
+        f"{warning}Differentially private view: {manifest.budget} for one {manifest.privacy_unit} "
+        f"({manifest.change}). Aggregates are estimates; SET hdpview.intervals = on adds their intervals. "
+        "SELECT * gives synthetic records."
+    )
+
+
+def column_comment(attribute: Attribute) -> str:
+    """What the column holds, how its bins lie, and where other values went."""
+    bins = ""
+    if isinstance(attribute, Ordered) and not (isinstance(attribute, Integer) and attribute.every == 1):
+        first = attribute.edges[0].item()
+        shown = calendar.moment(first).date() if isinstance(attribute, Datetime) else f"{first:g}"
+        bins = f" In {attribute.n_values:,} bins from {shown} on; a group is named by the start of its bin."
+    return f"{attribute.span()}.{bins} In the table before: {attribute.strays()}."
+
+
+class Catalog:
+    """The rows of all tables for these views, and the context that functions need."""
+
+    def __init__(self, views: Mapping[str, PView]) -> None:
+        self.views = views
+        self.oids = {name: FIRST_VIEW + i for i, name in enumerate(views)}
+        self.context = Context(
+            relations={
+                **{relation.oid: (relation.schema, relation.name) for relation in system_relations()},
+                **{oid: ("public", name) for name, oid in self.oids.items()},
+            },
+            type_names={row["oid"]: row["typname"] for row in type_rows()},
+            comments=dict(self._comments()),
+        )
+        self._type_oids = {row["typname"]: row["oid"] for row in type_rows()}
+
+    def rows(self) -> dict[str, list[Row]]:
+        """Rows by table. Tables that are not named are empty."""
+        return {
+            "pg_catalog.pg_namespace": list(self._namespaces()),
+            "pg_catalog.pg_class": list(self._classes()),
+            "pg_catalog.pg_attribute": list(self._attributes()),
+            "pg_catalog.pg_type": [dict(row) for row in type_rows()],
+            "pg_catalog.pg_description": list(self._descriptions()),
+            "pg_catalog.pg_am": [{"oid": 2, "amname": "heap", "amhandler": 3, "amtype": "t"}],
+            "pg_catalog.pg_language": [{"oid": 14, "lanname": "sql", "lanowner": _OWNER, "lanispl": 0}],
+            "pg_catalog.pg_collation": [
+                {"oid": 100, "collname": "default", "collnamespace": 11, "collprovider": "d"}
+            ],
+            "pg_catalog.pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": _OWNER}],
+            **self._database_and_roles(),
+            **self._lists_of_tables(),
+            **self._information_schema(),
+        }
+
+    def columns(self) -> Iterator[tuple[str, int, int, Attribute]]:
+        """Name and number of each view, and number of each attribute with it."""
+        for name, oid in self.oids.items():
+            for number, attribute in enumerate(self.views[name].schema, 1):
+                yield name, oid, number, attribute
+
+    def _comments(self) -> Iterator[tuple[tuple[int, int], str]]:
+        for name, oid in self.oids.items():
+            yield (oid, 0), view_comment(self.views[name])
+        for _, oid, number, attribute in self.columns():
+            yield (oid, number), column_comment(attribute)
+
+    def _descriptions(self) -> Iterator[Row]:
+        for (oid, number), text in self.context.comments.items():
+            yield {"objoid": oid, "classoid": 1259, "objsubid": number, "description": text}
+
+    def _namespaces(self) -> Iterator[Row]:
+        for oid, name in NAMESPACES.items():
+            yield {"oid": oid, "nspname": name, "nspowner": _OWNER, "nspacl": None}
+
+    def _classes(self) -> Iterator[Row]:
+        for relation in system_relations():
+            yield self._class(
+                relation.oid, relation.name, relation.schema, relation.kind, len(relation.columns), -1.0
+            )
+        for name, oid in self.oids.items():
+            view = self.views[name]
+            n = max(0.0, round(view.count(None).estimate))
+            yield self._class(oid, name, "public", "r", len(view.schema), n)
+
+    def _class(self, oid: int, name: str, schema: str, kind: str, n_columns: int, n: float) -> Row:
+        truths = "relhasindex relisshared relhasrules relhastriggers relhassubclass relrowsecurity"
+        numbers = (
+            "reltype reloftype relfilenode reltablespace relallvisible reltoastrelid relchecks relrewrite"
+        )
+        return {
+            **dict.fromkeys((truths + " relforcerowsecurity relispartition " + numbers).split(), 0),
+            "oid": oid,
+            "relname": name,
+            "relnamespace": _NAMESPACE_OF[schema],
+            "relowner": _OWNER,
+            "relam": 2 if kind == "r" else 0,
+            "relpages": 1,
+            "reltuples": n,
+            "relpersistence": "p",
+            "relkind": kind,
+            "relnatts": n_columns,
+            "relispopulated": 1,
+            "relreplident": "d",
+            "relfrozenxid": 0,
+            "relminmxid": 0,
+        }
+
+    def _attributes(self) -> Iterator[Row]:
+        for relation in system_relations():
+            for number, (column, kind) in enumerate(relation.columns, 1):
+                yield self._attribute(relation.oid, column, number, self._type_oids.get(kind, 25), False)
+        for _, oid, number, attribute in self.columns():
+            yield self._attribute(
+                oid, attribute.name, number, column_type(attribute).oid, not attribute.nullable
+            )
+
+    def _attribute(self, relation: int, name: str, number: int, kind: int, not_null: bool) -> Row:
+        size = t.BY_OID[kind].size if kind in t.BY_OID else -1
+        return {
+            **dict.fromkeys(
+                ["attndims", "atthasdef", "atthasmissing", "attisdropped", "attinhcount", "attbyval"], 0
+            ),
+            "attrelid": relation,
+            "attname": name,
+            "atttypid": kind,
+            "attstattarget": -1,
+            "attlen": size,
+            "attnum": number,
+            "attcacheoff": -1,
+            "atttypmod": -1,
+            "attalign": "i",
+            "attstorage": "p" if size > 0 else "x",
+            "attcompression": "",
+            "attnotnull": int(not_null),
+            "attidentity": "",
+            "attgenerated": "",
+            "attislocal": 1,
+            "attcollation": 100 if t.BY_OID.get(kind) in t.TEXTS else 0,
+        }
+
+    def _database_and_roles(self) -> dict[str, list[Row]]:
+        user = {
+            "oid": _OWNER,
+            "rolname": self.context.user,
+            **dict.fromkeys(
+                ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"], 0
+            ),
+            "rolinherit": 1,
+            "rolcanlogin": 1,
+            "rolconnlimit": -1,
+            "rolpassword": "********",
+        }
+        shown = {
+            "usename": self.context.user,
+            "usesysid": _OWNER,
+            **dict.fromkeys(["usecreatedb", "usesuper", "userepl", "usebypassrls"], 0),
+        }
+        database = {
+            "oid": _DATABASE,
+            "datname": self.context.database,
+            "datdba": _OWNER,
+            "encoding": 6,
+            "datlocprovider": "c",
+            "datistemplate": 0,
+            "datallowconn": 1,
+            "datconnlimit": -1,
+            "datcollate": "C.UTF-8",
+            "datctype": "C.UTF-8",
+            "dattablespace": 1663,
+            "datlastsysoid": 0,
+        }
+        return {
+            "pg_catalog.pg_database": [database],
+            "pg_catalog.pg_roles": [user],
+            "pg_catalog.pg_authid": [user],
+            "pg_catalog.pg_user": [shown],
+            "pg_catalog.pg_shadow": [shown],
+            "information_schema.information_schema_catalog_name": [{"catalog_name": self.context.database}],
+            "information_schema.enabled_roles": [{"role_name": self.context.user}],
+        }
+
+    def _lists_of_tables(self) -> dict[str, list[Row]]:
+        truths = dict.fromkeys(["hasindexes", "hasrules", "hastriggers", "rowsecurity"], 0)
+        named: list[Row] = [
+            {"schemaname": "public", "tablename": name, "tableowner": self.context.user, **truths}
+            for name in self.oids
+        ]
+        system: list[Row] = [
+            {"schemaname": each.schema, "tablename": each.name, "tableowner": self.context.user, **truths}
+            for each in system_relations()
+            if each.kind == "r"
+        ]
+        return {"pg_catalog.pg_tables": named + system}
+
+    def _information_schema(self) -> dict[str, list[Row]]:
+        database, user = self.context.database, self.context.user
+        tables: list[tuple[str, str, str]] = [
+            *(
+                (each.schema, each.name, "BASE TABLE" if each.kind == "r" else "VIEW")
+                for each in system_relations()
+            ),
+            *(("public", name, "BASE TABLE") for name in self.oids),
+        ]
+        return {
+            "information_schema.schemata": [
+                {"catalog_name": database, "schema_name": name, "schema_owner": user}
+                for name in NAMESPACES.values()
+            ],
+            "information_schema.tables": [
+                {
+                    "table_catalog": database,
+                    "table_schema": schema,
+                    "table_name": name,
+                    "table_type": kind,
+                    "is_insertable_into": "NO",
+                    "is_typed": "NO",
+                }
+                for schema, name, kind in tables
+            ],
+            "information_schema.columns": [*self._system_columns(), *self._view_columns()],
+            "information_schema.table_privileges": [
+                {
+                    "grantor": user,
+                    "grantee": user,
+                    "table_catalog": database,
+                    "table_schema": "public",
+                    "table_name": name,
+                    "privilege_type": "SELECT",
+                    "is_grantable": "NO",
+                }
+                for name in self.oids
+            ],
+        }
+
+    def _system_columns(self) -> Iterator[Row]:
+        for relation in system_relations():
+            for number, (column, kind) in enumerate(relation.columns, 1):
+                yield self._column(relation.schema, relation.name, column, number, kind, True)
+
+    def _view_columns(self) -> Iterator[Row]:
+        for name, _, number, attribute in self.columns():
+            kind = column_type(attribute)
+            yield self._column("public", name, attribute.name, number, kind.name, attribute.nullable)
+
+    def _column(self, schema: str, table: str, name: str, number: int, kind: str, nullable: bool) -> Row:
+        bits = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}.get(kind)
+        return {
+            "table_catalog": self.context.database,
+            "table_schema": schema,
+            "table_name": table,
+            "column_name": name,
+            "ordinal_position": number,
+            "is_nullable": "YES" if nullable else "NO",
+            "data_type": "ARRAY" if kind.startswith("_") else t.SQL_NAMES.get(kind, kind),
+            "numeric_precision": bits,
+            "numeric_precision_radix": 2 if bits else None,
+            "numeric_scale": 0 if kind.startswith("int") else None,
+            "datetime_precision": 6 if kind.startswith("timestamp") else 0 if kind == "date" else None,
+            "udt_catalog": self.context.database,
+            "udt_schema": "pg_catalog",
+            "udt_name": kind,
+            "dtd_identifier": str(number),
+            "is_self_referencing": "NO",
+            "is_identity": "NO",
+            "is_generated": "NEVER",
+            "is_updatable": "NO",
+        }

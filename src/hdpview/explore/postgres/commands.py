@@ -1,0 +1,286 @@
+"""The state of a session, and what each kind of statement does to it: questions are answered, settings kept,
+transactions counted, cursors read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdpview.explore.postgres import statements, types
+from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
+from hdpview.explore.postgres.columns import OutputColumn
+from hdpview.explore.postgres.errors import (
+    IN_FAILED_TRANSACTION,
+    INVALID_CURSOR,
+    SYNTAX_ERROR,
+    TOO_COMPLEX,
+    UNDEFINED_OBJECT,
+    PgError,
+)
+from hdpview.explore.postgres.functions import Context
+from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.statements import Copy, Statement
+
+IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"
+# Settings that clients are told of, under the names that they know.
+REPORTED = {
+    "server_version": "server_version",
+    "server_encoding": "server_encoding",
+    "client_encoding": "client_encoding",
+    "application_name": "application_name",
+    "default_transaction_read_only": "default_transaction_read_only",
+    "in_hot_standby": "in_hot_standby",
+    "is_superuser": "is_superuser",
+    "session_authorization": "session_authorization",
+    "datestyle": "DateStyle",
+    "intervalstyle": "IntervalStyle",
+    "timezone": "TimeZone",
+    "integer_datetimes": "integer_datetimes",
+    "standard_conforming_strings": "standard_conforming_strings",
+}
+_FIXED = frozenset(
+    {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
+)
+_ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
+_MOST_CURSORS, _MOST_SETTINGS = 100, 200
+
+Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+@dataclass
+class Outcome:
+    """What a statement did. columns: None where it gives no rows. reported: settings to tell the client of."""
+
+    tag: str
+    columns: Sequence[OutputColumn] | None = None
+    rows: Sequence[Sequence[Any]] = ()
+    notices: tuple[str, ...] = ()
+    reported: Mapping[str, str] = field(default_factory=dict)
+    copy: Copy | None = None
+    is_binary: bool = False
+
+
+@dataclass
+class _Cursor:
+    answer: Answer
+    is_binary: bool
+    at: int = 0
+
+
+class Commands:
+    """The statements of one session. compute: runs work in a thread, within the limits of the server."""
+
+    def __init__(self, answerer: Answerer, compute: Compute, user: str, pid: int) -> None:
+        self._answerer, self._compute = answerer, compute
+        self.settings = {name: value for name, (value, _) in first_settings().items()}
+        self.settings["session_authorization"] = user
+        self.transaction = IDLE
+        self._at_start = dict(self.settings)
+        self._cursors: dict[str, _Cursor] = {}
+        self._context = answerer.engine.context(
+            answerer.engine.catalog.context.database, user, pid, self.settings
+        )
+
+    @property
+    def context(self) -> Context:
+        return self._context
+
+    @property
+    def reading(self) -> Reading:
+        return Reading.of(self.settings)
+
+    def start_with(self, settings: Mapping[str, str]) -> None:
+        """Settings that came with the connection; unknown ones are kept as they are."""
+        for name, value in list(settings.items())[:_MOST_SETTINGS]:
+            if name.lower() not in _FIXED:
+                self.settings[name.lower()] = statements.checked_setting(name.lower(), value)
+        self._at_start = dict(self.settings)
+
+    def fail(self) -> None:
+        """A statement failed: a transaction waits for its end."""
+        if self.transaction == IN_TRANSACTION:
+            self.transaction = FAILED
+
+    async def read(self, statement: Statement) -> Question | None:
+        """The question in a statement, if it is one."""
+        if not statement.is_question:
+            return None
+        found: Question = await self._compute(lambda: self._answerer.read(statement.text))
+        return found
+
+    async def execute(
+        self, statement: Statement, question: Question | None = None, values: Sequence[Any] = ()
+    ) -> Outcome:
+        """Do what a statement says."""
+        if self.transaction == FAILED and statement.word not in _ENDS:
+            raise PgError(
+                IN_FAILED_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+                "Send ROLLBACK.",
+            )
+        if statement.is_question:
+            answer = await self._answered(statement.text, question, values)
+            return Outcome(f"SELECT {len(answer.rows)}", answer.columns, answer.rows, answer.notices)
+        rule = _RULES.get(statement.word)
+        if rule is None:
+            statements.refuse_writing(statement)
+            raise AssertionError
+        return await rule(self, statement)
+
+    async def _answered(
+        self, text: str, question: Question | None = None, values: Sequence[Any] = ()
+    ) -> Answer:
+        reading = self.reading
+
+        def work() -> Answer:
+            asked = question or self._answerer.read(text)
+            return self._answerer.answer(asked, values, reading, self._context)
+
+        found: Answer = await self._compute(work)
+        return found
+
+    async def _set(self, statement: Statement) -> Outcome:
+        asked = statements.setting(statement)
+        before = dict(self.settings)
+        if asked.name == "all":
+            self.settings.update(self._at_start)
+        elif asked.name in _FIXED:
+            raise PgError("55P02", f'parameter "{asked.name}" cannot be changed')
+        elif asked.name:
+            if asked.name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
+                raise PgError(TOO_COMPLEX, "There are too many settings in this session.")
+            value = self._at_start.get(asked.name, "") if asked.value is None else asked.value
+            self.settings[asked.name] = statements.checked_setting(asked.name, value)
+        changed = {
+            REPORTED[name]: value
+            for name, value in self.settings.items()
+            if name in REPORTED and value != before.get(name)
+        }
+        return Outcome(statement.word, reported=changed)
+
+    async def _show(self, statement: Statement) -> Outcome:
+        name = statements.shown_setting(statement)
+        if name == "all":
+            meanings = first_settings()
+            rows = [
+                [key, value, meanings.get(key, ("", ""))[1]] for key, value in sorted(self.settings.items())
+            ]
+            columns = [OutputColumn(each, types.TEXT) for each in ("name", "setting", "description")]
+            return Outcome("SHOW", columns, rows)
+        if name not in self.settings:
+            raise PgError(
+                UNDEFINED_OBJECT,
+                f'unrecognized configuration parameter "{name[:60]}"',
+                "SHOW ALL lists them.",
+            )
+        return Outcome("SHOW", [OutputColumn(REPORTED.get(name, name), types.TEXT)], [[self.settings[name]]])
+
+    async def _begin(self, statement: Statement) -> Outcome:
+        notices = ("there is already a transaction in progress",) if self.transaction != IDLE else ()
+        self.transaction = IN_TRANSACTION
+        return Outcome("BEGIN" if statement.word == "BEGIN" else "START TRANSACTION", notices=notices)
+
+    async def _end(self, statement: Statement) -> Outcome:
+        words = statement.text.upper().split()
+        if words[0] == "ROLLBACK" and "TO" in words:
+            self.transaction = IN_TRANSACTION
+            return Outcome("ROLLBACK")
+        tag = "ROLLBACK" if self.transaction == FAILED else _ENDS[statement.word]
+        self.transaction = IDLE
+        self._cursors.clear()
+        return Outcome(tag)
+
+    async def _nothing(self, statement: Statement) -> Outcome:
+        return Outcome(statement.word)
+
+    async def _discard(self, _: Statement) -> Outcome:
+        self._cursors.clear()
+        self.settings.update(self._at_start)
+        return Outcome("DISCARD ALL")
+
+    async def _declare(self, statement: Statement) -> Outcome:
+        name, question, is_binary = statements.declared_cursor(statement)
+        if len(self._cursors) >= _MOST_CURSORS:
+            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some.")
+        answer = await self._answered(question)
+        self._cursors[name] = _Cursor(answer, is_binary)
+        return Outcome("DECLARE CURSOR", notices=answer.notices)
+
+    async def _fetch(self, statement: Statement) -> Outcome:
+        step = statements.cursor_step(statement)
+        cursor = self._cursor(step.name)
+        rows = cursor.answer.rows
+        end = len(rows) if step.count < 0 else min(len(rows), cursor.at + step.count)
+        taken, cursor.at = rows[cursor.at : end], end
+        if step.is_move:
+            return Outcome(f"MOVE {len(taken)}")
+        return Outcome(f"FETCH {len(taken)}", cursor.answer.columns, taken, is_binary=cursor.is_binary)
+
+    def declared(self, name: str) -> Sequence[OutputColumn] | None:
+        """Columns of a cursor by its name; None where there is none."""
+        return self._cursors[name].answer.columns if name in self._cursors else None
+
+    def cursor_columns(self, statement: Statement) -> Sequence[OutputColumn] | None:
+        """Columns that FETCH or SHOW gives, for clients that ask first."""
+        if statement.word == "FETCH":
+            return self._cursor(statements.cursor_step(statement).name).answer.columns
+        if statement.word == "SHOW":
+            name = statements.shown_setting(statement)
+            names = ("name", "setting", "description") if name == "all" else (REPORTED.get(name, name),)
+            return [OutputColumn(each, types.TEXT) for each in names]
+        return [OutputColumn("QUERY PLAN", types.TEXT)] if statement.word == "EXPLAIN" else None
+
+    def _cursor(self, name: str) -> _Cursor:
+        if name not in self._cursors:
+            raise PgError(INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
+        return self._cursors[name]
+
+    async def _close(self, statement: Statement) -> Outcome:
+        name = statements.closed_name(statement)
+        if name == "all":
+            self._cursors.clear()
+        else:
+            self._cursor(name)
+            del self._cursors[name]
+        return Outcome("CLOSE CURSOR")
+
+    async def _copy(self, statement: Statement) -> Outcome:
+        copy = statements.copied(statement)
+        answer = await self._answered(copy.question)
+        return Outcome(f"COPY {len(answer.rows)}", answer.columns, answer.rows, answer.notices, copy=copy)
+
+    async def _explain(self, statement: Statement) -> Outcome:
+        inner = statements.one(statements.explained(statement))
+        question = await self.read(inner)
+        if question is None:
+            raise PgError(SYNTAX_ERROR, "EXPLAIN takes a SELECT.")
+        source = (
+            "Catalogue"
+            if question.view is None
+            else f"Synthetic records of {question.view}"
+            if question.of_rows
+            else f"Released counts of {question.view} (no privacy budget is spent)"
+        )
+        return Outcome("EXPLAIN", [OutputColumn("QUERY PLAN", types.TEXT)], [[source]])
+
+
+_RULES: dict[str, Callable[[Commands, Statement], Awaitable[Outcome]]] = {
+    "SET": Commands._set,
+    "RESET": Commands._set,
+    "SHOW": Commands._show,
+    "BEGIN": Commands._begin,
+    "START": Commands._begin,
+    **dict.fromkeys(_ENDS, Commands._end),
+    **dict.fromkeys(
+        ("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT"), Commands._nothing
+    ),
+    "DISCARD": Commands._discard,
+    "DECLARE": Commands._declare,
+    "FETCH": Commands._fetch,
+    "MOVE": Commands._fetch,
+    "CLOSE": Commands._close,
+    "COPY": Commands._copy,
+    "EXPLAIN": Commands._explain,
+}

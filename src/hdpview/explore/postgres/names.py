@@ -1,0 +1,124 @@
+"""Names in statements: what an output is called, what a cast and a parameter name, what a table's name stands
+for.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from hdpview.errors import QueryError
+from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.types import PgType
+
+# What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
+_CALLED: dict[type[exp.Expr], str] = {
+    exp.TimestampTrunc: "date_trunc",
+    exp.DateTrunc: "date_trunc",
+    exp.CurrentVersion: "version",
+    exp.GroupConcat: "string_agg",
+    exp.Case: "case",
+    exp.If: "case",
+    exp.Ceil: "ceil",
+    exp.Exists: "exists",
+    exp.StrPosition: "strpos",
+    exp.ArrayAgg: "array_agg",
+    exp.CountIf: "count_if",
+    exp.CurrentTimestamp: "now",
+    exp.DPipe: "?column?",
+    exp.Array: "array",
+    exp.Substring: "substring",
+}
+
+
+def output_name(node: exp.Expr) -> str:
+    """What PostgreSQL calls an output column."""
+    if isinstance(node, (exp.Alias, exp.Column, exp.Identifier)):
+        return node.alias_or_name
+    inner = node.unnest()
+    if isinstance(inner, exp.Subquery):
+        inner = inner.this
+    if isinstance(inner, exp.Select) and inner.expressions:
+        return output_name(inner.expressions[0])
+    if isinstance(inner, (exp.Column, exp.Dot)):
+        return output_name(inner.expression) if isinstance(inner, exp.Dot) else inner.name
+    if isinstance(inner, exp.Cast):
+        below = inner.this.unnest()
+        while isinstance(below, exp.Cast):
+            below = below.this.unnest()
+        name = output_name(below)
+        return name if name != "?column?" else type_of_cast(inner).name
+    if isinstance(inner, (exp.Filter, exp.Window, exp.WithinGroup, exp.Bracket)):
+        return output_name(inner.this)
+    if type(inner) in _CALLED:
+        return _CALLED[type(inner)]
+    if isinstance(inner, exp.Anonymous):
+        return str(inner.name).lower()
+    if isinstance(inner, exp.Func) and not isinstance(inner, (exp.Connector, exp.Predicate)):
+        return inner.sql_name().lower()
+    return "?column?"
+
+
+def type_of_cast(node: exp.Cast) -> PgType:
+    """The type that a CAST names."""
+    return t.named(node.to.sql(dialect="postgres")) or t.TEXT
+
+
+def compared_array(node: exp.Expr) -> exp.Expr | None:
+    """The array of x = ANY(array) and of x <> ALL(array); None of any other comparison."""
+    other = node.expression
+    if (isinstance(node, exp.EQ) and isinstance(other, exp.Any)) or (
+        isinstance(node, exp.NEQ) and isinstance(other, exp.All)
+    ):
+        array = other.this
+    elif isinstance(node, exp.NEQ) and isinstance(other, exp.Anonymous) and other.name.upper() == "ALL":
+        array = other.expressions[0]
+    else:
+        return None
+    inner: exp.Expr = array.unnest()
+    return inner
+
+
+def parameter_number(node: exp.Expr) -> int:
+    """Which parameter a node stands for, from 1."""
+    text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
+    if not text.isdecimal() or not 1 <= int(text) <= 65_535:
+        raise QueryError(f"${text[:20]} is not a parameter. Write $1, $2, ….")
+    return int(text)
+
+
+def common_table(table: exp.Table) -> exp.Expr | None:
+    """The common table expression that a name stands for, if it is one."""
+    if table.db:
+        return None
+    at: exp.Expr | None = table.parent
+    while at is not None:
+        clause = at.args.get("with_")
+        for common in clause.expressions if clause is not None else ():
+            if common.alias.lower() == table.name.lower():
+                return common if not _is_inside(table, common) else None
+        at = at.parent
+    return None
+
+
+def is_common_table(table: exp.Table) -> bool:
+    """Whether a name stands for a common table expression, its own recursion included."""
+    if table.db:
+        return False
+    at: exp.Expr | None = table.parent
+    while at is not None:
+        clause = at.args.get("with_")
+        if clause is not None and any(
+            common.alias.lower() == table.name.lower() for common in clause.expressions
+        ):
+            return True
+        at = at.parent
+    return False
+
+
+def _is_inside(node: exp.Expr, other: exp.Expr) -> bool:
+    at: exp.Expr | None = node
+    while at is not None:
+        if at is other:
+            return True
+        at = at.parent
+    return False

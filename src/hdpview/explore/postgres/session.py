@@ -1,0 +1,366 @@
+"""One client from its first message to its last: login, then statements, simple or prepared."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pygwire import messages
+from pygwire.constants import TransactionStatus
+from pygwire.messages import PGMessage
+
+from hdpview.errors import HdpviewError
+from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
+from hdpview.explore.postgres.answers import Answerer, Question, Reading
+from hdpview.explore.postgres.columns import OutputColumn
+from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
+from hdpview.explore.postgres.errors import (
+    FEATURE_NOT_SUPPORTED,
+    INTERNAL_ERROR,
+    INVALID_CURSOR,
+    INVALID_STATEMENT,
+    PROTOCOL_VIOLATION,
+    QUERY_CANCELED,
+    TOO_COMPLEX,
+    PgError,
+    Refusal,
+    refusal_of,
+)
+from hdpview.explore.postgres.login import ClosedError, Doorkeeper
+from hdpview.explore.postgres.statements import Statement
+from hdpview.explore.postgres.types import PgType
+from hdpview.explore.postgres.wire import Wire
+
+logger = logging.getLogger("hdpview.postgres")
+LOGIN_SECONDS, IDLE_SECONDS, ANSWER_SECONDS = 10.0, 3_600.0, 20.0
+_MOST_PREPARED = 1_000
+_STATUS = {status.value: status for status in TransactionStatus}
+
+
+class Backend(Doorkeeper, Protocol):
+    """What sessions share."""
+
+    answerer: Answerer
+    log_statements: bool
+
+    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run work when its turn comes."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    statement: Statement
+    question: Question | None
+    parameters: tuple[PgType, ...]
+    reading: Reading
+
+
+@dataclass
+class _Portal:
+    prepared: _Prepared
+    values: Sequence[Any]
+    formats: Sequence[int]
+    outcome: Outcome | None = None
+    sent: int = 0
+
+
+class Session:
+    """A connection of one client."""
+
+    def __init__(self, client: Wire, backend: Backend, pid: int) -> None:
+        self._wire, self._backend, self.pid = client, backend, pid
+        self.secret = secrets.token_bytes(4)
+        self._commands: Commands
+        self._prepared: dict[str, _Prepared] = {}
+        self._portals: dict[str, _Portal] = {}
+        self._work: asyncio.Future[Any] | None = None
+        self._skipping = False
+
+    def cancel(self, secret: bytes) -> None:
+        """Stop waiting for the answer under way, if the secret is right."""
+        if hmac.compare_digest(secret, self.secret) and self._work is not None:
+            self._work.cancel()
+
+    async def run(self) -> None:
+        """Serve the client until it leaves."""
+        try:
+            await asyncio.wait_for(self._login(), LOGIN_SECONDS)
+            while True:
+                message = await asyncio.wait_for(self._wire.receive(), IDLE_SECONDS)
+                if message is None:
+                    break
+                await self._handle(message)
+        except ClosedError:
+            pass
+        except TimeoutError:
+            self._wire.refuse(Refusal("57P05", "terminating connection due to idle timeout", fatal=True))
+        except PgError as problem:
+            self._wire.refuse(refusal_of(problem))
+        except (ConnectionError, OSError):
+            pass
+        finally:
+            await self._wire.close()
+
+    async def _login(self) -> None:
+        user, settings = await login.admitted(self._wire, self._backend)
+        self._wire.send(messages.AuthenticationOk())
+        self._commands = Commands(self._backend.answerer, self._computed, user[:63], self.pid)
+        self._commands.start_with(settings)
+        for name, title in REPORTED.items():
+            self._wire.send(messages.ParameterStatus(title, self._commands.settings[name]))
+        self._wire.send(messages.BackendKeyData(self.pid, self.secret))
+        self._wire.phase = wire.IN_SESSION
+        await self._ready()
+
+    async def _handle(self, message: PGMessage) -> None:
+        if isinstance(message, messages.Terminate):
+            raise ClosedError
+        if isinstance(message, messages.Query):
+            await self._guarded(self._simple(message.query_string))
+            self._skipping = False
+            await self._ready()
+        elif isinstance(message, messages.Sync):
+            self._skipping = False
+            if self._commands.transaction == "I":
+                self._portals.clear()
+            await self._ready()
+        elif isinstance(message, messages.Flush):
+            await self._wire.flush()
+        elif not self._skipping:
+            self._skipping = not await self._guarded(self._extended(message))
+
+    async def _ready(self) -> None:
+        self._wire.send(messages.ReadyForQuery(_STATUS[self._commands.transaction]))
+        await self._wire.flush()
+
+    async def _guarded(self, work: Awaitable[None]) -> bool:
+        """Whether some work went well; where not, the client has been told why."""
+        try:
+            await work
+        except PgError as problem:
+            if problem.fatal:
+                raise
+            self._fail(refusal_of(problem))
+        except HdpviewError as problem:
+            self._fail(refusal_of(problem, self._backend.answerer.hint_name(None)))
+        except (ClosedError, ConnectionError, OSError):
+            raise
+        except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
+            logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
+            self._fail(Refusal(INTERNAL_ERROR, "The server failed on this statement.", "Please report it."))
+        else:
+            return True
+        return False
+
+    def _fail(self, refusal: Refusal) -> None:
+        self._commands.fail()
+        self._wire.refuse(refusal)
+
+    async def _computed(self, work: Callable[[], Any]) -> Any:
+        """What work gives, done in a thread, unless it takes too long or is cancelled."""
+        self._work = self._backend.in_thread(work)
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._work), ANSWER_SECONDS)
+        except TimeoutError:
+            raise PgError(
+                QUERY_CANCELED,
+                "canceling statement due to statement timeout",
+                f"Answers may take {ANSWER_SECONDS:g} seconds. Ask for less at once.",
+            ) from None
+        except asyncio.CancelledError:
+            if not self._work.cancelled():  # the server ends
+                raise
+            raise PgError(QUERY_CANCELED, "canceling statement due to user request") from None
+        finally:
+            self._work = None
+
+    def _log(self, statement: Statement) -> None:
+        if self._backend.log_statements:
+            logger.info("session %d: %s", self.pid, statement.text)
+
+    async def _simple(self, text: str) -> None:
+        found = statements.split(text)
+        if not found:
+            self._wire.send(messages.EmptyQueryResponse())
+        for statement in found:
+            self._log(statement)
+            if statement.word == "DEALLOCATE":
+                outcome = self._deallocate(statement)
+            else:
+                outcome = await self._commands.execute(statement)
+            await self._send_outcome(outcome)
+
+    async def _send_outcome(self, outcome: Outcome) -> None:
+        self._tell(outcome)
+        if outcome.copy is not None:
+            await self._send_copy(outcome)
+        elif outcome.columns is not None:
+            formats = [int(outcome.is_binary)] * len(outcome.columns)
+            self._wire.describe(outcome.columns, formats)
+            await self._wire.send_rows(outcome.rows, outcome.columns, formats)
+        self._wire.send(messages.CommandComplete(outcome.tag))
+
+    def _tell(self, outcome: Outcome) -> None:
+        if self._commands.settings["client_min_messages"].lower() not in (
+            "warning",
+            "error",
+            "fatal",
+            "panic",
+        ):
+            for text in outcome.notices:
+                self._wire.notice(text)
+        for name, value in outcome.reported.items():
+            self._wire.send(messages.ParameterStatus(name, value))
+
+    async def _send_copy(self, outcome: Outcome) -> None:
+        assert outcome.copy is not None
+        assert outcome.columns is not None
+        code = int(outcome.copy.format == "binary")
+        self._wire.send(messages.CopyOutResponse(code, [code] * len(outcome.columns)))
+        for number, piece in enumerate(copying.pieces(outcome.copy, outcome.columns, outcome.rows)):
+            self._wire.send(messages.CopyData(piece))
+            if number % 1_000 == 0:
+                await self._wire.flush()
+        self._wire.send(messages.CopyDone())
+
+    async def _extended(self, message: PGMessage) -> None:
+        if isinstance(message, messages.Parse):
+            await self._parse(message)
+        elif isinstance(message, messages.Bind):
+            self._bind(message)
+        elif isinstance(message, messages.Describe):
+            self._describe(message)
+        elif isinstance(message, messages.Execute):
+            await self._execute(message)
+        elif isinstance(message, messages.Close):
+            (self._prepared if message.kind == "S" else self._portals).pop(message.name, None)
+            self._wire.send(messages.CloseComplete())
+        else:
+            raise PgError(FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
+
+    async def _parse(self, message: messages.Parse) -> None:
+        if message.statement and message.statement in self._prepared:
+            raise PgError("42P05", f'prepared statement "{message.statement[:60]}" already exists')
+        if len(self._prepared) >= _MOST_PREPARED:
+            raise PgError(
+                TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
+            )
+        statement = statements.one(message.query)
+        self._log(statement)
+        question = await self._commands.read(statement)
+        inferred = question.parameters if question is not None else ()
+        self._prepared[message.statement] = _Prepared(
+            statement, question, _declared(message.param_types, inferred), self._commands.reading
+        )
+        self._wire.send(messages.ParseComplete())
+
+    def _bind(self, message: messages.Bind) -> None:
+        prepared = self._statement(message.statement)
+        if len(message.param_values) != len(prepared.parameters):
+            raise PgError(
+                PROTOCOL_VIOLATION,
+                f"bind message supplies {len(message.param_values)} parameters, but prepared statement "
+                f"requires {len(prepared.parameters)}",
+            )
+        formats = wire.result_formats(message.param_formats, len(prepared.parameters))
+        values = [
+            parameters.decode(*each)
+            for each in zip(message.param_values, prepared.parameters, formats, strict=True)
+        ]
+        if len(self._portals) >= _MOST_PREPARED:
+            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some.")
+        self._portals[message.portal] = _Portal(prepared, values, message.result_formats)
+        self._wire.send(messages.BindComplete())
+
+    def _describe(self, message: messages.Describe) -> None:
+        cursor = self._commands.declared(message.name)
+        if message.kind == "P" and message.name not in self._portals and cursor is not None:
+            self._wire.describe(cursor, [types.TEXT_FORMAT] * len(cursor))
+            return
+        if message.kind == "S":
+            prepared, formats = self._statement(message.name), []
+            self._wire.send(messages.ParameterDescription([kind.oid for kind in prepared.parameters]))
+        else:
+            portal = self._portal(message.name)
+            prepared, formats = portal.prepared, list(portal.formats)
+        columns = self._columns(prepared)
+        if columns is None:
+            self._wire.send(messages.NoData())
+        else:
+            self._wire.describe(columns, wire.result_formats(formats, len(columns)))
+
+    def _columns(self, prepared: _Prepared) -> Sequence[OutputColumn] | None:
+        if prepared.question is not None:
+            return self._backend.answerer.columns(prepared.question, prepared.reading)
+        return self._commands.cursor_columns(prepared.statement)
+
+    async def _execute(self, message: messages.Execute) -> None:
+        portal = self._portal(message.portal)
+        prepared = portal.prepared
+        if portal.outcome is None:
+            if not prepared.statement.word:
+                self._wire.send(messages.EmptyQueryResponse())
+                return
+            if prepared.statement.word == "DEALLOCATE":
+                portal.outcome = self._deallocate(prepared.statement)
+            else:
+                self._check_shape(prepared)
+                portal.outcome = await self._commands.execute(
+                    prepared.statement, prepared.question, portal.values
+                )
+            self._tell(portal.outcome)
+        outcome = portal.outcome
+        if outcome.copy is not None:
+            await self._send_copy(outcome)
+        elif outcome.columns is not None:
+            end = portal.sent + message.max_rows if message.max_rows else len(outcome.rows)
+            formats = wire.result_formats(portal.formats, len(outcome.columns))
+            await self._wire.send_rows(outcome.rows[portal.sent : end], outcome.columns, formats)
+            portal.sent = min(end, len(outcome.rows))
+            if end < len(outcome.rows):
+                self._wire.send(messages.PortalSuspended())
+                return
+        self._wire.send(messages.CommandComplete(outcome.tag))
+
+    def _check_shape(self, prepared: _Prepared) -> None:
+        if prepared.question is not None and prepared.reading.intervals != self._commands.reading.intervals:
+            raise PgError(
+                FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+                "hdpview.intervals changed after this statement was prepared: prepare it again (DEALLOCATE ALL), "
+                "or set it right after connecting.",
+            )
+
+    def _deallocate(self, statement: Statement) -> Outcome:
+        name = statements.closed_name(statement)
+        if name == "all":
+            self._prepared.clear()
+        elif self._prepared.pop(name, None) is None:
+            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+        return Outcome("DEALLOCATE ALL" if name == "all" else "DEALLOCATE")
+
+    def _statement(self, name: str) -> _Prepared:
+        if name not in self._prepared:
+            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+        return self._prepared[name]
+
+    def _portal(self, name: str) -> _Portal:
+        if name not in self._portals:
+            raise PgError(INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
+        return self._portals[name]
+
+
+def _declared(oids: Sequence[int], inferred: Sequence[PgType]) -> tuple[PgType, ...]:
+    """Types of parameters: what the client says, else what the statement says."""
+    n = max(len(oids), len(inferred))
+    found = []
+    for i in range(n):
+        said = types.BY_OID.get(oids[i]) if i < len(oids) and oids[i] else None
+        guess = inferred[i] if i < len(inferred) else types.TEXT
+        found.append(guess if said is None or said is types.UNKNOWN else said)
+    return tuple(found)

@@ -1,0 +1,131 @@
+"""PostgreSQL's own client against a server of views."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+from analyst import QUESTIONS, SCRIPT, assert_same, python_answers
+from served import Served
+
+
+def psql(served: Served, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [
+        "psql",
+        "-X",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        str(served.port),
+        "-U",
+        "analyst",
+        "hdpview",
+        *arguments,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, input=text)
+
+
+def test_tables_are_listed_and_described(served: Served) -> None:
+    """\\d, \\dt+ and \\d+ show the views, their columns with types, and what is protected."""
+    listed = psql(served, "-c", r"\d", "-c", r"\dt+", "-c", r"\d+ admissions", "-c", r'\d "Odd View"')
+    assert not listed.stderr
+    for expected in ("admissions", "Odd View", "Differentially private view", "synthetic records"):
+        assert expected in listed.stdout
+    assert "systolic_bp | double precision" in listed.stdout
+    assert "a group is named by the start of its bin" in listed.stdout
+    assert "weight" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [r"\l", r"\dn", r"\du", r"\df", r"\di", r"\dv", r"\dT", r"\dp", r"\dd", r"\dx", r"\db", r"\conninfo"]
+    + [
+        r"\dS+",
+        r"\d pg_class",
+        r"\dn+",
+        r"\dO",
+        r"\dD",
+        r"\ds",
+        r"\dm",
+        r"\dy",
+        r"\des",
+        r"\dRp",
+        r"\dL",
+        r"\do",
+    ],
+)
+def test_other_commands_of_psql_work(served: Served, command: str) -> None:
+    """No command that looks at the catalogue fails."""
+    assert "ERROR" not in psql(served, "-c", command).stderr
+
+
+def test_the_analysts_script_gives_the_numbers_of_python(served: Served) -> None:
+    """All questions of the script, value by value."""
+    separator = "next question"
+    script = SCRIPT.read_text(encoding="utf-8").replace(";\n", f";\n\\echo {separator}\n")
+    found = psql(served, "-At", "--csv", "-f", "-", text=script)
+    assert not found.stderr
+    answers = [list(csv.reader(io.StringIO(part.strip("\n")))) for part in found.stdout.split(separator)]
+    answers = [answer for answer in answers if answer]
+    assert len(answers) == len(QUESTIONS) == 22
+    for ours, theirs, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
+        assert_same(ours, theirs, question)
+
+
+def test_rows_are_synthetic_and_said_to_be(served: Served) -> None:
+    """SELECT * gives records under a notice; the same ones each time, so that filters agree."""
+    first, second = (psql(served, "-At", "-c", "SELECT * FROM admissions LIMIT 5") for _ in range(2))
+    assert "NOTICE:  These are synthetic records" in first.stderr
+    assert first.stdout == second.stdout
+    assert len(first.stdout.splitlines()) == 5
+
+
+def test_refusals_carry_the_nearest_question_as_a_hint(served: Served) -> None:
+    """What cannot be answered says what can, in PostgreSQL's words, and that can be asked."""
+    found = psql(served, "-v", "VERBOSITY=verbose", "-c", "SELECT max(age) FROM admissions")
+    assert "ERROR:  0A000: MAX(age) cannot be answered." in found.stderr
+    hint = found.stderr.partition("Ask ")[2].partition(".\n")[0]
+    again = psql(served, "-At", "-c", f"SELECT {hint} FROM admissions")
+    assert 80 < float(again.stdout) <= 96
+
+
+def test_several_statements_settings_and_copies(served: Served) -> None:
+    """A text of several statements, intervals on request, transactions, and COPY into a file."""
+    text = (
+        "SET hdpview.intervals = on; BEGIN; SELECT count(*) AS n FROM admissions; COMMIT;\n"
+        "SELECT dp_interval_low(count(*)) < count(*) FROM admissions;\n"
+        "\\copy (SELECT ward, count(*) AS n FROM admissions GROUP BY 1) TO STDOUT WITH (FORMAT csv, HEADER)\n"
+    )
+    found = psql(served, "--csv", "-f", "-", text=text)
+    assert not found.stderr
+    assert "n,n_lower,n_upper" in found.stdout
+    assert found.stdout.count("surgery,") == 1
+
+
+def test_nothing_can_be_written(served: Served) -> None:
+    """Statements that would change something are refused as in a read-only database."""
+    for statement in (
+        "INSERT INTO admissions VALUES (1)",
+        "CREATE TABLE t (a int)",
+        "DROP TABLE admissions",
+        "COPY admissions FROM STDIN",
+        "UPDATE admissions SET age = 1",
+    ):
+        assert "read-only" in psql(served, "-c", statement).stderr
+
+
+def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
+    """Quoted names reach a view and its columns as they are; bins are numbers and moments timestamps."""
+    statement = 'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 LIMIT 1'
+    found = psql(served, "-At", "-c", statement)
+    assert not found.stderr
+    assert found.stdout.startswith("it's|0|0|2024-01-01 00:00:00|")
+
+
+def test_the_script_is_also_a_document() -> None:
+    """Every statement of the script stands under its question."""
+    lines = Path(SCRIPT).read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("-- ") and line[3].isdigit() for line in lines) == 22

@@ -1,0 +1,208 @@
+"""psycopg, asyncpg, SQLAlchemy, pandas and Polars against a server of views."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
+import pandas as pd
+import polars as pl
+import psycopg
+import pytest
+import sqlalchemy as sa
+from analyst import QUESTIONS, assert_same, python_answers
+from psycopg.types import TypeInfo
+from served import Served
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_psycopg_gets_the_numbers_of_python(served: Served, binary: bool) -> None:
+    """All questions of the analyst, over text and over binary results."""
+    with psycopg.connect(served.url) as connection:
+        for ours, question in zip(python_answers(served.view), QUESTIONS, strict=True):
+            theirs = connection.execute(question, binary=binary).fetchall()
+            assert_same(ours, [list(row) for row in theirs], question)
+
+
+def test_values_have_the_types_of_their_columns(served: Served) -> None:
+    """Whole numbers, reals, truths, dates, moments and texts arrive as such, in both formats alike."""
+    sql = (
+        "SELECT age, cost, smoker, admitted, ward, date_trunc('month', admitted), extract(year FROM admitted) "
+        "FROM admissions WHERE smoker IS NOT NULL LIMIT 20"
+    )
+    with psycopg.connect(served.url) as connection:
+        text, binary = (connection.execute(sql, binary=each).fetchall() for each in (False, True))
+    assert text == binary
+    assert [type(value) for value in text[0]] == [int, float, bool, date, str, datetime, Decimal]
+
+
+def test_parameters_of_every_type(served: Served) -> None:
+    """Parameters mean what the same values mean when written into the statement."""
+    questions: list[tuple[str, Any, str]] = [
+        ("age > %s", 65, "age > 65"),
+        ("cost >= %s", 1500.0, "cost >= 1500"),
+        ("ward = %s", "surgery", "ward = 'surgery'"),
+        ("ward = ANY(%s)", ["surgery", "oncology"], "ward IN ('surgery', 'oncology')"),
+        ("age = ANY(%s)", [70, 71], "age IN (70, 71)"),
+        ("readmitted = %s", True, "readmitted = TRUE"),
+        ("admitted >= %s", date(2023, 3, 1), "admitted >= DATE '2023-03-01'"),
+        ("admitted < %s", datetime(2023, 3, 1), "admitted < DATE '2023-03-01'"),
+        ("age BETWEEN %s::int AND 70", 60, "age BETWEEN 60 AND 70"),
+        ("ward LIKE %s", "s%", "ward LIKE 's%'"),
+        ("age > %s", -5, "TRUE"),
+    ]
+    with psycopg.connect(served.url) as connection:
+        for condition, value, written in questions:
+            found = connection.execute(
+                f"SELECT count(*) FROM admissions WHERE {condition}", [value]
+            ).fetchone()
+            assert found is not None
+            assert found[0] == pytest.approx(served.view.count(written).estimate, rel=1e-9)
+
+
+def test_cursors_copies_pipelines_and_types_of_psycopg(served: Served) -> None:
+    """A server-side cursor, COPY in three formats, a pipeline, prepared statements, and a look-up of types."""
+    with psycopg.connect(served.url) as connection:
+        with connection.cursor(name="some") as cursor:
+            cursor.itersize = 10
+            cursor.execute("SELECT age FROM admissions LIMIT 35")
+            assert len(cursor.fetchall()) == 35
+        with connection.cursor().copy(
+            "COPY (SELECT ward, count(*) AS n FROM admissions GROUP BY 1) TO STDOUT"
+        ) as copy:
+            assert len(list(copy.rows())) == 8
+        with connection.cursor().copy("COPY admissions (age, ward) TO STDOUT (FORMAT binary)") as copy:
+            copy.set_types(["int4", "text"])
+            assert {type(row[0]) for row in copy.rows()} == {int}
+        with connection.pipeline():
+            answers = [
+                connection.execute("SELECT count(*) FROM admissions WHERE age > %s", [n]) for n in range(5)
+            ]
+        assert [answer.fetchone() for answer in answers][0] is not None
+        for n in range(8):
+            connection.execute("SELECT count(*) FROM admissions WHERE age > %s", [n], prepare=True).fetchall()
+        found = TypeInfo.fetch(connection, "int4")
+        assert found is not None
+        assert (found.oid, found.array_oid) == (23, 1007)
+        assert TypeInfo.fetch(connection, "hstore") is None
+
+
+def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
+    """After an error a transaction refuses everything until it is rolled back; errors have their class."""
+    with psycopg.connect(served.url) as connection:
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refusal:
+            connection.execute("SELECT max(age) FROM admissions")
+        assert "percentile_cont" in str(refusal.value.diag.message_hint)
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SELECT 1")
+        connection.rollback()
+        for statement, kind in {
+            "SELECT nosuch FROM admissions": psycopg.errors.UndefinedColumn,
+            "SELECT 1 FROM nosuch": psycopg.errors.UndefinedTable,
+            "SELEC 1": psycopg.errors.SyntaxError,
+            "SELECT age, count(*) FROM admissions": psycopg.errors.GroupingError,
+            "DELETE FROM admissions": psycopg.errors.ReadOnlySqlTransaction,
+            "SELECT nosuch(1)": psycopg.errors.UndefinedFunction,
+            "SET hdpview.confidence = 2": psycopg.errors.InvalidParameterValue,
+            'SELECT a.age FROM admissions a JOIN "Odd View" b ON true': psycopg.errors.FeatureNotSupported,
+        }.items():
+            with pytest.raises(kind):
+                connection.execute(statement)
+            connection.rollback()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_intervals_follow_each_aggregate_on_request(served: Served) -> None:
+    """Exactly the asked columns come back; with hdpview.intervals on, the ends that Python gives as well."""
+    sql = "SELECT sex, count(*) AS n, avg(age) FROM admissions GROUP BY sex ORDER BY sex"
+    with psycopg.connect(served.url, autocommit=True) as connection:
+        plain = connection.execute(sql)
+        assert [column.name for column in plain.description or ()] == ["sex", "n", "avg"]
+        connection.execute("SET hdpview.intervals = on")
+        connection.execute("SET hdpview.confidence = 0.8")
+        wide = connection.execute(sql)
+        names = [column.name for column in wide.description or ()]
+        assert names == ["sex", "n", "n_lower", "n_upper", "avg", "avg_lower", "avg_upper"]
+        statement = sql.replace("FROM admissions", "FROM view")
+        expected = served.view.sql(statement, dialect="postgres", confidence=0.8, as_="pyarrow").to_pylist()
+        assert [list(row) for row in wide.fetchall()] == [list(row.values()) for row in expected]
+
+
+def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
+    """Prepared statements with parameters in binary, cursors, a pool, and its own reset of a connection."""
+
+    async def ask() -> None:
+        connection = await asyncpg.connect(served.url)
+        found = await connection.fetch(
+            "SELECT ward, count(*) AS n FROM admissions WHERE age > $1 AND ward = ANY($2::text[]) GROUP BY ward",
+            65,
+            ["surgery"],
+        )
+        expected = served.view.count("age > 65 AND ward = 'surgery'").estimate
+        assert found[0]["n"] == pytest.approx(expected, rel=1e-9)
+        statement = await connection.prepare("SELECT age, smoker, admitted FROM admissions LIMIT $1")
+        assert [attribute.type.name for attribute in statement.get_attributes()] == ["int4", "bool", "date"]
+        assert len(await statement.fetch(3)) == 3
+        async with connection.transaction():
+            cursor = await connection.cursor("SELECT age FROM admissions LIMIT 30")
+            assert len(await cursor.fetch(20)) == 20
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await connection.execute("DROP TABLE admissions")
+        await connection.reset()
+        await connection.close()
+        async with asyncpg.create_pool(served.url, min_size=2, max_size=4) as pool:
+            counts = await asyncio.gather(
+                *(pool.fetchval("SELECT count(*) FROM admissions") for _ in range(8))
+            )
+        assert set(counts) == {served.view.count(None).estimate}
+
+    asyncio.run(ask())
+
+
+@pytest.fixture(scope="module")
+def engine(served: Served) -> Iterator[sa.Engine]:
+    made = sa.create_engine(served.url.replace("postgresql://", "postgresql+psycopg://"))
+    yield made
+    made.dispose()
+
+
+def test_sqlalchemy_reflects_views_as_tables(served: Served, engine: sa.Engine) -> None:
+    """Names, types, comments and the lack of keys; and a question built from what was reflected."""
+    inspector = sa.inspect(engine)
+    assert sorted(inspector.get_table_names()) == ["Odd View", "admissions"]
+    assert inspector.get_pk_constraint("admissions")["constrained_columns"] == []
+    for look in (inspector.get_foreign_keys, inspector.get_indexes, inspector.get_unique_constraints):
+        assert look("admissions") == []
+    assert "Differentially private" in str(inspector.get_table_comment("admissions")["text"])
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    table = metadata.tables["admissions"]
+    assert [type(column.type) for column in table.columns][:4] == [sa.INTEGER, sa.TEXT, sa.TEXT, sa.DATE]
+    question = (
+        sa.select(table.c.ward, sa.func.count().label("n"))
+        .where(table.c.age.between(20, 40), table.c.ward.in_(["surgery", "oncology"]))
+        .group_by(table.c.ward)
+        .order_by(sa.desc("n"))
+    )
+    with engine.connect() as connection:
+        rows = connection.execute(question).all()
+    expected = served.view.count("age BETWEEN 20 AND 40 AND ward = 'surgery'").estimate
+    assert rows[0].n == pytest.approx(expected, rel=1e-9)
+
+
+def test_pandas_and_polars_read_frames(served: Served, engine: sa.Engine) -> None:
+    """A question as a data frame of either kind, and a whole table of synthetic records."""
+    sql = "SELECT ward, count(*) AS n FROM admissions GROUP BY ward ORDER BY n DESC"
+    expected = (
+        served.view.sql(sql.replace("FROM admissions", "FROM view"), as_="pyarrow").column("n").to_pylist()
+    )
+    assert pd.read_sql(sql, engine)["n"].tolist() == expected
+    with engine.connect() as connection:
+        assert pl.read_database(sql, connection)["n"].to_list() == expected
+    records = pd.read_sql_table("admissions", engine)
+    assert len(records) == 50_000
+    assert records["age"].between(0, 95).all()

@@ -1,0 +1,73 @@
+"""R with RPostgreSQL and dbplyr, and the vignette."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from analyst import QUESTIONS, assert_same, python_answers
+from served import Served
+
+VIGNETTE = Path(__file__).parents[2] / "examples" / "readmissions.R"
+_CONNECT = """
+suppressMessages({{library(DBI); library(RPostgreSQL); library(dplyr); library(dbplyr)}})
+con <- dbConnect(PostgreSQL(), host = "127.0.0.1", port = {port}, user = "analyst", dbname = "hdpview")
+"""
+
+
+def run_r(program: str, *arguments: str) -> str:
+    if shutil.which("Rscript") is None:
+        pytest.fail("R is not installed. Run `make test`, which installs it.")
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "-", *arguments], input=program, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_r_gets_the_numbers_of_python(served: Served, tmp_path: Path) -> None:
+    """All questions of the analyst, value by value, printed in full."""
+    questions = tmp_path / "questions.txt"
+    questions.write_text("\n".join(" ".join(each.split()) for each in QUESTIONS) + "\n")
+    program = _CONNECT.format(port=served.port) + (
+        "in_full <- function(x) {\n"
+        "  if (is.numeric(x)) sprintf('%.17g', x) else if (inherits(x, 'POSIXt')) format(x, '%Y-%m-%d') else as.character(x)\n"
+        "}\n"
+        f"for (sql in readLines('{questions}')) {{\n"
+        "  rows <- dbGetQuery(con, sql)\n"
+        "  cat(do.call(paste, c(lapply(rows, in_full), sep = '\\t')), sep = '\\n')\n"
+        "  cat('--\\n')\n"
+        "}\n"
+    )
+    answers = [part.strip("\n") for part in run_r(program).split("--\n")][: len(QUESTIONS)]
+    for ours, text, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
+        assert_same(ours, [line.split("\t") for line in text.splitlines()], question)
+
+
+def test_dbplyr_writes_questions_that_are_answered(served: Served) -> None:
+    """Verbs of dplyr: tables are found, filtered, grouped, summarised, counted and looked at."""
+    program = _CONNECT.format(port=served.port) + (
+        "stopifnot(setequal(dbListTables(con), c('admissions', 'Odd View')), dbExistsTable(con, 'admissions'))\n"
+        "admissions <- tbl(con, 'admissions')\n"
+        "found <- admissions %>% filter(age > 65, sex == 'Female') %>% group_by(ward) %>%\n"
+        "  summarise(n = n(), cost = mean(cost, na.rm = TRUE)) %>% arrange(desc(n)) %>% collect()\n"
+        "cat(sprintf('%.17g', found$n[found$ward == 'surgery']), '\\n')\n"
+        "old <- admissions %>% mutate(old = age > 65) %>% group_by(old) %>%\n"
+        "  summarise(rate = mean(as.numeric(readmitted), na.rm = TRUE)) %>% collect()\n"
+        "cat(nrow(old), nrow(admissions %>% head(3) %>% collect()), nrow(admissions %>% count(sex) %>% collect()), '\\n')\n"
+    )
+    n, sizes = run_r(program).strip().splitlines()
+    expected = served.view.count("age > 65 AND sex = 'Female' AND ward = 'surgery'").estimate
+    assert float(n) == pytest.approx(expected, rel=1e-12)
+    assert sizes.split() == ["2", "3", "3"]
+
+
+def test_the_vignette_runs_and_answers_its_question(served: Served) -> None:
+    """The research question of the vignette is answered with an interval, from a server as it says."""
+    answer = json.loads(
+        run_r(VIGNETTE.read_text(encoding="utf-8"), str(served.port)).strip().splitlines()[-1]
+    )
+    assert answer["low"] <= answer["odds_ratio"] <= answer["high"]

@@ -1,0 +1,231 @@
+"""Strangers: passwords, encryption, limits, broken messages, and what is never loaded or logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pygwire import messages
+from served import Served
+
+from hdpview.errors import HdpviewError
+from hdpview.explore.postgres import PostgresServer, ServerSettings, session
+from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
+from hdpview.pview import PView
+from hdpview_bench.postgres import fuzz
+
+PASSWORD = "correct horse, bätteries"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    command += [
+        "-addext",
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-keyout",
+        "key.pem",
+        "-out",
+        "cert.pem",
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture(scope="module")
+def guarded(odd_view: PView, certificate: tuple[Path, Path]) -> Iterator[PostgresServer]:
+    """A server with a password and TLS."""
+    with PostgresServer({"odd": odd_view}, ServerSettings("127.0.0.1", 0, PASSWORD, *certificate)) as server:
+        yield server
+
+
+def _connect(server: PostgresServer, password: str = PASSWORD, mode: str = "require") -> psycopg.Connection:
+    return psycopg.connect(
+        host="127.0.0.1", port=server.port, user="x", dbname="hdpview", password=password, sslmode=mode
+    )
+
+
+def test_a_password_opens_and_a_wrong_one_does_not(guarded: PostgresServer) -> None:
+    """SCRAM-SHA-256 over TLS; the client also checks that the server knows the password."""
+    with _connect(guarded) as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM odd").fetchone() == (True,)
+        assert connection.pgconn.ssl_in_use
+    for wrong in ("", PASSWORD[:-1], PASSWORD + " "):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            _connect(guarded, wrong)
+
+
+def test_a_server_with_a_certificate_takes_no_plain_connection(guarded: PostgresServer) -> None:
+    """Nobody sends questions in the clear by mistake; and a client may check the certificate."""
+    with pytest.raises(psycopg.OperationalError, match="only takes encrypted connections"):
+        _connect(guarded, mode="disable")
+    certificate = str(guarded.settings.tls_certificate)
+    with psycopg.connect(
+        host="localhost", port=guarded.port, user="x", dbname="hdpview", password=PASSWORD, sslrootcert=certificate,
+        sslmode="verify-full", hostaddr="127.0.0.1",
+    ) as connection:  # fmt: skip
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_scram_refuses_replays_and_broken_proofs() -> None:
+    """A proof holds for one exchange; a changed nonce, header or proof is refused."""
+    verifier = Verifier.of("secret")
+    for message in (b"", b"n,,", b"p=tls-unique,,n=,r=abc", b"\xff\xff", b"n,,n=x,r="):
+        with pytest.raises(ScramError):
+            Exchange(verifier).first(message)
+    exchange = Exchange(verifier)
+    first = exchange.first(b"n,,n=,r=abc").decode()
+    nonce = first.partition(",")[0]
+    assert nonce.startswith("r=abc")
+    for message in (
+        f"c=biws,{nonce},p=AAAA",
+        f"c=AAAA,{nonce},p=",
+        "c=biws,r=abc,p=AAAA",
+        f"c=biws,{nonce},p=é",
+        "",
+    ):
+        with pytest.raises(ScramError):
+            exchange.final(message.encode())
+
+
+def test_beyond_this_machine_a_password_is_needed() -> None:
+    """Listening elsewhere than on loopback without one is refused, in words."""
+    with pytest.raises(HdpviewError, match="needs a password"):
+        ServerSettings("0.0.0.0", 5433)
+    with pytest.raises(HdpviewError, match="both a certificate and its key"):
+        ServerSettings(tls_certificate=Path("x"))
+
+
+def test_unknown_databases_and_taken_ports_are_refused_in_words(served: Served, odd_view: PView) -> None:
+    """The name of the database is in the hint; a taken port names another way."""
+    with pytest.raises(psycopg.OperationalError, match="Connect to hdpview"):
+        psycopg.connect(served.url.replace("/hdpview", "/payroll"))
+    with (
+        pytest.raises(HdpviewError, match="Try another --port"),
+        PostgresServer({"odd": odd_view}, ServerSettings(port=served.port)),
+    ):
+        pass
+
+
+def test_broken_messages_harm_nobody(served: Served) -> None:
+    """2,000 broken messages: every connection is closed, and good ones in between are answered."""
+    found = asyncio.run(fuzz(served.port, 2_000, seed=7))
+    assert found.hanging == found.harmed == 0
+    assert found.unharmed == found.connections // 200 > 0
+
+
+@pytest.mark.parametrize("length", [0, 3, 2_000_000, 2**31 - 1, 2**32 - 1])
+def test_lengths_are_checked_before_a_byte_is_waited_for(served: Served, length: int) -> None:
+    """A message that claims too much or too little ends its connection at once."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as client:
+        client.sendall(messages.StartupMessage({"user": "x", "database": "hdpview"}).to_wire())
+        client.sendall(b"Q" + struct.pack("!I", length))
+        content = b""
+        while part := client.recv(65_536):
+            content += part
+    assert b"08P01" in content
+
+
+def test_a_statement_can_be_cancelled(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another connection with the right key stops an answer that takes long; the session goes on."""
+    waiting = threading.Event()
+
+    def slow(*_: object) -> None:
+        waiting.set()
+        time.sleep(2)
+
+    with psycopg.connect(served.url, autocommit=True) as connection:
+        monkeypatch.setattr(served.server.answerer, "answer", slow)
+        stopper = threading.Thread(target=lambda: (waiting.wait(10), connection.cancel_safe()))
+        stopper.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("SELECT count(*) FROM admissions")
+        stopper.join()
+        monkeypatch.undo()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_answers_have_a_limit_of_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that takes longer than allowed is an error of the right class."""
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
+    with psycopg.connect(served.url, autocommit=True) as connection:
+        monkeypatch.setattr(served.server.answerer, "answer", lambda *_: time.sleep(1))
+        with pytest.raises(psycopg.errors.QueryCanceled, match="timeout"):
+            connection.execute("SELECT count(*) FROM admissions")
+        monkeypatch.undo()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_clients_are_limited_in_number(odd_view: PView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client too many is told so; when another leaves, it may come."""
+    monkeypatch.setattr("hdpview.explore.postgres.server._MOST_CONNECTIONS", 2)
+    with PostgresServer({"odd": odd_view}, ServerSettings(port=0)) as server:
+        url = f"postgresql://x@127.0.0.1:{server.port}/hdpview"
+        first, second = psycopg.connect(url), psycopg.connect(url)
+        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+            psycopg.connect(url)
+        first.close()
+        time.sleep(0.5)
+        psycopg.connect(url).close()
+        second.close()
+
+
+def test_the_catalogue_cannot_reach_a_file_or_change(served: Served) -> None:
+    """SQLite's own ways out are closed: functions, pragmas, attached files and writes."""
+    with psycopg.connect(served.url, autocommit=True) as connection:
+        for statement in (
+            "SELECT load_extension('x')",
+            "SELECT readfile('/etc/passwd')",
+            "SELECT writefile('/tmp/x', 'y')",
+            "SELECT * FROM sqlite_master",
+            "SELECT * FROM pragma_table_info('pg_class')",
+            "SELECT fts3_tokenizer('x')",
+            "SELECT randomblob(1000000000)",
+            "SELECT zeroblob(2000000000)",
+            "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+            "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c",
+        ):
+            with pytest.raises(psycopg.Error):
+                connection.execute(statement)
+
+
+def test_patterns_take_no_longer_than_their_text(served: Served) -> None:
+    """A pattern that makes other engines try every way to match is answered at once."""
+    with psycopg.connect(served.url, autocommit=True) as connection:
+        text = "a" * 5_000 + "!"
+        assert connection.execute(f"SELECT '{text}' ~ '^(a+)+$'").fetchone() == (False,)
+        assert connection.execute(f"SELECT '{text}' ILIKE '{'%A' * 200}B'").fetchone() == (False,)
+
+
+def test_statements_are_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    """Logs say who came and went, and nothing of what was asked, errors included."""
+    with caplog.at_level(logging.DEBUG), psycopg.connect(served.url, autocommit=True) as connection:
+        connection.execute("SELECT count(*) FROM admissions WHERE age = 77")
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT secret_word FROM admissions")
+    ours = [
+        record.getMessage() for record in caplog.records if record.name.startswith(("hdpview", "sqlglot"))
+    ]
+    assert any("connected" in text for text in ours)
+    assert not any("77" in text or "secret_word" in text for text in ours)

@@ -1,0 +1,99 @@
+"""The commands that serve: `hdpview serve --postgres` and `hdpview explore --postgres`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hdpview.pview import PView
+
+
+@pytest.fixture(scope="module")
+def view_file(odd_view: PView, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("served") / "odd.pview"
+    odd_view.save(path)
+    return path
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "hdpview", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def port_in(line: str, scheme: str) -> int:
+    found = re.search(rf"{scheme}://127\.0\.0\.1:(\d+)/", line)
+    assert found is not None, line
+    return int(found[1])
+
+
+def refused(*arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "hdpview", *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2
+    return done.stderr
+
+
+def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> None:
+    """A view under its file's name, behind a password from a file; Ctrl-C ends it without a traceback."""
+    secret = tmp_path / "password"
+    secret.write_text("pass word\n")
+    secret.chmod(0o600)
+    with running("serve", view_file, "--postgres", "--port", 0, "--password-file", secret) as process:
+        assert process.stdout is not None
+        port = port_in(process.stdout.readline(), "postgresql")
+        with psycopg.connect(
+            host="127.0.0.1", port=port, user="me", dbname="hdpview", password="pass word"
+        ) as connection:
+            found = connection.execute("SELECT count(*) FROM odd").fetchone()
+        assert found is not None
+        assert found[0] == pytest.approx(400, abs=40)
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+
+
+def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
+    """Both from one process, over the same view."""
+    with running(
+        "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
+    ) as process:
+        assert process.stdout is not None
+        database, page = (
+            port_in(process.stdout.readline(), "postgresql"),
+            port_in(process.stdout.readline(), "http"),
+        )
+        with psycopg.connect(f"postgresql://me@127.0.0.1:{database}/hdpview") as connection:
+            assert connection.execute("SELECT count(*) > 300 FROM odd").fetchone() == (True,)
+        with urllib.request.urlopen(f"http://127.0.0.1:{page}/api/views", timeout=60) as answer:
+            assert b"odd.pview" in answer.read()
+
+
+def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
+    """No protocol, no password beyond this machine, half a certificate, an empty password: one sentence each."""
+    assert "--postgres" in refused("serve", view_file)
+    assert "--password-file" in refused("serve", view_file, "--postgres", "--host", "0.0.0.0")
+    assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert "is empty" in refused("serve", view_file, "--postgres", "--password-file", empty)
+    assert "Cannot read the password" in refused(
+        "serve", view_file, "--postgres", "--password-file", tmp_path / "no"
+    )
+    assert "belong together" in refused(
+        "serve", view_file, "--postgres", "--tls-cert", view_file, "--tls-key", view_file
+    )
