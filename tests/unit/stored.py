@@ -101,11 +101,17 @@ def rewrite(
     if change is not None:
         content = change(content)
     if isinstance(content, dict) and "checksum" in content:
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        whole = not any(column.null_count for column in columns.values())
         try:
+            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+            whole = not any(column.null_count for column in columns.values())
             content["checksum"] = checksum(columns, content) if whole else "0"
-        except (BufferError, TypeError, pa.ArrowInvalid):  # columns of another type are refused before
+        except (
+            BufferError,
+            TypeError,
+            KeyError,
+            DeprecationWarning,
+            pa.ArrowInvalid,
+        ):  # columns of another type are refused before
             content["checksum"] = "0"
     metadata = content if isinstance(content, bytes) else json.dumps(content).encode()
     pq.write_table(table.replace_schema_metadata({MANIFEST_KEY: metadata}), path)

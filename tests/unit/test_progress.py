@@ -62,4 +62,5 @@ def test_a_build_names_its_stages_in_order() -> None:
     )  # more occupied cells than one task grows
     table = pa.table({name: rng.integers(0, 300, 60_000) for name in schema.names})
     hv.build(table, schema, 1.0, method="hdpview", progress=lambda _, words: told.append(words.lower()))
-    assert list(dict.fromkeys(told)) == ["counting occupied cells", "growing blocks", "adding noise"]
+    stages = ["counting occupied cells", "growing blocks", "adding noise", "measuring the view's own errors"]
+    assert [words for words in dict.fromkeys(told) if words in stages] == stages

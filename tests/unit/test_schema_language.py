@@ -356,7 +356,7 @@ def test_the_reference_names_every_key() -> None:
 
 def test_ranges_of_ordered_categories() -> None:
     """Comparisons follow the order of the values; `other` is outside it; unordered categories refuse."""
-    from hdpview.query.conditions import between, compare
+    from hdpview.query.question.conditions import between, compare
 
     from hdpview.errors import QueryError
 

@@ -233,8 +233,8 @@ def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Flo
             found += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
         counts = [batch for batch in batches if batch.squares is batch.functions]
-        more = [mixture_errors(part).beyond_independence(each, part_estimates(part, each)) for each in counts]
-        _add_mixture_covariances(part, batches, more, found)
+        estimates = [part_estimates(part, each) for each in counts]
+        _add_mixture_covariances(part, batches, _times(part, counts, estimates), found)
     return found
 
 
@@ -243,20 +243,37 @@ def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes:
     batches = [pack_grid(quantity, attributes, view.schema) for quantity in quantities]
     found = np.zeros((len(batches), len(batches), len(batches[0])))
     for part in view.parts:
-        own, more = ViewData(view.manifest, (part,)), []
-        for quantity, batch in zip(quantities, batches, strict=True):
-            if all(each.values is ONE and each.times is ONE for each in quantity):
-                grid = grid_estimates(own, quantity, attributes).reshape(-1)
-                more.append(mixture_errors(part).beyond_independence(batch, grid))
-        _add_mixture_covariances(part, batches, more, found)
+        own = ViewData(view.manifest, (part,))
+        is_count = [
+            all(each.values is ONE and each.times is ONE for each in quantity) for quantity in quantities
+        ]
+        counts = [batch for batch, yes in zip(batches, is_count, strict=True) if yes]
+        estimates = [
+            grid_estimates(own, quantity, attributes).reshape(-1)
+            for quantity, yes in zip(quantities, is_count, strict=True)
+            if yes
+        ]
+        _add_mixture_covariances(part, batches, _times(part, counts, estimates), found)
     return found
 
 
+def _times(part: ViewPart, counts: Sequence[Batch], estimates: Sequence[Floats]) -> Floats | float:
+    """How many times more records than under independence lie in each group, by the largest count of it."""
+    if not counts:
+        return 1.0
+    more = [
+        mixture_errors(part).beyond_independence(batch, estimate)
+        for batch, estimate in zip(counts, estimates, strict=True)
+    ]
+    largest = np.argmax(estimates, axis=0)
+    chosen: Floats = np.take_along_axis(np.stack(more), largest[None], axis=0)[0]
+    return chosen
+
+
 def _add_mixture_covariances(
-    part: ViewPart, batches: Sequence[Batch], more: Sequence[Floats], found: Floats
+    part: ViewPart, batches: Sequence[Batch], times: Floats | float, found: Floats
 ) -> None:
-    """more: how many times more records than under independence lie in the groups, by any count of them."""
-    times = np.max(more, axis=0) if more else np.ones(len(batches[0]))
+    """times: what errors by chance are multiplied by, shape (n,)."""
     for i in range(len(batches)):
         for j in range(i + 1):
             errors = _summed(part, batches[i], batches[j])
