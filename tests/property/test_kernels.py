@@ -101,14 +101,12 @@ def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
 def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, density: float) -> None:
     """Many rows and cuts, with means that rise and fall between 0 and 2⁴⁰: where rows are put in order the
     scores are still those.
-
-    Scores are held at 2⁴⁸.
     """
     rng = np.random.default_rng(seed)
     x = (rng.random((width, 12)) < density) * rng.integers(1, most + 1, (width, 12))
     x = x * (rng.random((width, 1)) < 0.5) + (rng.random((width, 12)) < density)
     block = Block(x.astype(np.int64), np.array([3, 0], np.int32), (width + 5, 12), np.uint8)
-    expected = np.minimum(dense_cuts(block.x), 2.0**48)
+    expected = dense_cuts(block.x)
     assert block.cut_deviations() == pytest.approx(expected, rel=1e-9, abs=1e-9 * float(block.x.sum()) + 1e-6)
 
 
@@ -189,8 +187,8 @@ def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, s
 @FAST
 @given(st.integers(0, 2**32 - 1), st.integers(20, 57), st.booleans())
 def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: int, also_far: bool) -> None:
-    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations and
-    scores by what is charged.
+    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations by what is
+    charged. Scores of cuts may round; decisions between them are then taken without doubles.
     """
     rng = np.random.default_rng(seed)
     x = 2**power + rng.integers(0, 50, (3, 4))
@@ -201,9 +199,8 @@ def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: 
     least = 2 * (1 - 1 / x.size)
     moved = abs(more.absolute_deviation() - block.absolute_deviation())
     assert moved <= least + 1e-9 + 2.0**-50 * block.absolute_deviation()
-    assert (
-        np.abs(more.cut_deviations() - block.cut_deviations()) <= least + 0.2
-    ).all()  # 2·least is charged for
+    scale = float(block.x.sum())
+    assert (np.abs(more.cut_deviations() - block.cut_deviations()) <= least + 0.2 + 2.0**-48 * scale).all()
 
 
 @FAST

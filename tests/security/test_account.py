@@ -49,7 +49,7 @@ def test_a_build_is_charged_and_named(account: Ledger) -> None:
     (charge,) = account.charges("admissions")
     assert (charge.epsilon, charge.purpose, charge.state, charge.privacy_unit) == (
         Fraction(1, 10),
-        "calibrated",
+        "mixture",
         FINISHED,
         "row",
     )
