@@ -101,31 +101,38 @@ def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
 
 
 def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
-    """The factors that were drawn, and whether the first is the best one for each of the two tables."""
-    factors = part.quality.factors
+    """The factors that were drawn, and how many more of them are the best ones for the table with the canary."""
+    factors, prior = part.quality.factors, prior_quality(part.components, part.tables)
     seen: dict[str, Hashable] = {"sizes of errors": factors}
     if pair.turns_quality:
-        prior = prior_quality(part.components, part.tables)
-        drawn = int(np.argmin(np.abs(prior.factors[0] * 2.0**quality.EXPONENTS - factors[0])))
-        scores = [
-            _quality_scores(replace(part, quality=prior), counts)
-            for counts in (pair.exact_without, pair.exact_with)
+        drawn = [
+            int(np.argmin(np.abs(usual * 2.0**quality.EXPONENTS - factor)))
+            for factor, usual in zip(factors, prior.factors, strict=True)
         ]
-        seen["sizes of errors are best"] = tuple(bool(each[drawn] == each.max()) for each in scores)
+        unmeasured = replace(part, quality=prior)
+        scores = [
+            _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)
+        ]
+        best, best_with = (
+            sum(one[i] == one.max() for one, i in zip(each, drawn, strict=False)) for each in scores
+        )
+        seen["sizes of errors point to the canary"] = int(best_with) - int(best)
     return seen
 
 
-def _quality_scores(part: ViewPart, exact_counts: SparseCounts) -> NDArray[np.float64]:
-    """What the first factor of errors is drawn by, on a table that the auditor knows."""
+def _quality_scores(
+    part: ViewPart, exact_counts: SparseCounts, drawn: list[int]
+) -> list[NDArray[np.float64]]:
+    """What factors of errors are drawn by, on a table that the auditor knows, when these are drawn."""
     seen: list[NDArray[np.float64]] = []
 
-    def note(scores: NDArray[np.float64], *rest: object) -> int:
+    def note(scores: NDArray[np.float64], *_rest: object) -> int:
         seen.append(scores)
-        return int(scores.argmax())
+        return drawn[len(seen) - 1]
 
     with patch.object(quality, "choose", note):
         quality.measure_quality(part, exact_counts, Budget(Fraction(1)), Randomness.fresh())
-    return seen[0]
+    return seen
 
 
 def _of_blocks(blocks: Blocks, pair: Neighbours) -> Features:

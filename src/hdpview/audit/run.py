@@ -134,7 +134,14 @@ def audit(
         pairs = _feasible(pairs, for_one_record(chosen, budget, max_rows), budget / max_rows)
         claim = claim_of(chosen, budget, max_rows)
         return audit_builds(
-            chosen.name, claim, build, pairs, runs, max_rows=max_rows, confidence=confidence, progress=progress
+            chosen.name,
+            claim,
+            build,
+            pairs,
+            runs,
+            max_rows=max_rows,
+            confidence=confidence,
+            progress=progress,
         )
 
 

@@ -40,7 +40,7 @@ class Scorer:
         for name in names:
             seen, seen_second = ([view.get(name) for view in views] for views in (first, second))
             values = [value for value in (*seen, *seen_second) if value is not None]
-            if all(type(value) in (int, float) for value in values):
+            if values and all(type(value) in (int, float) for value in values):
                 numbers.append(name)
             edge = _edges(values) if name in numbers else None
             edges.append(edge)
@@ -53,7 +53,9 @@ class Scorer:
         """By each feature alone, shape (n_views, n_features)."""
         columns = []
         for name, edge, ratio in zip(self.names, self.edges, self.ratios, strict=True):
-            columns.append([ratio.get(seen, 0.0) for seen in _binned([view.get(name) for view in views], edge)])
+            columns.append(
+                [ratio.get(seen, 0.0) for seen in _binned([view.get(name) for view in views], edge)]
+            )
         return np.array(columns).T
 
     @property

@@ -78,8 +78,8 @@ def neighbours(method: str, epsilon: float, max_rows: int = 1) -> Iterator[Neigh
     max_rows: records of the person that only one of the tables has.
     """
     yield pair("nobody or one person", np.zeros(4, np.int64), (1,), max_rows)
-    yield from table_neighbours(epsilon, max_rows) if method == "mixture" else block_neighbours(
-        epsilon, max_rows
+    yield from (
+        table_neighbours(epsilon, max_rows) if method == "mixture" else block_neighbours(epsilon, max_rows)
     )
 
 
@@ -120,14 +120,17 @@ def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
 
 
 def undecided_quality(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """One attribute and so many records that possible sizes of errors lie a few records apart."""
-    cells = np.full(2, round(60_000 * max_rows / epsilon), np.int64)
-    return replace(pair("errors between two sizes", cells, (0,), max_rows), turns_quality=True)
+    """Two attributes that depend on each other so little that possible sizes of errors lie a few records apart."""
+    cells = np.array([[4.0, 3.96], [3.96, 4.0]]) * CROWD * max_rows / epsilon
+    found = pair("errors between two sizes", np.rint(cells).astype(np.int64), (0, 0), max_rows)
+    return replace(found, turns_quality=True)
 
 
 def undecided_cut(max_rows: int = 1) -> Neighbours:
     """The best cut moves when the record is there."""
-    return pair("two cuts to choose from", np.array(UNDECIDED_CUT, np.int64) * max_rows + CROWD, (2,), max_rows)
+    return pair(
+        "two cuts to choose from", np.array(UNDECIDED_CUT, np.int64) * max_rows + CROWD, (2,), max_rows
+    )
 
 
 def undecided_stop(epsilon: float, max_rows: int = 1) -> Neighbours:
