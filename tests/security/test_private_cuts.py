@@ -48,7 +48,7 @@ def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_c
             counts.schema.sizes, counts.exact_counts, Randomness.from_test_key(b"%d" % number).root_key("x")
         )
         leaves, _ = grow(counts.exact_codes.copy(), counts.exact_counts.copy(), start, parameters)
-        blocks = Blocks(leaves.lower, leaves.upper, leaves.exact_sum, leaves.depth)
+        blocks = Blocks(leaves.lower, leaves.upper, leaves.exact_sum, leaves.depth, 1.0)
         for leaf in range(len(blocks)):
             lower, upper = 0, CELLS.size
             for depth, (_, point) in enumerate(cuts_to(blocks, leaf), start=1):
