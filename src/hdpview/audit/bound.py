@@ -1,4 +1,4 @@
-"""From hits of an event on two neighbouring tables to a lower bound on ε that holds with a stated
+"""From hits of an event on two neighbouring tables to a lower bound on ε, or on ρ, that holds with a stated
 confidence.
 """
 
@@ -9,19 +9,48 @@ from collections.abc import Callable
 
 _STEPS = 60  # halvings of an interval: to the last bit of a double
 _TINY = 1e-300
+_ORDERS = tuple(1 + 10 ** (i / 10) for i in range(-30, 11))  # of Rényi divergences that are tried
 
 
-def epsilon_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> float:
+def epsilon_lower_bound(
+    hits: int, hits_on_neighbour: int, runs: int, confidence: float, delta: float = 0.0
+) -> float:
     """With probability `confidence` at least, no ε below this one fits an event that came up so often on two
     neighbouring tables.
 
-    Pure ε-differential privacy says P ≤ e^ε·P′. The bound takes the least P and the largest P′ that the hits
-    allow (Clopper and Pearson's intervals, which hold for every number of runs), each with half of the
-    allowed error.
+    (ε, δ)-differential privacy says P ≤ e^ε·P′ + δ.
+    """
+    least, largest = _ends(hits, hits_on_neighbour, runs, confidence)
+    return max(0.0, math.log((least - delta) / largest)) if least > delta else 0.0
+
+
+def rho_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> float:
+    """With probability `confidence` at least, no ρ below this one fits, where ρ-zero-concentrated privacy is promised.
+
+    It says that the Rényi divergence of order α between the outcomes on two tables is at most α·ρ, for all α > 1.
+    Whether an event happened is a function of the outcome, so its divergence is no larger.
+    """
+    least, largest = _ends(hits, hits_on_neighbour, runs, confidence)
+    return divergence_per_order(least, largest) if least > largest else 0.0
+
+
+def divergence_per_order(p: float, q: float) -> float:
+    """The largest Rényi divergence, by its order, between coins that fall heads with probability p > q > 0."""
+    return max(_divergence(p, q, order) / order for order in _ORDERS)
+
+
+def _ends(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> tuple[float, float]:
+    """The least P and the largest P′ that the hits allow (Clopper and Pearson's intervals, which hold for every
+    number of runs), each with half of the allowed error.
     """
     error = (1 - confidence) / 2
-    least, largest = lower_end(hits, runs, error), upper_end(hits_on_neighbour, runs, error)
-    return max(0.0, math.log(least / largest)) if least > 0 else 0.0
+    return lower_end(hits, runs, error), upper_end(hits_on_neighbour, runs, error)
+
+
+def _divergence(p: float, q: float, order: float) -> float:
+    tails = 0.0 if p == 1 else math.exp(order * math.log1p(-p) + (1 - order) * math.log1p(-q))
+    heads = math.exp(order * math.log(p) + (1 - order) * math.log(q))
+    return math.log(heads + tails) / (order - 1)
 
 
 def lower_end(hits: int, runs: int, error: float) -> float:

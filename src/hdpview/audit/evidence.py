@@ -1,44 +1,190 @@
-"""What a view tells about the canary, and how strongly: features of a view, and scores learnt from many
-views.
+"""What a view tells about the canary: every number it releases, beside what it would be without noise.
 
-Only the blocks around the canary can tell the tables apart, so these are looked at: the cuts on the way to
-    it, the count of its leaf,
-and whatever else a method releases about its values.
+The auditor knows both tables. So of each released count they take what it differs by from the exact count without
+the canary; of each decision, which way it went. `scores.py` learns from many views how much that tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.audit.tables import Neighbours
+from hdpview.counts.sparse import SparseCounts
+from hdpview.methods import quality
+from hdpview.privacy.budget import Budget
+from hdpview.privacy.noise import laplace_variance
+from hdpview.privacy.randomness import Randomness
+from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewPart
+from hdpview.view.manifest import Manifest
+from hdpview.view.quality import prior_quality
+from hdpview.view.tables import Table
 
-Scores = NDArray[np.float64]
-Features = tuple[Hashable, ...]  # of one view: what was seen, feature by feature
-_N_BINS = 24  # that a feature with many values is sorted into
+Features = Mapping[str, Hashable]  # of one view: what was seen, by name
+_MOST_CELLS = 16  # of a table, that are looked at one by one
+_MOST_LEAVES = 4  # the same of a tree
+NUMBER_OF_RECORDS = "number of records"
 
 
-def features_of(blocks: Blocks, canary: tuple[int, ...]) -> Features:
-    """The cuts on the way to the canary, their number, the count of its leaf, the sum of all, what a base and
-    a fit say of its cell.
+def features_of(view: PView, pair: Neighbours) -> Features:
+    """All that is looked at in one view."""
+    (part,) = view.parts
+    seen: dict[str, Hashable] = {}
+    if isinstance(part.components, Blocks):
+        seen |= _of_blocks(part.components, pair)
+    else:
+        seen |= _of_tables(part.tables, pair)
+        seen |= _of_total(view.manifest, part, pair)
+    if part.quality.measured:
+        seen |= _of_quality(part, pair)
+    return seen
+
+
+def _of_tables(tables: tuple[Table, ...], pair: Neighbours) -> Features:
+    """Differences of all cells, differences between them, which tables there are, and what noise as it is promised
+    would tell of it all.
     """
-    at = np.array(canary)
+    seen: dict[str, Hashable] = {}
+    loss = 0.0
+    for table in tables:
+        name = "table " + " ".join(map(str, table.attributes))
+        exact, exact_more = pair.exact_tables(table.shape)
+        difference, change = (table.counts - exact).reshape(-1), (exact_more - exact).reshape(-1)
+        loss += _claimed_loss(difference, change, table)
+        for cell in range(min(len(difference), _MOST_CELLS)):
+            seen[f"{name}, cell {cell}"] = int(difference[cell])
+        seen[f"{name}, canary's cell"] = int(difference[change > 0].sum())
+        seen[f"{name}, sum"] = int(difference.sum())
+        if not change.all():
+            seen[f"{name}, canary's cell and another"] = int(
+                difference[change > 0][0] - difference[change == 0][0]
+            )
+    chosen = tuple(table.attributes for table in tables if len(table.attributes) > 1)
+    seen["chosen tables in order"] = chosen
+    seen["chosen tables"] = frozenset(chosen)
+    seen["all counts"] = loss
+    return seen
+
+
+def _claimed_loss(difference: NDArray[np.int64], change: NDArray[np.int64], table: Table) -> float:
+    """The logarithm of the likelihood ratio of a table's cells, if noise is what the view says."""
+    before, after = difference.astype(np.float64), (difference - change).astype(np.float64)
+    if table.noise == "laplace":
+        return float((np.abs(before) - np.abs(after)).sum()) / table.scale
+    return float((before**2 - after**2).sum()) / (2 * table.scale**2)
+
+
+def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
+    """The number of records that the view implies and, behind it, the one that was measured at first.
+
+    The first is the mean of all that tables tell, weighted by precision. So the second follows from it and the tables.
+    """
+    implied = float(part.components.weight.sum())
+    exact_total = int(pair.exact_without.exact_counts.sum())
+    seen: dict[str, Hashable] = {"implied number of records": implied - exact_total}
+    spent = [one.epsilon for one in manifest.spending if one.purpose == NUMBER_OF_RECORDS]
+    if spent and implied > 1:
+        precision = 1 / laplace_variance(spent[0] / manifest.max_rows)
+        precisions = [1 / (table.counts.size * table.variance) for table in part.tables]
+        told = sum(p * float(table.counts.sum()) for p, table in zip(precisions, part.tables, strict=True))
+        seen[NUMBER_OF_RECORDS] = (
+            round((implied * (precision + sum(precisions)) - told) / precision) - exact_total
+        )
+    return seen
+
+
+def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
+    """The factors that were drawn, and how many more of them are the best ones for the table with the canary."""
+    factors, prior = part.quality.factors, prior_quality(part.components, part.tables)
+    seen: dict[str, Hashable] = {"sizes of errors": factors}
+    if pair.turns_quality:
+        drawn = [
+            int(np.argmin(np.abs(usual * 2.0**quality.EXPONENTS - factor)))
+            for factor, usual in zip(factors, prior.factors, strict=True)
+        ]
+        unmeasured = replace(part, quality=prior)
+        scores = [
+            _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)
+        ]
+        best, best_with = (
+            sum(one[i] == one.max() for one, i in zip(each, drawn, strict=False)) for each in scores
+        )
+        seen["sizes of errors point to the canary"] = int(best_with) - int(best)
+    return seen
+
+
+def _quality_scores(
+    part: ViewPart, exact_counts: SparseCounts, drawn: list[int]
+) -> list[NDArray[np.float64]]:
+    """What factors of errors are drawn by, on a table that the auditor knows, when these are drawn."""
+    seen: list[NDArray[np.float64]] = []
+
+    def note(scores: NDArray[np.float64], *_rest: object) -> int:
+        seen.append(scores)
+        return drawn[len(seen) - 1]
+
+    with patch.object(quality, "choose", note):
+        quality.measure_quality(part, exact_counts, Budget(Fraction(1)), Randomness.fresh())
+    return seen
+
+
+def _of_blocks(blocks: Blocks, pair: Neighbours) -> Features:
+    """Cuts on the way to the canary and elsewhere, differences of the counts of leaves, and how leaves compare."""
+    at = np.array(pair.canary)
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
-    seen: list[Hashable] = [
-        path,
-        path[:1],
-        len(path),
-        int(blocks.noisy_counts[leaf]),
-        int(blocks.noisy_counts.sum()),
-        len(blocks),
-    ]
-    seen += [path[:2], path[:3]]
-    seen.append((path, int(np.clip(blocks.noisy_counts[leaf], -3, 40))))
-    return tuple(seen)
+    differences = blocks.noisy_counts - _exact_counts(blocks, pair)
+    own = int(differences[leaf])
+    seen: dict[str, Hashable] = {
+        "cuts to the canary": path,
+        "number of cuts to the canary": len(path),
+        "canary's leaf": own,
+        "cuts and count": (path, int(np.clip(own, -3, 40))),
+        "sum of counts": int(differences.sum()),
+        "number of leaves": len(blocks),
+        "halves": _halves(blocks),
+    }
+    seen |= {f"first {n} cuts to the canary": path[:n] for n in (1, 2, 3)}
+    for i in range(min(len(blocks), _MOST_LEAVES)):
+        seen[f"leaf {i}"] = int(differences[i])
+        seen[f"cuts to leaf {i}"] = cuts_to(blocks, i)
+    if len(blocks) > 1:
+        seen["canary's leaf and another"] = own - int(differences[leaf - 1 if leaf else 1])
+    seen["all counts"] = (abs(own) - abs(own - _canary_rows(pair))) / blocks.noise_scale
+    return seen
+
+
+def _exact_counts(blocks: Blocks, pair: Neighbours) -> NDArray[np.int64]:
+    """Exact records in each block, without the canary."""
+    cells = pair.exact_without
+    inside = (blocks.lower[:, None] <= cells.exact_codes) & (cells.exact_codes < blocks.upper[:, None])
+    return inside.all(axis=2) @ cells.exact_counts
+
+
+def _canary_rows(pair: Neighbours) -> int:
+    return int(pair.exact_with.exact_counts.sum() - pair.exact_without.exact_counts.sum())
+
+
+def _halves(blocks: Blocks) -> Hashable:
+    """Whether the two halves of the first cut were cut alike, and how many leaves each has."""
+    if len(blocks) == 1:
+        return None
+    middle = _end_of_left(blocks, 0, len(blocks), 1)
+    left, right = (
+        (
+            (blocks.lower[part] - blocks.lower[part].min(axis=0)).tolist(),
+            (blocks.upper[part] - blocks.lower[part].min(axis=0)).tolist(),
+        )
+        for part in (slice(0, middle), slice(middle, None))
+    )
+    return left == right, middle > len(blocks) - middle
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
@@ -48,9 +194,7 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
     cuts: list[tuple[int, int]] = []
     first, last, depth = 0, len(blocks), 1
     while last - first > 1:
-        # The leaves of the left half come first and fill half of the block: 2^-(levels below) of it each.
-        filled = np.cumsum(0.5 ** (blocks.depth[first:last] - depth))
-        middle = first + int(np.searchsorted(filled, 0.5)) + 1
+        middle = _end_of_left(blocks, first, last, depth)
         end_of_left, end = blocks.upper[first:middle].max(axis=0), blocks.upper[first:last].max(axis=0)
         attribute = int(np.flatnonzero(end_of_left < end)[0])
         cuts.append((attribute, int(end_of_left[attribute])))
@@ -58,79 +202,7 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
     return tuple(cuts)
 
 
-@dataclass(frozen=True)
-class Scorer:
-    """Tells how much more likely what is seen is on the second table than on the first, feature by feature
-    and all together.
-
-    edges: per feature, where its bins end, or None where each value counts for itself.
-    ratios: per feature, bin or value → logarithm of the likelihood ratio.
-    weights: of the features in the joint score.
-    """
-
-    edges: tuple[Scores | None, ...]
-    ratios: tuple[dict[Hashable, float], ...]
-    weights: Scores
-
-    @classmethod
-    def learn(cls, first: Sequence[Features], second: Sequence[Features]) -> Scorer:
-        """From views of both tables, the same number of each."""
-        edges, ratios = [], []
-        for column in range(len(first[0])):
-            seen, seen_second = [view[column] for view in first], [view[column] for view in second]
-            edge = _edges([*seen, *seen_second])
-            edges.append(edge)
-            ratios.append(_log_ratios(_binned(seen, edge), _binned(seen_second, edge)))
-        plain = cls(tuple(edges), tuple(ratios), np.ones(len(edges)))
-        return cls(plain.edges, plain.ratios, _logistic_weights(plain.single(first), plain.single(second)))
-
-    def single(self, views: Sequence[Features]) -> Scores:
-        """Scores by each feature alone, shape (n_views, n_features)."""
-        columns = []
-        for column, (edge, ratio) in enumerate(zip(self.edges, self.ratios, strict=True)):
-            columns.append([ratio.get(seen, 0.0) for seen in _binned([view[column] for view in views], edge)])
-        return np.array(columns).T
-
-    def scores(self, views: Sequence[Features]) -> Scores:
-        """Scores by each feature, by cuts and count together and by the weighted sum of all, shape (n_views,
-        n_features + 2).
-        """
-        single = self.single(views)
-        cuts_and_count = single[:, 0] + single[:, 3]
-        return np.column_stack([single, cuts_and_count, single @ self.weights])
-
-
-def _edges(seen: Sequence[Hashable]) -> Scores | None:
-    """Quantiles as ends of bins, for numbers of many values."""
-    if not isinstance(seen[0], (int, float)) or len(set(seen)) <= _N_BINS * 2:
-        return None
-    values = np.array(seen, dtype=np.float64)
-    extremes = np.quantile(values, [0.002, 0.005, 0.01, 0.02, 0.98, 0.99, 0.995, 0.998])
-    return np.unique(np.concatenate([np.quantile(values, np.linspace(0.04, 0.96, _N_BINS)), extremes]))
-
-
-def _binned(seen: Sequence[Hashable], edges: Scores | None) -> list[Hashable]:
-    if edges is None:
-        return list(seen)
-    return list(np.searchsorted(edges, np.array(seen, dtype=np.float64)).tolist())
-
-
-def _log_ratios(first: Sequence[Hashable], second: Sequence[Hashable]) -> dict[Hashable, float]:
-    """Half a view more of each kind on both sides: what was seen once is no proof."""
-    tally: dict[Hashable, list[float]] = {}
-    for which, views in enumerate((first, second)):
-        for seen in views:
-            tally.setdefault(seen, [0.5, 0.5])[which] += 1
-    return {seen: float(np.log(on_second / on_first)) for seen, (on_first, on_second) in tally.items()}
-
-
-def _logistic_weights(first: Scores, second: Scores) -> Scores:
-    """Weights of a logistic regression without intercept, by a few steps of Newton's, held back a little."""
-    rows, labels = np.concatenate([first, second]), np.repeat([0.0, 1.0], [len(first), len(second)])
-    weights = np.zeros(rows.shape[1])
-    for _ in range(8):
-        chance = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
-        slope = rows.T @ (labels - chance) - weights
-        curvature = (rows * (chance * (1 - chance))[:, None]).T @ rows + np.eye(len(weights))
-        weights = weights + np.linalg.solve(curvature, slope)
-    return weights
+def _end_of_left(blocks: Blocks, first: int, last: int, depth: int) -> int:
+    """Where the leaves of the left half of a block end: they come first and fill half of it, 2^-(levels below) each."""
+    filled = np.cumsum(0.5 ** (blocks.depth[first:last] - depth))
+    return first + int(np.searchsorted(filled, 0.5)) + 1

@@ -37,7 +37,7 @@ _HELD = 0.965
 _MOST_QUESTIONS, _LEAST_QUESTIONS = 256, 48  # of each kind and number of attributes
 _MOST_WORK = 4e9  # records times questions
 # Candidates for a factor are the prior's median times powers of two, by steps of half a power.
-_EXPONENTS = np.arange(-8, 9) / 2.0
+EXPONENTS = np.arange(-8, 9) / 2.0
 # The prior falls off exponentially with the exponent, faster downwards: too narrow is worse than too wide.
 _FALL_BELOW, _FALL_ABOVE = 0.25, 0.4
 _KINDS = tuple(
@@ -113,14 +113,14 @@ def _drawn_factor(
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
     exact_errors = np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth)
     place = math.ceil(_HELD * len(exact_errors)) - 1
-    candidates = factors[k - 1] * 2.0**_EXPONENTS
+    candidates = factors[k - 1] * 2.0**EXPONENTS
     exact_scores = []
     for factor in candidates:
         reach = np.ceil(tail * np.sqrt(known + factor**2 * np.maximum(asked.model[k - 1], 0.0))).astype(
             np.int64
         )
         exact_scores.append(-abs(int(np.sort(exact_errors - reach)[place])))  # [P16]
-    prior = np.exp(-np.abs(_EXPONENTS) / np.where(_EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
+    prior = np.exp(-np.abs(EXPONENTS) / np.where(EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
     chosen = choose(np.array(exact_scores, np.float64), epsilon / 2, draws, prior)  # [P16]
     return float(candidates[chosen])
 

@@ -19,5 +19,6 @@ class Audited:
 
 
 AUDITED: dict[str, Audited] = {
-    "hdpview": Audited(1.0, 0.04, 10_000, 0.999, "hdpview audit --method hdpview --epsilon 1 --runs 10000"),
+    "mixture": Audited(1.0, 0.70, 1_000, 0.999, "hdpview audit --method mixture --epsilon 1 --runs 1000"),
+    "hdpview": Audited(1.0, 0.00, 1_000, 0.999, "hdpview audit --method hdpview --epsilon 1 --runs 1000"),
 }

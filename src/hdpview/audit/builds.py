@@ -1,0 +1,76 @@
+"""What is audited: builds as everyone makes them, with a fresh key and the system's noise, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+from hdpview.audit.tables import PERSON, PersonsFile, Source
+from hdpview.build import build as build_from_table
+from hdpview.build import release
+from hdpview.counts.contributions import Contributions
+from hdpview.methods import Method, mixture
+from hdpview.methods.mixture.fit import Components
+from hdpview.privacy.randomness import Randomness
+from hdpview.pview import PView
+
+Build = Callable[[Source], PView]
+Keys = Callable[[], Randomness]
+
+
+def builds(
+    method: Method,
+    epsilon: Fraction,
+    *,
+    max_rows: int = 1,
+    fits: bool = True,
+    quality: bool = True,
+    keys: Keys = Randomness.fresh,
+) -> Build:
+    """Builds of views by a method.
+
+    fits: whether components are fitted; see `without_fits`.
+    keys: gives the key of the next build that is not of a file.
+    """
+    limits = Contributions(None if max_rows == 1 else PERSON, max_rows)
+
+    def build(source: Source) -> PView:
+        with nullcontext() if fits else without_fits():
+            if isinstance(source, PersonsFile):
+                return build_file(source, method, epsilon, quality=quality)
+            return release(source, epsilon, method, keys(), 1, limits=limits, quality=quality)
+
+    return build
+
+
+def build_file(source: PersonsFile, method: Method, epsilon: Fraction, **options: Any) -> PView:
+    """The whole way from a file to a view: reading, encoding, bounding what a person counts for, noise."""
+    return build_from_table(
+        source.path,
+        source.schema,
+        epsilon,
+        method=method,
+        privacy_unit=PERSON,
+        max_rows=source.max_rows,
+        threads=1,
+        ledger=False,
+        **options,
+    )
+
+
+@contextmanager
+def without_fits() -> Iterator[None]:
+    """Mixtures with independent attributes in place of fitted components.
+
+    A fit takes most of the time of a small build. It works on released numbers alone, which the audit looks at
+    themselves; whatever is computed from them cannot tell more than they do.
+    """
+
+    def independent(_start: Components, _targets: Any, margins: Any, *_settings: Any) -> Components:
+        return Components.independent(margins)
+
+    with patch.object(mixture, "fit", independent):
+        yield
