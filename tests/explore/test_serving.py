@@ -79,7 +79,7 @@ def test_a_view_opens_the_explorer_on_itself(hospital: PView) -> None:
     running = hospital.explore()
     try:
         with urllib.request.urlopen(f"{running.url}api/views") as answer:
-            assert json.load(answer)[0]["n_blocks"] == len(hospital.blocks)
+            assert json.load(answer)[0]["n_components"] == hospital.n_components
     finally:
         running.stop()
 

@@ -53,6 +53,7 @@ app.command("plot")(explore.plot)
 app.command("sample")(explore.sample)
 app.command("merge")(explore.merge)
 app.command("explore")(serve.explore)
+app.command("publish")(serve.publish)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
 

@@ -117,6 +117,12 @@ class CompareQuestion(_Body):
     second: Sql | None = None
 
 
+class SharesQuestion(CompareQuestion):
+    """Two conditions, and the attribute by whose values their records share out."""
+
+    attribute: str = Field(max_length=300)
+
+
 def create_app(
     views: Mapping[str, PView],
     token: str | None = None,
@@ -250,6 +256,14 @@ def _add_charts(app: FastAPI, desk: _Desk) -> None:
     async def compare(asked: CompareQuestion) -> Response:
         return await desk.answered(
             answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence
+        )
+
+    @app.post(
+        "/api/shares", summary="How the records of two conditions share out, and differ", responses=_REFUSALS
+    )
+    async def shares(asked: SharesQuestion) -> Response:
+        return await desk.answered(
+            answers.shares_answer, asked.view, asked.first, asked.second, asked.attribute, asked.confidence
         )
 
 

@@ -1,0 +1,113 @@
+// Answers to the page's questions, computed from the released numbers alone. Answers are of the form that the server gives.
+
+import { Blocks, Mixture } from "./components.js";
+import { Refusal, notes, read, shares } from "./conditions.js";
+
+const STEP = 1e-3; // of the delta method, in standard errors
+
+export class Engine {
+  /** content: what publish.py put into the page, with its arrays unpacked. */
+  constructor(content) {
+    this.schema = content.schema;
+    this.tail = content.tail;
+    this.confidence = content.confidence;
+    this.attributes = content.axes.map((axis, a) => ({ ...content.schema.attributes[a], ...axis, size: axis.nValues + Number(content.schema.attributes[a].nullable) }));
+    this.sizes = this.attributes.map(({ size }) => size);
+    this.parts = content.parts.map((part) => (part.bounds ? new Blocks(part) : new Mixture(part, this.sizes)));
+  }
+
+  answer(path, body) {
+    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body) };
+    if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
+    return answers[path]();
+  }
+
+  #box(asked) { return new Map([...asked].map(([a, condition]) => [a, shares(this.attributes[a], condition)])); }
+
+  #number(name) {
+    const found = this.attributes.findIndex((attribute) => attribute.name === name);
+    if (found < 0) throw new Refusal(`Unknown attribute '${name}'.`);
+    return found;
+  }
+
+  #ends(estimate, variance) {
+    const width = this.tail * Math.sqrt(variance);
+    return { estimate, lower: Math.min(Math.max(estimate - width, 0), estimate), upper: Math.max(Math.max(estimate + width, 0), estimate) };
+  }
+
+  #added(compute) { return this.parts.reduce((total, part) => total + compute(part), 0); }
+
+  count(where) {
+    const asked = read(where, this.attributes), box = this.#box(asked), basis = this.parts.every((part) => part.rests([...asked.keys()])) ? "measured" : "model";
+    let estimate = 0, variance = 0;
+    for (const part of this.parts) { const own = part.estimate(box); estimate += own; variance += part.variance(box, own); }
+    return { ...this.#ends(estimate, variance), basis, notes: notes(asked, this.attributes) };
+  }
+
+  histograms({ where, own = {} }) {
+    const found = {}, boxes = new Map();
+    this.attributes.forEach(({ name }, a) => {
+      const text = Object.hasOwn(own, name) ? own[name] : where;
+      if (!boxes.has(text)) boxes.set(text, this.#box(read(text, this.attributes)));
+      found[name] = this.#histogram(a, boxes.get(text));
+    });
+    return { count: this.count(where), histograms: found, filtered: [...read(where, this.attributes).keys()].sort((x, y) => x - y).map((a) => this.attributes[a].name), confidence: this.confidence };
+  }
+
+  /** A point per code of an attribute, as far as a box has it. */
+  #points(a, box) { return Array.from({ length: this.sizes[a] }, (_, code) => ({ code, value: box.get(a)?.[code] ?? 1 })); }
+
+  #histogram(a, box) {
+    const rest = new Map([...box].filter(([other]) => other !== a)), columns = { estimate: [], lower: [], upper: [] };
+    const known = this.parts.map((part) => part.estimates(a, rest, this.sizes[a])), possible = isPossible(rest);
+    for (const point of this.#points(a, box)) this.#put(columns, point.value > 0 && possible, new Map([...rest, [a, point]]), known.map((own) => own[point.code] * point.value));
+    return columns;
+  }
+
+  #put(columns, possible, box, estimates) {
+    let variance = 0;
+    if (possible) this.parts.forEach((part, i) => { variance += part.variance(box, estimates[i]); });
+    const found = possible ? this.#ends(estimates.reduce((x, y) => x + y, 0), variance) : { estimate: 0, lower: 0, upper: 0 };
+    for (const key of Object.keys(columns)) columns[key].push(found[key]);
+  }
+
+  pairs({ where, first, second }) {
+    const [a, b] = [this.#number(first), this.#number(second)], asked = read(where, this.attributes), box = this.#box(asked);
+    if (a === b) throw new Refusal("Name two different attributes.");
+    const rest = new Map([...box].filter(([other]) => other !== a && other !== b)), possible = isPossible(rest);
+    const known = this.parts.map((part) => part.grid(a, b, rest, this.sizes)), across = this.#points(b, box), found = { estimate: [], lower: [], upper: [], notes: notes(asked, this.attributes) };
+    for (const down of this.#points(a, box)) {
+      const columns = { estimate: [], lower: [], upper: [] };
+      for (const point of across) {
+        const value = down.value * point.value;
+        this.#put(columns, value > 0 && possible, new Map([...rest, [a, down], [b, point]]), known.map((grid) => grid[down.code][point.code] * value));
+      }
+      for (const key of Object.keys(columns)) found[key].push(columns[key]);
+    }
+    return found;
+  }
+
+  /** Two counts, their difference and their ratio; errors that both have in common cancel. */
+  compare({ first, second }) {
+    if (this.parts.some((part) => part instanceof Blocks)) throw new Refusal("This page compares counts of views made by the default method only. hdpview explore compares all.");
+    const sides = [this.count(first), this.count(second)], boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
+    const products = this.parts.map((part) => part.covariances(boxes)), covariances = [0, 1].map((i) => [0, 1].map((j) => products.reduce((total, own) => total + own[i][j], 0)));
+    const sums = sides.map(({ estimate }) => estimate), half = (value) => this.tail * Math.sqrt(deltaVariance(value, sums, covariances));
+    const apart = half(([x, y]) => x - y), difference = sums[0] - sums[1], ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null, off = ratio === null ? 0 : half(([x, y]) => x / y);
+    const unsafe = ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
+    const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
+    return { first: sides[0], second: sides[1], difference, difference_interval: interval, ratio, ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off], is_real: interval[0] > 0 || interval[1] < 0 };
+  }
+}
+
+const isPossible = (box) => [...box.values()].every((f) => f.some((value) => value > 0));
+
+/** Squared error of a function of sums, from how it changes with each of them. */
+function deltaVariance(value, sums, covariances) {
+  const slopes = sums.map((own, i) => {
+    const step = Math.max(STEP * Math.sqrt(Math.max(covariances[i][i], 0)), 1e-9 * Math.max(Math.abs(own), 1)), at = (sign) => value(sums.map((other, j) => (i === j ? other + sign * step : other)));
+    const slope = (at(1) - at(-1)) / (2 * step);
+    return Number.isFinite(slope) ? slope : 0;
+  });
+  return Math.max(slopes.reduce((total, one, i) => total + slopes.reduce((row, other, j) => row + one * covariances[i][j] * other, 0), 0), 0);
+}
