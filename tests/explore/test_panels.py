@@ -53,6 +53,43 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
     picture(page, "compare")
 
 
+def test_rates_by_group(visitor: Visitor, hospital: PView) -> None:
+    """A rate per value of an attribute is the view's, with its interval, under the filter."""
+    page = visitor.visit()
+    bar(page, "sex", 0).click()
+    where = shows(page, "Female")
+    page.locator("#tab-rates").click()
+    page.get_by_label("Outcome", exact=True).select_option("readmitted")
+    page.get_by_label("Rate by").select_option("ward")
+    page.wait_for_selector("#panel-rates th:has-text('paediatrics')")
+    rows = page.locator("#panel-rates tbody tr").evaluate_all(
+        "all => all.map((one) => one.innerText.split('\\t'))"
+    )
+    assert [row[0] for row in rows] == hospital.schema["ward"].labels()
+    for ward, rate, ends, *_ in rows:
+        found = hospital.rate("readmitted", f"{where} AND ward = '{ward}'")
+        numbers = [float(part) for part in re.findall(r"[\d.]+", f"{rate} {ends}")]
+        expected = [found.estimate, found.lower, found.upper]
+        assert numbers == pytest.approx([100 * float(value) for value in expected], abs=0.051)  # type: ignore[arg-type]
+    picture(page, "rates")
+
+
+def test_charts_are_found_and_rescaled(visitor: Visitor) -> None:
+    """Typing hides the charts of other attributes; a log scale raises small bars and keeps the numbers."""
+    page = visitor.visit()
+    page.get_by_label("Show attributes whose name contains").fill("AGE")
+    assert page.locator("#charts .card:visible h2").all_inner_texts() == ["age"]
+    page.get_by_label("Show attributes whose name contains").fill("")
+    drawn = "() => document.querySelector('[data-attribute=stay_days] path.bar').getAttribute('d')"
+    words = bar(page, "stay_days", 9).get_attribute("aria-label")
+    before = page.evaluate(drawn)
+    page.locator("#log").check()
+    assert page.evaluate(drawn) != before
+    assert bar(page, "stay_days", 9).get_attribute("aria-label") == words
+    page.locator("#log").uncheck()
+    assert page.evaluate(drawn) == before
+
+
 def test_blocks_are_drawn(visitor: Visitor) -> None:
     """The heatmap of a view that is made of blocks shows their outlines on request."""
     page = visitor.visit("blocks.pview")

@@ -17,6 +17,7 @@ from visitor import bar, brush, picture, shown_count
 
 from hdpview.cli.main import app
 from hdpview.errors import ViewFileError
+from hdpview.explore.answers import rates_answer
 from hdpview.explore.publish import page as page_of
 from hdpview.pview import PView, merge
 
@@ -112,6 +113,17 @@ def test_pairs_and_comparisons_equal_pythons(reader: Reader, hospital: PView) ->
             assert found["ratio_interval"] == pytest.approx(list(expected.ratio_interval), rel=1e-6)
         else:
             assert found["ratio_interval"][1] is None
+
+
+def test_rates_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Rates of an outcome by the values of an attribute are Python's to 1e-9, with their intervals."""
+    for where in (None, "sex = 'Female' AND cost > 700", "age > 200"):
+        found = reader.ask("/api/rates", where=where, outcome="readmitted = TRUE", attribute="age")
+        expected = rates_answer(hospital, where, "readmitted = TRUE", "age", 0.95)
+        assert found["codes"] == expected["codes"]
+        assert found["notes"] == expected["notes"]
+        for key in ("estimate", "lower", "upper"):
+            _close(*(np.array(each[key], np.float64) for each in (found, expected)))
 
 
 def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PView, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from questions import GETS, HOME, POSTS, asked, refused
+from questions import GETS, HOME, POSTS, asked
 
 from hdpview.explore.recent import Recent
 from hdpview.explore.server import create_app
@@ -102,8 +102,8 @@ def test_comparison_is_the_views(client: TestClient, hospital: PView) -> None:
 
 
 def test_shares_have_differences_of_their_own(client: TestClient, hospital: PView) -> None:
-    """Shares under two conditions are the view's rates, and so is their difference; its interval is narrower than both
-    intervals together. An attribute that is filtered itself is refused.
+    """Shares under two conditions are the view's rates, and so is their difference; its interval is no wider than both
+    intervals together. Of an attribute that is filtered itself there are none.
     """
     first, second = "age >= 65", "age < 65"
     answer = asked(client, "/api/shares", first=first, second=second, attribute="sex")
@@ -112,14 +112,14 @@ def test_shares_have_differences_of_their_own(client: TestClient, hospital: PVie
         rates = [hospital.rate(f"sex = '{label}'", where) for where in (first, second)]
         for side, rate in zip(("first", "second"), rates, strict=True):
             assert answer[side]["estimate"][code] == pytest.approx(rate.estimate)
-            assert answer[side]["upper"][code] == pytest.approx(rate.upper)
+            assert answer[side]["upper"][code] == pytest.approx(rate.upper, rel=1e-3)  # errors of four counts
         difference = answer["difference"]
         assert difference["estimate"][code] == pytest.approx(rates[0].estimate - rates[1].estimate)
         width = difference["upper"][code] - difference["lower"][code]
-        assert 0 < width < sum(rate.upper - rate.lower for rate in rates)
-    assert "Choose another attribute" in refused(
-        client, "/api/shares", first=first, second=second, attribute="age"
-    )
+        if all(rate.lower > 0 for rate in rates):  # elsewhere intervals are cut off at 0
+            assert 0 < width < 1.001 * sum(rate.upper - rate.lower for rate in rates)
+    itself = asked(client, "/api/shares", first=first, second=second, attribute="age")
+    assert "Choose another attribute" in itself["reason"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

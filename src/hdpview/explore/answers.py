@@ -16,7 +16,14 @@ from hdpview.pview import PView
 from hdpview.query.interval.answers import Answer, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Measures
-from hdpview.query.interval.statistics import Histogram, compare, compare_shares, histograms
+from hdpview.query.interval.statistics import (
+    FilteredItselfError,
+    Histogram,
+    compare,
+    compare_shares,
+    histograms,
+    rate_of,
+)
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
@@ -194,12 +201,28 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
 def shares_answer(
     view: PView, first: str | None, second: str | None, attribute: str, confidence: float
 ) -> Json:
-    """The shares of an attribute's values under two conditions, and their differences, each with its interval."""
-    found = compare_shares(view, attribute, first, second, confidence)
+    """The shares of an attribute's values under two conditions, and their differences, each with its interval; or the
+    reason why there are none.
+    """
+    try:
+        found = compare_shares(view, attribute, first, second, confidence)
+    except FilteredItselfError as problem:
+        return {"reason": str(problem)}
     return {
         key: {end: [_plain(value) for value in column.tolist()] for end, column in span._asdict().items()}
         for key, span in (("first", found.first), ("second", found.second), ("difference", found.difference))
     }
+
+
+def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, confidence: float) -> Json:
+    """Of the records with each value of an attribute, the share that satisfies a condition, in code order."""
+    a = attribute_number(attribute, view.schema)
+    groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a)])
+    span = Measures(groups).span(rate_of(view, outcome), confidence)
+    found: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
+    for key, column in span._asdict().items():
+        found[key] = [_plain(value) for value in column.tolist()]
+    return found
 
 
 def _answer(answer: Answer) -> Json:

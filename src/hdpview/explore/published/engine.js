@@ -17,7 +17,7 @@ export class Engine {
   }
 
   answer(path, body) {
-    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body) };
+    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body), "/api/rates": () => this.rates(body) };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
   }
@@ -58,7 +58,7 @@ export class Engine {
   #points(a, box) { return Array.from({ length: this.sizes[a] }, (_, code) => ({ code, value: box.get(a)?.[code] ?? 1 })); }
 
   #histogram(a, box) {
-    const rest = new Map([...box].filter(([other]) => other !== a)), columns = { estimate: [], lower: [], upper: [] };
+    const rest = without(box, a), columns = { estimate: [], lower: [], upper: [] };
     const known = this.parts.map((part) => part.estimates(a, rest, this.sizes[a])), possible = isPossible(rest);
     for (const point of this.#points(a, box)) this.#put(columns, point.value > 0 && possible, new Map([...rest, [a, point]]), known.map((own) => own[point.code] * point.value));
     return columns;
@@ -74,7 +74,7 @@ export class Engine {
   pairs({ where, first, second }) {
     const [a, b] = [this.#number(first), this.#number(second)], asked = read(where, this.attributes), box = this.#box(asked);
     if (a === b) throw new Refusal("Name two different attributes.");
-    const rest = new Map([...box].filter(([other]) => other !== a && other !== b)), possible = isPossible(rest);
+    const rest = without(box, a, b), possible = isPossible(rest);
     const known = this.parts.map((part) => part.grid(a, b, rest, this.sizes)), across = this.#points(b, box), found = { estimate: [], lower: [], upper: [], notes: notes(asked, this.attributes) };
     for (const down of this.#points(a, box)) {
       const columns = { estimate: [], lower: [], upper: [] };
@@ -87,17 +87,57 @@ export class Engine {
     return found;
   }
 
+  /** Of the records with each value of an attribute, the share that satisfies a condition. */
+  rates({ where, outcome, attribute }) {
+    this.#needMixture();
+    const a = this.#number(attribute), asked = read(where, this.attributes), box = this.#box(asked), also = this.#box(read(outcome, this.attributes)), rest = without(box, a);
+    const found = { codes: [], estimate: [], lower: [], upper: [], notes: notes(asked, this.attributes) };
+    for (const point of isPossible(rest) ? this.#points(a, box) : []) {
+      if (!(point.value > 0)) continue;
+      const group = new Map([...rest, [a, point]]), { ratio, off, unsafe } = this.#ratio([times(group, also), group]);
+      found.codes.push(point.code);
+      found.estimate.push(ratio);
+      found.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
+      found.upper.push(ratio === null ? null : unsafe ? 1 : Math.min(ratio + off, 1));
+    }
+    return found;
+  }
+
+  #needMixture() { if (this.parts.some((part) => part instanceof Blocks)) throw new Refusal("This page compares counts of views made by the default method only. hdpview explore compares all."); }
+
+  /** The ratio of two counts, half the width of its interval, and whether the second may be 0. */
+  #ratio(boxes) {
+    const sums = boxes.map((box) => this.#added((part) => part.estimate(box))), covariances = this.#covariances(boxes);
+    const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null, off = ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
+    return { ratio, off, unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)) };
+  }
+
+  #covariances(boxes) {
+    const products = this.parts.map((part) => part.covariances(boxes));
+    return [0, 1].map((i) => [0, 1].map((j) => products.reduce((total, own) => total + own[i][j], 0)));
+  }
+
   /** Two counts, their difference and their ratio; errors that both have in common cancel. */
   compare({ first, second }) {
-    if (this.parts.some((part) => part instanceof Blocks)) throw new Refusal("This page compares counts of views made by the default method only. hdpview explore compares all.");
+    this.#needMixture();
     const sides = [this.count(first), this.count(second)], boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
-    const products = this.parts.map((part) => part.covariances(boxes)), covariances = [0, 1].map((i) => [0, 1].map((j) => products.reduce((total, own) => total + own[i][j], 0)));
-    const sums = sides.map(({ estimate }) => estimate), half = (value) => this.tail * Math.sqrt(deltaVariance(value, sums, covariances));
-    const apart = half(([x, y]) => x - y), difference = sums[0] - sums[1], ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null, off = ratio === null ? 0 : half(([x, y]) => x / y);
-    const unsafe = ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
+    const sums = sides.map(({ estimate }) => estimate), difference = sums[0] - sums[1], { ratio, off, unsafe } = this.#ratio(boxes);
+    const apart = this.tail * Math.sqrt(deltaVariance(([x, y]) => x - y, sums, this.#covariances(boxes)));
     const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
     return { first: sides[0], second: sides[1], difference, difference_interval: interval, ratio, ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off], is_real: interval[0] > 0 || interval[1] < 0 };
   }
+}
+
+const without = (box, ...attributes) => new Map([...box].filter(([a]) => !attributes.includes(a)));
+
+/** The records that lie in both boxes. */
+function times(box, other) {
+  const found = new Map(box);
+  for (const [a, f] of other) {
+    const own = box.get(a);
+    found.set(a, own === undefined ? f : own instanceof Float64Array ? own.map((value, i) => value * f[i]) : { code: own.code, value: own.value * f[own.code] });
+  }
+  return found;
 }
 
 const isPossible = (box) => [...box.values()].every((f) => f.some((value) => value > 0));

@@ -30,6 +30,8 @@ class Page {
     $("trust-open").addEventListener("click", () => { $("trust").showModal(); $("trust-title").focus(); }); // read from its beginning
     $("trust").addEventListener("click", (event) => { if (event.target === $("trust")) $("trust").close(); }); // beside what it says
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("charts").querySelector("[tabindex='0']")?.focus(); });
+    $("log").addEventListener("change", () => { for (const chart of this.charts.values()) chart.rescale($("log").checked); });
+    $("find").addEventListener("input", () => this.find());
     window.addEventListener("hashchange", () => this.follow(location.hash));
     document.addEventListener("keydown", (event) => this.key(event));
   }
@@ -87,6 +89,8 @@ class Page {
     this.state.fromLink(hash);
     this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
     $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
+    $("find").value = "";
+    for (const chart of this.charts.values()) chart.rescale($("log").checked);
     for (const id of offline ? ["view-label"] : []) $(id).hidden = true;
     document.title = `${view} – hdpview`;
     $("budget").textContent = `${this.spent()}, ${counted(this.schema.attributes.length, "attribute")}`;
@@ -191,6 +195,12 @@ class Page {
     $("verdict").title = why;
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
     for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.filters[name], inferred(this.schema, name, filtered));
+  }
+
+  /** Show the charts of those attributes only whose name contains what is typed. */
+  find() {
+    const text = $("find").value.trim().toLowerCase();
+    for (const [name, chart] of this.charts) chart.card.hidden = !name.toLowerCase().includes(text);
   }
 
   /** What part of all records that is, once a filter is set. */

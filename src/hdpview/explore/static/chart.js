@@ -96,6 +96,13 @@ export class Chart {
     this.card.classList.toggle("filtered", Boolean(filter));
   }
 
+  /** Draw heights in proportion to counts, or to their logarithms. */
+  rescale(log) {
+    this.bars.log = log;
+    set(this.scale, "title", log ? "Records at the top of the chart; heights are logarithms" : "Records at the top of the chart");
+    if (this.data) this.bars.show(this.data, (code) => this.isOff(code), this.filter?.range);
+  }
+
   #words(code) { return words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]); }
 
   isOff(code) {

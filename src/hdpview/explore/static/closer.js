@@ -1,7 +1,7 @@
 // Look closer: two attributes as a heatmap, group-by, means and quantiles, two filters side by side. All by SQL, under the active filter.
 
 import { ask } from "./api.js";
-import { shareTable, verdict } from "./compare.js";
+import { rateTable, shareTable, verdict } from "./compare.js";
 import { Heatmap } from "./heatmap.js";
 import { dimmed, element, inferredNote, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
@@ -45,6 +45,7 @@ export class Closer {
     this.#heatmapPanel(names, ...firstPair(schema.attributes));
     this.#tablePanel(names);
     this.#numbersPanel(schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real").map((a) => a.name));
+    this.#ratesPanel(names);
     this.#comparePanel(names);
     this.tabs[2].hidden = offline; // means and quantiles are computed by the server
   }
@@ -90,7 +91,7 @@ export class Closer {
 
   refresh() {
     this.turn = (this.turn ?? 0) + 1; // what was asked for before and comes later is not drawn
-    const panel = this.current, turn = this.turn, drawn = [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.compare()][this.current]();
+    const panel = this.current, turn = this.turn, drawn = [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.rates(), () => this.compare()][this.current]();
     return dimmed(this.#panel(panel), drawn).catch((p) => { if (turn === this.turn) this.#say(p.message, panel); });
   }
 
@@ -209,12 +210,38 @@ export class Closer {
       element("p", { class: "quiet" }, [...answer.notes, "In brackets: 95 % typical intervals. Bins count as their middle."].join(" ")));
   }
 
+  #ratesPanel(names) {
+    const { attributes } = this.schema, few = attributes.filter((a) => a.literals?.length), first = few.find((a) => a.literals.length === 2) ?? few[0];
+    this.outcome = selectOf("Outcome", few.map((a) => a.name), first?.name);
+    this.value = element("select", { "aria-label": "Value of the outcome", onchange: () => this.changed() });
+    this.rateBy = selectOf("Rate by", names, attributes.find((a) => a !== first && a.labels.length <= 24)?.name ?? names[0]);
+    this.outcome.addEventListener("change", () => { this.#values(); this.changed(); });
+    this.rateBy.addEventListener("change", () => this.changed());
+    this.#values();
+    const asked = few.length ? ["share of", this.outcome, "=", this.value, "by", this.rateBy] : ["This view has no attribute with values to count."];
+    this.#panel(3).replaceChildren(element("div", { class: "controls" }, ...asked), element("div", { class: "result scroll" }));
+  }
+
+  #values() {
+    const attribute = this.schema.attributes.find((a) => a.name === this.outcome.value);
+    this.value.replaceChildren(...(attribute?.literals ?? []).map((literal, i) => element("option", { value: literal }, attribute.labels[i])));
+    if (attribute?.kind === "boolean") this.value.value = "TRUE";
+  }
+
+  /** How often an outcome holds, by the values of another attribute: "readmitted by age". */
+  async rates() {
+    const result = this.#panel(3).querySelector(".result"), turn = this.turn, by = this.schema.attributes.find((a) => a.name === this.rateBy.value);
+    if (!this.outcome.value) return;
+    const answer = await ask("/api/rates", { view: this.page.view, where: this.page.state.where(), outcome: `${this.#sqlOf(this.outcome.value)} = ${this.value.value}`, attribute: by.name }, "rates");
+    if (answer && turn === this.turn) result.replaceChildren(rateTable(answer, by, [...answer.notes, ...inferredNote(this.schema, [...new Set([this.outcome.value, by.name, ...this.page.filtered])])]));
+  }
+
   #comparePanel(names) {
     this.shared = selectOf("Share out by", names, this.schema.attributes.find((a) => !a.ends)?.name);
     this.shared.addEventListener("change", () => this.changed());
     this.sides = element("div", { class: "result" });
     const keep = element("button", { onclick: () => { this.kept = this.page.state.where(); this.hasKept = true; this.changed(); } }, "Keep the active filter as A");
-    this.#panel(3).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
+    this.#panel(4).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
   }
 
   async compare() {
@@ -224,7 +251,7 @@ export class Closer {
     if (!answer || turn !== this.turn) return;
     if (offline) { this.sides.replaceChildren(...verdict(answer, this.kept, second)); return; }
     const by = this.schema.attributes.find((a) => a.name === this.shared.value);
-    const table = await shareTable(this.page.view, by, this.kept, second).catch((problem) => element("p", {}, problem.message));
+    const table = await shareTable(this.page.view, by, this.kept, second);
     if (table && turn === this.turn) this.sides.replaceChildren(...verdict(answer, this.kept, second), element("div", { class: "controls" }, "How their records share out by", this.shared), table);
   }
 }

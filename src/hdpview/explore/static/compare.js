@@ -23,6 +23,7 @@ export async function shareTable(view, attribute, first, second) {
   if (attribute.labels.length > MOST) return element("p", {}, `${attribute.name} has ${shown(attribute.labels.length)} values, too many to list. Choose another.`);
   const answer = await ask("/api/shares", { view, first, second, attribute: attribute.name });
   if (!answer) return null;
+  if (answer.reason) return element("div", {}, element("p", {}, answer.reason));
   const of = (side, code) => ({ share: answer[side].estimate[code], lower: answer[side].lower[code], upper: answer[side].upper[code] });
   const scale = WIDTH / Math.max(...answer.first.upper.map((x) => x ?? 0), ...answer.second.upper.map((x) => x ?? 0), 1e-9);
   const told = ({ share, lower, upper }, unit) => element("td", {}, ...(typeof share === "number" ? [`${percent(share)} ${unit}`, element("small", { class: "quiet" }, ` ${percent(lower)} to ${percent(upper)}`)] : ["—"]));
@@ -34,6 +35,20 @@ export async function shareTable(view, attribute, first, second) {
   });
   return element("div", {}, element("table", { class: "shares" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)),
     element("p", { class: "quiet" }, "Shares of the records under each filter and their difference, with 95 % typical intervals. The interval of the difference decides: those of A and B may overlap where the two differ."));
+}
+
+/** A table of /api/rates: each rate with its interval, in numbers and drawn. Rates that could be almost anything are set in italics. */
+export function rateTable({ codes, estimate, lower, upper }, attribute, notes) {
+  const scale = WIDTH / Math.max(...upper.map((x, i) => (x !== null && x - lower[i] < 0.8 ? x : 0)), ...estimate.map((x) => x ?? 0), 1e-9);
+  const rows = codes.map((code, i) => {
+    const known = typeof estimate[i] === "number", vague = !known || upper[i] - lower[i] >= 0.8;
+    const bands = known ? [element("rect", { class: "band of-A", x: lower[i] * scale, y: 4, width: Math.max(1, (Math.min(upper[i] * scale, WIDTH) - lower[i] * scale)), height: 8 }), element("rect", { class: "of-A", x: estimate[i] * scale - 1, y: 2, width: 2, height: 12 })] : [];
+    return element("tr", { class: vague ? "faint" : null }, element("th", { scope: "row" }, attribute.labels[code]), element("td", { class: "number" }, known ? `${percent(estimate[i])} %` : "—"),
+      element("td", { class: "quiet interval" }, known ? `${percent(lower[i])} to ${percent(upper[i])}` : ""), element("td", { class: "drawn" }, element("svg", { width: WIDTH + 2, height: 16, "aria-hidden": "true" }, ...bands)));
+  });
+  const heads = [attribute.name, "rate", "95 % typical", ""].map((head, i) => element("th", { scope: "col", class: i === 3 ? "drawn" : null }, head || element("span", { class: "hidden" }, "Intervals")));
+  return element("div", {}, element("table", { class: "rates" }, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
+    ...[...notes, "Rates in italics could be almost anything."].map((note) => element("p", { class: "quiet" }, note)));
 }
 
 /** Both intervals as bands, A's above B's, with a mark at the estimate. */

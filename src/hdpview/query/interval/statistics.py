@@ -282,6 +282,10 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
     )
 
 
+class FilteredItselfError(QueryError):
+    """Shares were asked for of an attribute that the conditions are about."""
+
+
 class SharesCompared(NamedTuple):
     """How the records of two conditions share out over the values of an attribute, in code order.
 
@@ -302,7 +306,7 @@ def compare_shares(
     a = attribute_number(name, view.schema)
     attribute, sides = view.schema.attributes[a], [boxes_of(where, view.schema) for where in (first, second)]
     if any(a in box for boxes in sides for box in boxes):
-        raise QueryError(
+        raise FilteredItselfError(
             f"One of the two conditions is about {attribute.name!r} itself, so its shares say nothing new. "
             "Choose another attribute."
         )
