@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from random_filters import random_filters
 from typer.testing import CliRunner
-from visitor import bar, brush, picture, shown_count
+from visitor import bar, brush, picture, saves, shown_count
 
 from hdpview.cli.main import app
 from hdpview.errors import ViewFileError
@@ -164,6 +164,23 @@ def test_the_page_is_the_explorer(reader: Reader, hospital: PView) -> None:
     page.locator("#run").click()
     expect(page.locator("#notes")).to_contain_text("beyond the schema's bounds")
     picture(page, "published")
+
+
+def test_groups_are_taken_away_with_their_origin(reader: Reader, hospital: PView) -> None:
+    """A saved table has whole numbers, and says which view, filter and budget they come from."""
+    page = reader.page
+    bar(page, "sex", 0).click()
+    page.wait_for_selector("body[data-shown*=Female]")
+    page.locator("#tab-table").click()
+    page.locator("select[aria-label='Group by']").select_option("ward")
+    page.wait_for_selector("#panel-table th:has-text('paediatrics')")
+    with page.expect_download() as download:
+        saves(page, "the table", "CSV")
+    origin, head, *rows = download.value.path().read_text().splitlines()
+    assert re.search(r"^# hospital.pview, checksum [0-9a-f]{64}; sex IN \('Female'\);.* ε = 1$", origin)
+    assert head == "ward,n,n_lower,n_upper"
+    table = hospital.histogram("ward", "sex = 'Female'", as_="pyarrow").to_pylist()
+    assert [row.split(",")[:2] for row in rows] == [[row["ward"], str(round(row["count"]))] for row in table]
 
 
 def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: Path) -> None:

@@ -30,6 +30,6 @@ export function post(path, body) {
 }
 
 export const get = (path) => post(path.split("?")[0]);
-export const file = () => Promise.reject(new Error("This page saves pictures only. hdpview query writes tables."));
+export const file = () => Promise.reject(new Error("This page writes no such file. hdpview query does."));
 
 window.hdpview = { ask: post }; // for whoever wants the numbers: await hdpview.ask("/api/histograms", { where: "age > 40" })

@@ -6,7 +6,7 @@ import { Heatmap } from "./heatmap.js";
 import { dimmed, element, inferredNote, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
 import { between } from "./state.js";
-import { file, offline } from "./transport.js";
+import { facts, file, offline } from "./transport.js";
 
 const PICTURE = 50_000, MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
@@ -152,10 +152,10 @@ export class Closer {
     this.group2 = selectOf("and by", ["", ...names], "");
     for (const pick of [this.group, this.group2]) pick.addEventListener("change", () => this.changed());
     this.rows = element("div", { class: "result scroll" });
-    const saved = saveMenu("the table", ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
+    const saved = saveMenu("the table", offline ? ["CSV"] : ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.sql(${JSON.stringify(this.tableSql)})`) }, "Copy Python");
     const copySql = element("button", { onclick: () => this.page.copy(this.tableSql, "SQL copied") }, "Copy SQL");
-    this.#panel(1).replaceChildren(element("div", { class: "controls" }, "by", this.group, "and", this.group2, ...(offline ? [] : [saved]), copySql, copy), this.rows);
+    this.#panel(1).replaceChildren(element("div", { class: "controls" }, "by", this.group, "and", this.group2, saved, copySql, copy), this.rows);
   }
 
   async table() {
@@ -179,7 +179,17 @@ export class Closer {
     return { columns, aggregates: ["n"], rows: rows.filter(({ n_upper: most }) => most > 0), notes: answer.notes ?? answer.count.notes };
   }
 
-  async #saveTable(format) { save(`groups.${format}`, await file("/api/table", { view: this.page.view, sql: this.tableSql, format })); }
+  /** All groups as a file. A page without a server writes it itself, below a line that says where the numbers come from. */
+  async #saveTable(format) {
+    if (offline) {
+      const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], where = this.page.state.where(), { columns, rows } = await this.#groups(names);
+      const cell = (value) => (typeof value === "number" ? String(Math.round(value)) : /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+      const origin = `# ${this.page.view}, checksum ${facts().checksum}; ${where ?? "all records"}; 95 % typical intervals; ${this.page.spent()}${this.schema.private ? "" : "; NOT PRIVATE"}`;
+      save("groups.csv", [origin.replace(/\s+/g, " "), columns.map(cell).join(","), ...rows.map((row) => columns.map((column) => cell(row[column])).join(","))].join("\n") + "\n", "text/csv");
+      return;
+    }
+    save(`groups.${format}`, await file("/api/table", { view: this.page.view, sql: this.tableSql, format }));
+  }
 
   #numbersPanel(names) {
     this.numeric = names;
