@@ -190,7 +190,7 @@ class Page {
     const ends = [element("span", { title: "95 % typical: such a range holds the true count about 95 times in 100" }, count.upper <= 0 && count.notes.length ? "how many is not known" : `likely ${inFull(count.lower)} to ${inFull(count.upper)}${this.share(count)}`)];
     if (count.guaranteed) ends.push(element("span", { title: "Such a range holds the true count at least 95 times in 100, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
     $("interval").replaceChildren(...ends);
-    const [verdict, why] = count.upper <= 0 ? [`No value of this view fits the filter${count.notes.length ? "; see the note" : ""}`, ""] : count.lower <= 0 ? ["Not distinguishable from 0: may be noise", "Noise and the model's error alone could make this count."] : ["", ""];
+    const [verdict, why] = count.upper <= 0 ? ["No value of this view fits the filter", ""] : count.lower <= 0 ? ["Not distinguishable from 0: may be noise", "Noise and the model's error alone could make this count."] : ["", ""];
     say($("verdict"), verdict);
     $("verdict").title = why;
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
