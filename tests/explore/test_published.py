@@ -66,7 +66,8 @@ def _close(found: Any, expected: Any) -> None:
     """Equal to 1e-9, of what is large in proportion."""
     ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     assert ours.shape == theirs.shape
-    assert (np.abs(ours - theirs) <= 1e-9 * np.maximum(np.abs(theirs), 1.0)).all()
+    close = np.abs(ours - theirs) <= 1e-9 * np.maximum(np.abs(theirs), 1.0)
+    assert (close | (np.isnan(ours) & np.isnan(theirs))).all()
 
 
 def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
