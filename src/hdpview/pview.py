@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -222,6 +224,10 @@ class PView(ViewData):
 
     def quality(self) -> QualityReport:
         """How far answers are off by kind of question, as measured, and which attributes were counted together."""
+        return self._quality
+
+    @cached_property
+    def _quality(self) -> QualityReport:
         from hdpview.query.interval.quality import quality_report
 
         return quality_report(self)
@@ -238,6 +244,12 @@ class PView(ViewData):
         from hdpview.explore.notebook import explore
 
         return explore(self, port=port)
+
+    def publish(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page that answers in any browser, without a server and without a network."""
+        from hdpview.explore.publish import publish
+
+        publish(self, path)
 
     def with_frames(self, kind: FrameKind) -> PView:
         """The same view with results in another kind of data frame."""
@@ -270,6 +282,10 @@ class PView(ViewData):
 
     def info(self) -> dict[str, Any]:
         """The public facts about this view, as plain data."""
+        return deepcopy(self._facts)
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
         manifest = self.manifest
         return {
             "private": manifest.is_private,

@@ -35,6 +35,12 @@ def hospital() -> PView:
 
 
 @pytest.fixture(scope="session")
+def blocky() -> PView:
+    """A view made of blocks, of the same table."""
+    return build(hospital_table(), hospital_schema(), 1.0, method="hdpview")
+
+
+@pytest.fixture(scope="session")
 def hostile() -> PView:
     """A view under a test key, thus not private, whose attribute and categories are HTML, script and SQL."""
     schema = Schema([Category(name=HTML, values=[SQL, SCRIPT, "plain"]), Integer(name=SQL, min=0, max=9)])
@@ -43,9 +49,9 @@ def hostile() -> PView:
 
 
 @pytest.fixture(scope="session")
-def explorer(hospital: PView, hostile: PView) -> Iterator[Explorer]:
-    """The explorer, serving both views on a free port."""
-    running = explore({"hospital.pview": hospital, "hostile.pview": hostile})
+def explorer(hospital: PView, hostile: PView, blocky: PView) -> Iterator[Explorer]:
+    """The explorer, serving all three views on a free port."""
+    running = explore({"hospital.pview": hospital, "hostile.pview": hostile, "blocks.pview": blocky})
     yield running
     running.stop()
 

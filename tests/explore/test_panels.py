@@ -11,10 +11,11 @@ from playwright.sync_api import expect
 from visitor import ARTEFACTS, Visitor, bar, brush, number, picture, saves, shown_count, shows
 
 from hdpview.pview import PView
+from hdpview.query.interval.statistics import compare_shares
 
 
 def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
-    """Heatmap with blocks, group-by with words for noise, means with intervals and a comparison with its
+    """Heatmap, group-by with words for noise, means with intervals and a comparison with its
     verdict, under the filter.
     """
     page = visitor.visit()
@@ -26,9 +27,7 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
         "all => all.map((one) => one.getAttribute('d')).join('')"
     )
     assert cells.count("M") == hospital.schema["age"].size * hospital.schema["stay_days"].size
-    page.locator("#blocks").check()
-    page.wait_for_selector("#panel-heatmap path.blocks", state="attached")
-    expect(page.locator("#panel-heatmap .result")).to_contain_text("blocks")
+    assert page.locator("#blocks").count() == 0
     picture(page, "heatmap")
     page.locator("#tab-table").click()
     page.locator("select[aria-label='Group by']").select_option("diagnosis")
@@ -52,6 +51,51 @@ def test_looking_closer(visitor: Visitor, hospital: PView) -> None:
     page.locator("#reset").click()
     expect(page.locator("#panel-compare")).to_contain_text("A and B really differ")
     picture(page, "compare")
+
+
+def test_rates_by_group(visitor: Visitor, hospital: PView) -> None:
+    """A rate per value of an attribute is the view's, with its interval, under the filter."""
+    page = visitor.visit()
+    bar(page, "sex", 0).click()
+    where = shows(page, "Female")
+    page.locator("#tab-rates").click()
+    page.get_by_label("Outcome", exact=True).select_option("readmitted")
+    page.get_by_label("Rate by").select_option("ward")
+    page.wait_for_selector("#panel-rates th:has-text('paediatrics')")
+    rows = page.locator("#panel-rates tbody tr").evaluate_all(
+        "all => all.map((one) => one.innerText.split('\\t'))"
+    )
+    assert [row[0] for row in rows] == hospital.schema["ward"].labels()
+    for ward, rate, ends, *_ in rows:
+        found = hospital.rate("readmitted", f"{where} AND ward = '{ward}'")
+        numbers = [float(part) for part in re.findall(r"[\d.]+", f"{rate} {ends}")]
+        expected = [found.estimate, found.lower, found.upper]
+        assert numbers == pytest.approx([100 * float(value) for value in expected], abs=0.051)  # type: ignore[arg-type]
+    picture(page, "rates")
+
+
+def test_charts_are_found_and_rescaled(visitor: Visitor) -> None:
+    """Typing hides the charts of other attributes; a log scale raises small bars and keeps the numbers."""
+    page = visitor.visit()
+    page.get_by_label("Show attributes whose name contains").fill("AGE")
+    assert page.locator("#charts .card:visible h2").all_inner_texts() == ["age"]
+    page.get_by_label("Show attributes whose name contains").fill("")
+    drawn = "() => document.querySelector('[data-attribute=stay_days] path.bar').getAttribute('d')"
+    words = bar(page, "stay_days", 9).get_attribute("aria-label")
+    before = page.evaluate(drawn)
+    page.locator("#log").check()
+    assert page.evaluate(drawn) != before
+    assert bar(page, "stay_days", 9).get_attribute("aria-label") == words
+    page.locator("#log").uncheck()
+    assert page.evaluate(drawn) == before
+
+
+def test_blocks_are_drawn(visitor: Visitor) -> None:
+    """The heatmap of a view that is made of blocks shows their outlines on request."""
+    page = visitor.visit("blocks.pview")
+    page.locator("#blocks").check()
+    page.wait_for_selector("#panel-heatmap path.blocks", state="attached")
+    expect(page.locator("#panel-heatmap .result")).to_contain_text("outlines of the view's blocks")
 
 
 def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Path) -> None:
@@ -127,8 +171,8 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
 
 
 def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -> None:
-    """Under two filters the shares of an attribute's values are those of SQL; only those with intervals apart
-    are called larger.
+    """Shares under two filters and their differences are the view's; only where the difference's interval leaves out 0
+    is one called larger; shares of an attribute that is itself filtered are refused.
     """
     page = visitor.visit()
     young, old = "age < 30", "age >= 60"
@@ -141,27 +185,23 @@ def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -
             page.get_by_role("button", name="Keep the active filter as A").click()
     page.get_by_label("Share out by").select_option("ward")
     page.wait_for_selector("#panel-compare th:has-text('paediatrics')")
-    question = "SELECT ward, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view WHERE {} GROUP BY ward"
-    a, b = (
-        {row["ward"]: row for row in hospital.sql(question.format(where), as_="pyarrow").to_pylist()}
-        for where in (young, old)
-    )
+    expected = compare_shares(hospital, "ward", young, old)
     shown_rows = page.locator("#panel-compare .shares tbody tr").evaluate_all(
         "all => all.map((one) => one.innerText.split('\\t'))"
     )
     assert [row[0] for row in shown_rows] == list(hospital.schema["ward"].labels())
-    for ward, of_a, of_b, _, verdict in shown_rows:
-        for told, found in ((of_a, a[ward]), (of_b, b[ward])):
-            numbers = [float(part) for part in re.findall(r"[\d.]+", told)]
-            assert numbers == pytest.approx(
-                [100 * found[key] for key in ("share", "share_lower", "share_upper")], abs=0.051
-            )
-        apart = {
-            "larger in A": a[ward]["share_lower"] > b[ward]["share_upper"],
-            "larger in B": b[ward]["share_lower"] > a[ward]["share_upper"],
+    for code, (_, of_a, of_b, apart, _, verdict) in enumerate(shown_rows):
+        for told, span in ((of_a, expected.first), (of_b, expected.second), (apart, expected.difference)):
+            numbers = [float(part) for part in re.findall(r"-?[\d.]+", told.replace("−", "-"))]
+            assert numbers == pytest.approx([100 * end[code] for end in span], abs=0.051)
+        larger = {
+            "larger in A": expected.difference.lower[code] > 0,
+            "larger in B": expected.difference.upper[code] < 0,
         }
-        assert verdict.strip() == next((words for words, holds in apart.items() if holds), "")
-    assert any(row[4].strip() for row in shown_rows)
+        assert verdict.strip() == next((words for words, holds in larger.items() if holds), "may be equal")
+    assert any(row[5].startswith("larger") for row in shown_rows)
+    page.get_by_label("Share out by").select_option("age")
+    expect(page.locator("#panel-compare")).to_contain_text("Choose another attribute")
 
 
 def test_an_arrow_key_alone_saves_nothing(visitor: Visitor) -> None:
@@ -192,7 +232,7 @@ def test_what_is_protected(visitor: Visitor, hospital: PView) -> None:
     told = page.locator("#trust").inner_text()
     for part in (
         "ε = 1",
-        "noise on counts",
+        next(iter(hospital.info()["spending"])),
         "add or remove one record",
         "hdpview",
         "Northmoor",

@@ -9,9 +9,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from questions import GETS, POSTS, asked
+from questions import GETS, HOME, POSTS, asked
 
 from hdpview.explore.recent import Recent
+from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
 WHERE = "age >= 65 AND sex = 'Female'"
@@ -71,13 +72,17 @@ def test_pairs_are_the_marginal(client: TestClient, hospital: PView) -> None:
     assert flat == pytest.approx(table[table.column_names[2]].to_pylist(), abs=0.01)
 
 
-def test_blocks_are_the_views_own(client: TestClient, hospital: PView) -> None:
-    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for."""
-    answer = asked(client, "/api/blocks", first="age", second="stay_days", limit=50)
-    a, b = hospital.schema.index("age"), hospital.schema.index("stay_days")
+def test_blocks_are_the_views_own(client: TestClient, blocky: PView) -> None:
+    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for; a view by the
+    default method has none.
+    """
+    with TestClient(create_app({"blocks.pview": blocky}), HOME) as own:
+        answer = asked(own, "/api/blocks", first="age", second="stay_days", limit=50)
+    assert asked(client, "/api/blocks", first="age", second="stay_days") == {"blocks": [], "of": 0}
+    a, b = blocky.schema.index("age"), blocky.schema.index("stay_days")
     real = {
         (*map(int, (low[a], high[a])), *map(int, (low[b], high[b])))
-        for low, high in zip(hospital.blocks.lower, hospital.blocks.upper, strict=True)
+        for low, high in zip(blocky.blocks.lower, blocky.blocks.upper, strict=True)
     }
     drawn = [tuple(block) for block in answer["blocks"]]
     assert answer["of"] == len(real)
@@ -94,6 +99,27 @@ def test_comparison_is_the_views(client: TestClient, hospital: PView) -> None:
     assert answer["difference"] == found.difference
     assert answer["difference_interval"] == list(found.difference_interval)
     assert answer["is_real"] == found.is_real
+
+
+def test_shares_have_differences_of_their_own(client: TestClient, hospital: PView) -> None:
+    """Shares under two conditions are the view's rates, and so is their difference; its interval is no wider than both
+    intervals together. Of an attribute that is filtered itself there are none.
+    """
+    first, second = "age >= 65", "age < 65"
+    answer = asked(client, "/api/shares", first=first, second=second, attribute="sex")
+    labels = hospital.schema["sex"].value_labels()
+    for code, label in enumerate(labels):
+        rates = [hospital.rate(f"sex = '{label}'", where) for where in (first, second)]
+        for side, rate in zip(("first", "second"), rates, strict=True):
+            assert answer[side]["estimate"][code] == pytest.approx(rate.estimate)
+            assert answer[side]["upper"][code] == pytest.approx(rate.upper, rel=1e-3)  # errors of four counts
+        difference = answer["difference"]
+        assert difference["estimate"][code] == pytest.approx(rates[0].estimate - rates[1].estimate)
+        width = difference["upper"][code] - difference["lower"][code]
+        if all(rate.lower > 0 for rate in rates):  # elsewhere intervals are cut off at 0
+            assert 0 < width < 1.001 * sum(rate.upper - rate.lower for rate in rates)
+    itself = asked(client, "/api/shares", first=first, second=second, attribute="age")
+    assert "Choose another attribute" in itself["reason"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

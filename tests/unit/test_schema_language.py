@@ -356,9 +356,8 @@ def test_the_reference_names_every_key() -> None:
 
 def test_ranges_of_ordered_categories() -> None:
     """Comparisons follow the order of the values; `other` is outside it; unordered categories refuse."""
-    from hdpview.query.question.conditions import between, compare
-
     from hdpview.errors import QueryError
+    from hdpview.query.question.conditions import between, compare
 
     bands = Category(name="x", values=("young", "middle", "old"), ordered=True, other="unknown")
     assert compare(bands, ">=", "middle").codes == {1, 2}

@@ -56,6 +56,7 @@ app.command("sample")(explore.sample)
 app.command("merge")(explore.merge)
 app.command("explore")(serve.explore)
 app.command("serve")(serve.serve)
+app.command("publish")(serve.publish)
 app.command("demo")(demo.demo)
 app.add_typer(bench_app, name="bench")
 

@@ -192,3 +192,25 @@ def _prepare(warm_up: Callable[[], None]) -> None:
             "Getting ready: the first time after an installation this can take half a minute.", err=True
         )
         at_work.join()
+
+
+def publish(
+    view: Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", show_default=False)],
+    output_path: Annotated[
+        Path, typer.Option("-o", "--output", help="The page to write.", show_default=False)
+    ],
+) -> None:
+    """Write a view as one HTML page that answers in any browser, without a server. Costs no budget.
+
+    Example: hdpview publish adult.pview -o adult.html
+    """
+    from hdpview.explore.publish import publish as write
+    from hdpview.pview import PView
+
+    opened = PView.open(view)
+    write(opened, output_path, view.name)
+    size = output_path.stat().st_size
+    typer.echo(f"{output_path}: {size / 1000:,.0f} kB; it holds the view and needs no network")
+    if not opened.manifest.is_private:
+        reasons = "; ".join(opened.manifest.not_private_because)
+        typer.secho(f"This view is NOT PRIVATE: {reasons}", fg="red", err=True)

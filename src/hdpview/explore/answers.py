@@ -13,10 +13,17 @@ import pyarrow.parquet as pq
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
 from hdpview.pview import PView
-from hdpview.query.interval.answers import Answer
+from hdpview.query.interval.answers import Answer, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Measures
-from hdpview.query.interval.statistics import Histogram, compare, histograms
+from hdpview.query.interval.statistics import (
+    FilteredItselfError,
+    Histogram,
+    compare,
+    compare_shares,
+    histograms,
+    rate_of,
+)
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
@@ -24,6 +31,7 @@ from hdpview.query.sql import run
 from hdpview.view.blocks import Blocks
 
 Json = dict[str, Any]
+_UNEQUAL = 1.25  # months differ by less
 MAX_ROWS = 20_000  # of one result
 
 
@@ -43,7 +51,9 @@ def describe_schema(name: str, view: PView) -> Json:
     """All that is public about a view: what it protects and cost, and its attributes with their values."""
     facts = view.info()
     facts.pop("attributes")
-    return {"name": name, **facts, "attributes": [_attribute(attribute) for attribute in view.schema]}
+    made_of = "block" if isinstance(view.parts[0].components, Blocks) else "component"
+    attributes = [_attribute(attribute) for attribute in view.schema]
+    return {"name": name, **facts, "made_of": made_of, "attributes": attributes}
 
 
 def _attribute(attribute: Attribute) -> Json:
@@ -59,6 +69,8 @@ def _attribute(attribute: Attribute) -> Json:
         attribute, Ordered
     ):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
         described["ends"] = [literal(attribute, edge) for edge in attribute.edges.tolist()]
+        widths = np.diff(attribute.edges)[: max(1, attribute.n_values - 1)]  # the last may be cut short
+        described["unequal"] = bool(widths.max() > _UNEQUAL * widths.min())
     elif isinstance(attribute, Boolean):
         described["literals"] = ["FALSE", "TRUE"]
     else:
@@ -84,6 +96,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "aggregates": list(result.aggregates),
         "rows": [{key: _plain(value) for key, value in row.items()} for row in rows[:MAX_ROWS]],
         "cut_off": len(rows) > MAX_ROWS,
+        "notes": list(result.notes),
         "confidence": confidence,
         "epsilon": float(view.manifest.epsilon),
         "delta": float(view.manifest.delta),
@@ -94,8 +107,9 @@ def histogram_answer(
     view: PView, where: str | None, own: Mapping[str, str | None], confidence: float
 ) -> Json:
     """The count under a condition and the histograms of all attributes; for those in `own`, under the
-    condition given there.
+    condition given there. `filtered`: the attributes that the condition is about.
     """
+    filtered = sorted({a for box in boxes_of(where, view.schema) for a in box})
     others = [name for name in view.schema.names if name not in own]
     charts = histograms(view, where, others, confidence)
     for name, condition in own.items():
@@ -104,6 +118,7 @@ def histogram_answer(
     return {
         "count": _answer(view.count(where, confidence=confidence)),
         "histograms": found,
+        "filtered": [view.schema.names[a] for a in filtered],
         "confidence": confidence,
     }
 
@@ -122,9 +137,10 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     the second.
     """
     numbers = _two_numbers(view, first, second)
-    groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in numbers])
+    boxes = boxes_of(where, view.schema)
+    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
     span = Measures(groups).span(count([{}]), confidence)
-    found = {}
+    found: Json = {"notes": list(notes_on(boxes, view))}
     for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
         grid = np.zeros(groups.shape)
         grid.reshape(-1)[groups.cells] = column
@@ -182,12 +198,41 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
     }
 
 
+def shares_answer(
+    view: PView, first: str | None, second: str | None, attribute: str, confidence: float
+) -> Json:
+    """The shares of an attribute's values under two conditions, and their differences, each with its interval; or the
+    reason why there are none.
+    """
+    try:
+        found = compare_shares(view, attribute, first, second, confidence)
+    except FilteredItselfError as problem:
+        return {"reason": str(problem)}
+    return {
+        key: {end: [_plain(value) for value in column.tolist()] for end, column in span._asdict().items()}
+        for key, span in (("first", found.first), ("second", found.second), ("difference", found.difference))
+    }
+
+
+def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, confidence: float) -> Json:
+    """Of the records with each value of an attribute, the share that satisfies a condition, in code order."""
+    a = attribute_number(attribute, view.schema)
+    groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a)])
+    span = Measures(groups).span(rate_of(view, outcome), confidence)
+    found: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
+    for key, column in span._asdict().items():
+        found[key] = [_plain(value) for value in column.tolist()]
+    return found
+
+
 def _answer(answer: Answer) -> Json:
     return {
         "estimate": answer.estimate,
         "lower": answer.lower,
         "upper": answer.upper,
         "guaranteed": list(answer.guaranteed),
+        "basis": answer.basis,
+        "notes": list(answer.notes),
     }
 
 

@@ -117,6 +117,20 @@ class CompareQuestion(_Body):
     second: Sql | None = None
 
 
+class SharesQuestion(CompareQuestion):
+    """Two conditions, and the attribute by whose values their records share out."""
+
+    attribute: str = Field(max_length=300)
+
+
+class RatesQuestion(_Body):
+    """An outcome as a condition, the attribute by whose values it is told, and a condition on the records."""
+
+    outcome: Sql
+    attribute: str = Field(max_length=300)
+    where: Sql | None = None
+
+
 def create_app(
     views: Mapping[str, PView],
     token: str | None = None,
@@ -250,6 +264,22 @@ def _add_charts(app: FastAPI, desk: _Desk) -> None:
     async def compare(asked: CompareQuestion) -> Response:
         return await desk.answered(
             answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence
+        )
+
+    @app.post(
+        "/api/shares", summary="How the records of two conditions share out, and differ", responses=_REFUSALS
+    )
+    async def shares(asked: SharesQuestion) -> Response:
+        return await desk.answered(
+            answers.shares_answer, asked.view, asked.first, asked.second, asked.attribute, asked.confidence
+        )
+
+    @app.post(
+        "/api/rates", summary="How often an outcome holds, by an attribute's values", responses=_REFUSALS
+    )
+    async def rates(asked: RatesQuestion) -> Response:
+        return await desk.answered(
+            answers.rates_answer, asked.view, asked.where, asked.outcome, asked.attribute, asked.confidence
         )
 
 

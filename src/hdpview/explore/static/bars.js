@@ -2,7 +2,8 @@
 
 import { element, set } from "./parts.js";
 
-export const WIDTH = 300, HEIGHT = 120;
+export const WIDTH = 300;
+export const HEIGHT = 120;
 const BASE = HEIGHT - 2, DENSE_FROM = 25; // from so many values on, intervals are bands as wide as the bars
 const LAYERS = ["bar", "bar faint", "bar off", "bar off faint", "whisker", "whisker off", "level", "beyond"]; // painted in this order
 
@@ -14,6 +15,7 @@ export class Bars {
   constructor(n) {
     this.n = n;
     this.dense = n >= DENSE_FROM;
+    this.log = false;
     this.paths = new Map(LAYERS.map((layer) => [layer, element("path", { class: this.dense ? `${layer} dense` : layer, "vector-effect": "non-scaling-stroke" })]));
     this.brush = element("rect", { class: "brush", y: 0, height: BASE, "pointer-events": "none", visibility: "hidden" });
     this.nodes = [...this.paths.values(), element("line", { class: "axis", x1: 0, x2: WIDTH, y1: BASE, y2: BASE }), this.brush];
@@ -34,8 +36,9 @@ export class Bars {
   /** The outlines of each layer, value by value. */
   #outlines(estimate, lower, upper, top, isOff) {
     const drawn = Object.fromEntries(LAYERS.map((layer) => [layer, []]));
-    const y = (value) => BASE - (HEIGHT - 6) * Math.max(0, Math.min(value, top)) / top;
-    const width = Math.max(this.step * 0.86, 0.6), whisker = this.dense ? width : Math.min(this.step * 0.1, 3.5);
+    const height = (value) => (this.log ? Math.log1p(value) / Math.log1p(top) : value / top);
+    const y = (value) => BASE - (HEIGHT - 6) * height(Math.max(0, Math.min(value, top)));
+    const width = Math.max(this.step * 0.86, 0.6), whisker = this.dense ? width : Math.min(this.step * 0.1, 3.5), arrow = Math.min(5, this.step / 2);
     for (let i = 0; i < this.n; i++) {
       const x = i * this.step + (this.step - width) / 2, middle = x + width / 2, off = isOff(i) ? " off" : "", high = y(upper[i]), low = y(lower[i]);
       if (estimate[i] > 0) {
@@ -43,7 +46,7 @@ export class Bars {
         drawn.level.push(`M${tidy(x)} ${tidy(y(estimate[i]))}h${tidy(width)}`);
       }
       if (low > high) drawn[`whisker${off}`].push(box(middle - whisker / 2, whisker, high, low));
-      if (upper[i] > top && !this.dense) drawn.beyond.push(`M${tidy(middle - 5)} 4L${tidy(middle)} -3L${tidy(middle + 5)} 4Z`); // the interval goes on beyond the picture
+      if (upper[i] > top) drawn.beyond.push(`M${tidy(middle - arrow)} 4L${tidy(middle)} -3L${tidy(middle + arrow)} 4Z`); // the interval goes on beyond the picture
     }
     return drawn;
   }

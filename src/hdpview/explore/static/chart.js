@@ -22,8 +22,10 @@ export class Chart {
     this.hits = attribute.labels.map((_, code) => this.#hit(code));
     this.svg.append(...this.bars.nodes, ...this.hits);
     this.selected = element("span", { class: "hidden" });
+    this.note = element("span", { class: "note" });
+    const unequal = attribute.unequal ? [element("span", { class: "note", title: "Bins differ in width. Heights are counts, not densities: a wide bin looks taller." }, "unequal bins")] : [];
     this.card = element("article", { class: "card", "data-attribute": attribute.name },
-      element("div", { class: "head" }, element("h2", { title: attribute.name }, element("span", { class: "name" }, attribute.name)), this.selected, this.scale, this.#save()),
+      element("div", { class: "head" }, element("h2", { title: attribute.name }, element("span", { class: "name" }, attribute.name)), this.selected, ...unequal, this.note, this.scale, this.#save()),
       this.svg, element("div", { class: "below" }, this.#labels(), this.tip), ...this.#pick());
     this.card.addEventListener("pointerleave", () => say(this.tip, ""));
     this.#drag();
@@ -36,8 +38,12 @@ export class Chart {
     if (!ends && this.n <= 4 && labels.every((label) => label.length <= 14)) return under("under", labels.map((label) => [label, label]));
     if (!ends && this.n <= NAMED) return under("upright", labels.map((label) => [brief(label, 18), label]));
     if (!ends) return under("few", [[""], [`${this.nValues} values`], [this.attribute.nullable ? labels.at(-1) : ""]]);
-    const marks = [...new Set([0, Math.floor(last / 2), last])].map((code) => [bound(labels[code], code === last && code > 0), labels[code]]);
-    return under("few", this.attribute.nullable ? [...marks, [labels.at(-1)]] : marks);
+    // Each stands under its bar: the first at its left end, the last at its right end, the middle one centred.
+    const place = (code) => (code === 0 ? "left: 0" : code === last ? `right: calc(${100 * (1 - (last + 1) / this.n)}% + ${this.attribute.nullable ? ".35rem" : "0rem"})` : `left: ${100 * (code + 0.5) / this.n}%; transform: translateX(-50%)`);
+    const mark = (code, text) => element("span", { title: labels[code], style: place(code), "data-of": code }, text);
+    const marks = [...new Set([0, Math.floor(last / 2), last])].map((code) => mark(code, bound(labels[code], code === last && code > 0)));
+    const missing = this.attribute.nullable ? [element("span", { title: labels.at(-1), style: "right: 0" }, this.n > 8 ? "?" : labels.at(-1))] : [];
+    return element("div", { class: "labels placed", "aria-hidden": "true" }, ...marks, ...missing);
   }
 
   /** The same choice without a mouse: two lists for a range, or a field to find one of many values. */
@@ -74,7 +80,7 @@ export class Chart {
   #save() { return saveMenu(`the picture of ${this.attribute.name}`, ["PNG", "SVG"], (kind) => this.onSave(this, kind), ""); }
 
   /** Show an answer. Elements stay and only what differs is changed, so that charts keep up with the mouse and the focus stays where it is. */
-  draw(data, filter) {
+  draw(data, filter, inferredFrom = []) {
     this.data = data;
     this.filter = filter;
     const top = this.bars.show(data, (code) => this.isOff(code), filter?.range);
@@ -85,7 +91,16 @@ export class Chart {
     });
     if (this.from) { this.from.value = filter?.range ? filter.range[0] : ""; this.to.value = filter?.range ? filter.range[1] : ""; }
     say(this.selected, filter ? "filtered" : "");
+    say(this.note, inferredFrom.length ? "inferred" : "");
+    set(this.note, "title", inferredFrom.length ? `Not counted together with ${inferredFrom.join(", ")}: how they go together is inferred, and may be flatter than it is.` : "");
     this.card.classList.toggle("filtered", Boolean(filter));
+  }
+
+  /** Draw heights in proportion to counts, or to their logarithms. */
+  rescale(log) {
+    this.bars.log = log;
+    set(this.scale, "title", log ? "Records at the top of the chart; heights are logarithms" : "Records at the top of the chart");
+    if (this.data) this.bars.show(this.data, (code) => this.isOff(code), this.filter?.range);
   }
 
   #words(code) { return words(this.attribute.labels[code], this.data.estimate[code], this.data.lower[code], this.data.upper[code]); }

@@ -1,11 +1,12 @@
 // Look closer: two attributes as a heatmap, group-by, means and quantiles, two filters side by side. All by SQL, under the active filter.
 
-import { ask, file } from "./api.js";
-import { shareTable, verdict } from "./compare.js";
+import { ask } from "./api.js";
+import { rateTable, shareTable, verdict } from "./compare.js";
 import { Heatmap } from "./heatmap.js";
-import { dimmed, element, say, shown } from "./parts.js";
+import { dimmed, element, inferredNote, say, shown } from "./parts.js";
 import { save, saveMenu, savePicture } from "./picture.js";
 import { between } from "./state.js";
+import { facts, file, offline } from "./transport.js";
 
 const PICTURE = 50_000, MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
@@ -44,7 +45,9 @@ export class Closer {
     this.#heatmapPanel(names, ...firstPair(schema.attributes));
     this.#tablePanel(names);
     this.#numbersPanel(schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real").map((a) => a.name));
+    this.#ratesPanel(names);
     this.#comparePanel(names);
+    this.tabs[2].hidden = offline; // means and quantiles are computed by the server
   }
 
   /** What is looked at, for the link. */
@@ -87,8 +90,9 @@ export class Closer {
   }
 
   refresh() {
-    const drawn = [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.compare()][this.current]();
-    return dimmed(this.#panel(this.current), drawn).catch((p) => this.#say(p.message));
+    this.turn = (this.turn ?? 0) + 1; // what was asked for before and comes later is not drawn
+    const panel = this.current, turn = this.turn, drawn = [() => this.heatmap(), () => this.table(), () => this.numbers(), () => this.rates(), () => this.compare()][this.current]();
+    return dimmed(this.#panel(panel), drawn).catch((p) => { if (turn === this.turn) this.#say(p.message, panel); });
   }
 
   from() { const where = this.page.state.where(); return `FROM view${where ? ` WHERE ${where}` : ""}`; }
@@ -96,7 +100,10 @@ export class Closer {
   /** An attribute's name as statements write it. */
   #sqlOf(name) { return this.schema.attributes.find((a) => a.name === name).sql; }
   #panel(i) { return document.getElementById(this.tabs[i].getAttribute("aria-controls")); }
-  #say(text) { this.#panel(this.current).querySelector(".result")?.replaceChildren(element("p", { class: "error" }, text)); }
+  #say(text, panel = this.current) {
+    if (panel === 0) this.picture = null;
+    this.#panel(panel).querySelector(".result")?.replaceChildren(element("p", { class: "error" }, text));
+  }
 
   #heatmapPanel(names, across, down) {
     this.x = selectOf("Across", names, across);
@@ -108,14 +115,14 @@ export class Closer {
     this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.changed() });
     const saved = saveMenu("the heatmap", ["PNG", "SVG"], (kind) => this.#saveHeatmap(kind).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.plot.heatmap(${JSON.stringify(this.x.value)}, ${JSON.stringify(this.y.value)}${this.page.state.where() ? `, ${JSON.stringify(this.page.state.where())}` : ""})`) }, "Copy Python");
-    this.#panel(0).replaceChildren(element("div", { class: "controls" }, "across", this.x, "down", this.y, element("label", {}, this.blocks, " draw the blocks"), saved, copy), this.cell, this.map);
+    this.#panel(0).replaceChildren(element("div", { class: "controls" }, "across", this.x, "down", this.y, ...(this.schema.made_of === "block" && !offline ? [element("label", {}, this.blocks, " draw the blocks")] : []), saved, copy), this.cell, this.map);
     this.#read("");
   }
 
   async #saveHeatmap(kind) {
     if (!this.picture) return;
-    const names = [this.x.value, this.y.value];
-    await savePicture(this.picture, [`Records by ${names[0]} (across) and ${names[1]} (down)`, this.page.caption(this.page.state.where())], `heatmap_${names.join("_").replace(/[^\w-]+/g, "_")}`, kind);
+    const { names, where } = this.drawn; // of what the picture shows, which may be older than what is asked for
+    await savePicture(this.picture, [`Records by ${names[0]} (across) and ${names[1]} (down)`, this.page.caption(where)], `heatmap_${names.join("_").replace(/[^\w-]+/g, "_")}`, kind);
   }
 
   #read(words) { say(this.cell, words || "Point at a cell to read it, click it to filter by it."); }
@@ -124,13 +131,15 @@ export class Closer {
     const [a, b] = [this.x.value, this.y.value].map((name) => this.schema.attributes.find((x) => x.name === name));
     const cells = a.labels.length * b.labels.length, why = a === b ? "Choose two different attributes." : cells > MOST_CELLS ? `${shown(cells)} cells are too many for a picture. Choose an attribute with fewer values.` : null;
     if (why) { this.picture = null; this.map.replaceChildren(element("p", {}, why)); return; }
-    const answer = await ask("/api/pairs", { view: this.page.view, where: this.page.state.where(), first: b.name, second: a.name }, "pairs");
-    if (!answer) return;
-    const drawn = this.blocks.checked ? await ask("/api/blocks", { view: this.page.view, first: a.name, second: b.name }, "blocks") : null;
+    const turn = this.turn, where = this.page.state.where();
+    const [answer, drawn] = await Promise.all([ask("/api/pairs", { view: this.page.view, where, first: b.name, second: a.name }, "pairs"),
+      this.blocks.checked ? ask("/api/blocks", { view: this.page.view, first: a.name, second: b.name }, "blocks") : null]);
+    if (!answer || turn !== this.turn) return;
     const choose = (across, down) => this.page.filterAll({ [a.name]: between(a, ...across), [b.name]: between(b, ...down) });
     const map = new Heatmap(a, b, answer, drawn?.blocks ?? [], this.map.clientWidth, (words) => this.#read(words), choose), wasFocused = document.activeElement === this.picture;
     this.picture = map.picture;
-    const notes = [];
+    this.drawn = { names: [a.name, b.name], where };
+    const notes = [...answer.notes, ...inferredNote(this.schema, [...new Set([a.name, b.name, ...this.page.filtered])])];
     if (drawn) notes.push(drawn.of > drawn.blocks.length ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.` : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the view knows one number.`);
     this.map.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
     if (wasFocused) this.picture.focus();
@@ -143,7 +152,7 @@ export class Closer {
     this.group2 = selectOf("and by", ["", ...names], "");
     for (const pick of [this.group, this.group2]) pick.addEventListener("change", () => this.changed());
     this.rows = element("div", { class: "result scroll" });
-    const saved = saveMenu("the table", ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
+    const saved = saveMenu("the table", offline ? ["CSV"] : ["CSV", "Parquet"], (kind) => this.#saveTable(kind.toLowerCase()).catch((p) => this.#say(p.message)));
     const copy = element("button", { onclick: () => this.#copyPython(`view.sql(${JSON.stringify(this.tableSql)})`) }, "Copy Python");
     const copySql = element("button", { onclick: () => this.page.copy(this.tableSql, "SQL copied") }, "Copy SQL");
     this.#panel(1).replaceChildren(element("div", { class: "controls" }, "by", this.group, "and", this.group2, saved, copySql, copy), this.rows);
@@ -153,14 +162,34 @@ export class Closer {
     const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], by = names.map((name) => this.#sqlOf(name)).join(", ");
     const only = names.length === 1 && this.schema.attributes.find((a) => a.name === names[0]), order = only?.ends && only.labels.length <= LISTED ? by : "n DESC"; // a scale keeps its order
     this.tableSql = `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by} ORDER BY ${order}`;
-    const answer = await this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table");
-    if (!answer) return;
+    const turn = this.turn, answer = await (offline ? this.#groups(names) : this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table"));
+    if (!answer || turn !== this.turn) return;
     const more = answer.rows.length > LISTED, told = { ...answer, rows: answer.rows.slice(0, LISTED) };
-    const notes = [more ? `The ${LISTED} largest groups; a saved file has all.` : "", answer.rows.length ? "Values in italics cannot be told from 0: their interval reaches it. Noise and uneven blocks alone could make them." : "No value of this view fits the filter."];
+    const notes = [...answer.notes, ...inferredNote(this.schema, [...new Set([...names, ...this.page.filtered])]), more ? `The ${LISTED} largest groups; a saved file has all.` : "", answer.rows.length ? "Values in italics cannot be told from 0: their interval reaches it. Noise and the model's error alone could make them." : "No value of this view fits the filter."];
     this.rows.replaceChildren(asTable(told, names.length), element("p", { class: "quiet" }, notes.filter(Boolean).join(" ")));
   }
 
-  async #saveTable(format) { save(`groups.${format}`, await file("/api/table", { view: this.page.view, sql: this.tableSql, format })); }
+  /** The same groups without SQL, for a page that has no server. */
+  async #groups(names) {
+    const where = this.page.state.where(), [a, b] = names.map((name) => this.schema.attributes.find((each) => each.name === name));
+    const answer = await (b ? ask("/api/pairs", { where, first: a.name, second: b.name }, "table") : ask("/api/histograms", { where }, "table"));
+    if (!answer) return null;
+    const found = b ? answer : answer.histograms[a.name], flat = (key) => found[key].flat(), columns = [...names, "n", "n_lower", "n_upper"];
+    const rows = flat("estimate").map((n, i) => ({ ...Object.fromEntries(b ? [[a.name, a.labels[Math.floor(i / b.labels.length)]], [b.name, b.labels[i % b.labels.length]]] : [[a.name, a.labels[i]]]), n, n_lower: flat("lower")[i], n_upper: flat("upper")[i] }));
+    return { columns, aggregates: ["n"], rows: rows.filter(({ n_upper: most }) => most > 0), notes: answer.notes ?? answer.count.notes };
+  }
+
+  /** All groups as a file. A page without a server writes it itself, below a line that says where the numbers come from. */
+  async #saveTable(format) {
+    if (offline) {
+      const names = [...new Set([this.group.value, this.group2.value].filter(Boolean))], where = this.page.state.where(), { columns, rows } = await this.#groups(names);
+      const cell = (value) => (typeof value === "number" ? String(Math.round(value)) : /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+      const origin = `# ${this.page.view}, checksum ${facts().checksum}; ${where ?? "all records"}; 95 % typical intervals; ${this.page.spent()}${this.schema.private ? "" : "; NOT PRIVATE"}`;
+      save("groups.csv", [origin.replace(/\s+/g, " "), columns.map(cell).join(","), ...rows.map((row) => columns.map((column) => cell(row[column])).join(","))].join("\n") + "\n", "text/csv");
+      return;
+    }
+    save(`groups.${format}`, await file("/api/table", { view: this.page.view, sql: this.tableSql, format }));
+  }
 
   #numbersPanel(names) {
     this.numeric = names;
@@ -171,8 +200,10 @@ export class Closer {
     const result = this.#panel(2).querySelector(".result");
     if (!this.numeric.length) { result.replaceChildren(element("p", {}, "This view has no attribute that is a number.")); return; }
     const parts = this.numeric.flatMap((name, i) => { const x = this.#sqlOf(name); return [`AVG(${x}) AS mean_${i}`, `quantile_cont(${x}, 0.25) AS q1_${i}`, `MEDIAN(${x}) AS median_${i}`, `quantile_cont(${x}, 0.75) AS q3_${i}`]; });
+    const turn = this.turn;
+    if (!result.childElementCount) result.replaceChildren(element("p", { class: "quiet" }, "Computing…"));
     const answer = await this.sql(`SELECT ${parts.join(", ")} ${this.from()}`, "numbers");
-    if (!answer) return;
+    if (!answer || turn !== this.turn) return;
     const [row] = answer.rows;
     const rows = this.numeric.map((name, i) => {
       const ends = this.schema.attributes.find((a) => a.name === name).ends.map(Number), span = ends.at(-1) - ends[0];
@@ -186,7 +217,33 @@ export class Closer {
     });
     const heads = ["attribute", "mean", "a quarter lies below", "median", "three quarters lie below"];
     result.replaceChildren(element("table", { class: "numbers" }, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...rows)),
-      element("p", { class: "quiet" }, "In brackets: 95 % typical intervals. Bins count as their middle."));
+      element("p", { class: "quiet" }, [...answer.notes, "In brackets: 95 % typical intervals. Bins count as their middle."].join(" ")));
+  }
+
+  #ratesPanel(names) {
+    const { attributes } = this.schema, few = attributes.filter((a) => a.literals?.length), first = few.find((a) => a.literals.length === 2) ?? few[0];
+    this.outcome = selectOf("Outcome", few.map((a) => a.name), first?.name);
+    this.value = element("select", { "aria-label": "Value of the outcome", onchange: () => this.changed() });
+    this.rateBy = selectOf("Rate by", names, attributes.find((a) => a !== first && a.labels.length <= 24)?.name ?? names[0]);
+    this.outcome.addEventListener("change", () => { this.#values(); this.changed(); });
+    this.rateBy.addEventListener("change", () => this.changed());
+    this.#values();
+    const asked = few.length ? ["share of", this.outcome, "=", this.value, "by", this.rateBy] : ["This view has no attribute with values to count."];
+    this.#panel(3).replaceChildren(element("div", { class: "controls" }, ...asked), element("div", { class: "result scroll" }));
+  }
+
+  #values() {
+    const attribute = this.schema.attributes.find((a) => a.name === this.outcome.value);
+    this.value.replaceChildren(...(attribute?.literals ?? []).map((literal, i) => element("option", { value: literal }, attribute.labels[i])));
+    if (attribute?.kind === "boolean") this.value.value = "TRUE";
+  }
+
+  /** How often an outcome holds, by the values of another attribute: "readmitted by age". */
+  async rates() {
+    const result = this.#panel(3).querySelector(".result"), turn = this.turn, by = this.schema.attributes.find((a) => a.name === this.rateBy.value);
+    if (!this.outcome.value) return;
+    const answer = await ask("/api/rates", { view: this.page.view, where: this.page.state.where(), outcome: `${this.#sqlOf(this.outcome.value)} = ${this.value.value}`, attribute: by.name }, "rates");
+    if (answer && turn === this.turn) result.replaceChildren(rateTable(answer, by, [...answer.notes, ...inferredNote(this.schema, [...new Set([this.outcome.value, by.name, ...this.page.filtered])])]));
   }
 
   #comparePanel(names) {
@@ -194,16 +251,18 @@ export class Closer {
     this.shared.addEventListener("change", () => this.changed());
     this.sides = element("div", { class: "result" });
     const keep = element("button", { onclick: () => { this.kept = this.page.state.where(); this.hasKept = true; this.changed(); } }, "Keep the active filter as A");
-    this.#panel(3).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
+    this.#panel(4).replaceChildren(element("div", { class: "controls" }, keep, element("span", { class: "quiet" }, "then change the filter: it is B")), this.sides);
   }
 
   async compare() {
     if (!this.hasKept) { this.sides.replaceChildren(element("p", {}, "Keep a filter first, change it, and see whether the two counts really differ.")); return; }
     const second = this.page.state.where();
-    const answer = await ask("/api/compare", { view: this.page.view, first: this.kept, second }, "compare");
-    if (!answer) return;
-    const by = this.schema.attributes.find((a) => a.name === this.shared.value), table = await shareTable(this.page.view, by, this.kept, second);
-    if (table) this.sides.replaceChildren(...verdict(answer, this.kept, second), element("div", { class: "controls" }, "How their records share out by", this.shared), table);
+    const turn = this.turn, answer = await ask("/api/compare", { view: this.page.view, first: this.kept, second }, "compare");
+    if (!answer || turn !== this.turn) return;
+    if (offline) { this.sides.replaceChildren(...verdict(answer, this.kept, second)); return; }
+    const by = this.schema.attributes.find((a) => a.name === this.shared.value);
+    const table = await shareTable(this.page.view, by, this.kept, second);
+    if (table && turn === this.turn) this.sides.replaceChildren(...verdict(answer, this.kept, second), element("div", { class: "controls" }, "How their records share out by", this.shared), table);
   }
 }
 

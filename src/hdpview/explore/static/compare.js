@@ -6,7 +6,7 @@ import { element, shown } from "./parts.js";
 const WIDTH = 220, MOST = 200; // of the drawn intervals, in pixels; values that are listed
 
 const signed = (x) => shown(x).replace("-", "−");
-const percent = (x) => (100 * x).toFixed(1);
+const percent = (x) => (100 * x).toFixed(1).replace("-", "−");
 
 /** Counts, difference and ratio of /api/compare in words, with a verdict. */
 export function verdict(answer, first, second) {
@@ -18,25 +18,37 @@ export function verdict(answer, first, second) {
     element("p", {}, element("strong", {}, answer.is_real ? "A and B really differ. " : "A and B cannot be told apart. "), `A − B is ${signed(answer.difference)} (95 % typical: ${answer.difference_interval.map(signed).join(" to ")}). ${ratio}`)];
 }
 
-/** Shares of an attribute's values under a condition, by label: { share, lower, upper }. Null if a newer question took its place. */
-async function shares(view, attribute, where, kind) {
-  const by = attribute.sql;
-  const answer = await ask("/api/sql", { view, sql: `SELECT ${by}, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view${where ? ` WHERE ${where}` : ""} GROUP BY ${by}` }, kind);
-  return answer && new Map(answer.rows.map((row) => [String(row[attribute.name] ?? attribute.labels.at(-1)), { share: row.share, lower: row.share_lower, upper: row.share_upper }]));
-}
-
-/** A table of the shares under both filters, each with its interval in numbers and drawn; null if a newer question took its place. */
+/** A table of the shares under both filters and of their differences, each with its interval; null if a newer question took its place. */
 export async function shareTable(view, attribute, first, second) {
   if (attribute.labels.length > MOST) return element("p", {}, `${attribute.name} has ${shown(attribute.labels.length)} values, too many to list. Choose another.`);
-  const [a, b] = await Promise.all([shares(view, attribute, first, "shares of A"), shares(view, attribute, second, "shares of B")]);
-  if (!a || !b) return null;
-  const rows = attribute.labels.filter((label) => a.has(label) || b.has(label)), scale = WIDTH / Math.max(...[...a.values(), ...b.values()].map(({ upper }) => upper ?? 0), 1e-9);
-  const told = (found) => element("td", {}, ...(typeof found?.share === "number" ? [`${percent(found.share)} %`, element("small", { class: "quiet" }, ` ${percent(found.lower)} to ${percent(found.upper)}`)] : ["—"]));
-  const which = (x, y) => (!x || !y ? "" : x.lower > y.upper ? "larger in A" : y.lower > x.upper ? "larger in B" : "");
-  const head = ["", "A", "B", "", ""].map((name, i) => element("th", { scope: "col", class: name ? `of-${name}` : i === 3 ? "drawn" : null }, name || element("span", { class: "hidden" }, [attribute.name, "", "", "Intervals", "Verdict"][i])));
-  const body = rows.map((label) => element("tr", {}, element("th", { scope: "row" }, label), told(a.get(label)), told(b.get(label)), element("td", { class: "drawn" }, drawn(a.get(label), b.get(label), scale)), element("td", {}, which(a.get(label), b.get(label)))));
+  const answer = await ask("/api/shares", { view, first, second, attribute: attribute.name });
+  if (!answer) return null;
+  if (answer.reason) return element("div", {}, element("p", {}, answer.reason));
+  const of = (side, code) => ({ share: answer[side].estimate[code], lower: answer[side].lower[code], upper: answer[side].upper[code] });
+  const scale = WIDTH / Math.max(...answer.first.upper.map((x) => x ?? 0), ...answer.second.upper.map((x) => x ?? 0), 1e-9);
+  const told = ({ share, lower, upper }, unit) => element("td", {}, ...(typeof share === "number" ? [`${percent(share)} ${unit}`, element("small", { class: "quiet" }, ` ${percent(lower)} to ${percent(upper)}`)] : ["—"]));
+  const which = ({ share, lower, upper }) => (typeof share !== "number" ? "" : lower > 0 ? "larger in A" : upper < 0 ? "larger in B" : "may be equal");
+  const head = ["", "A", "B", "A − B", "", ""].map((name, i) => element("th", { scope: "col", class: name.length === 1 ? `of-${name}` : i === 4 ? "drawn" : null }, name || element("span", { class: "hidden" }, [attribute.name, "", "", "", "Intervals", "Verdict"][i])));
+  const body = attribute.labels.map((label, code) => {
+    const [a, b, apart] = ["first", "second", "difference"].map((side) => of(side, code));
+    return element("tr", {}, element("th", { scope: "row" }, label), told(a, "%"), told(b, "%"), told(apart, "points"), element("td", { class: "drawn" }, drawn(a, b, scale)), element("td", {}, which(apart)));
+  });
   return element("div", {}, element("table", { class: "shares" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)),
-    element("p", { class: "quiet" }, "Shares of the records under each filter, with 95 % typical intervals. Where these overlap, the two cannot be told apart."));
+    element("p", { class: "quiet" }, "Shares of the records under each filter and their difference, with 95 % typical intervals. The interval of the difference decides: those of A and B may overlap where the two differ."));
+}
+
+/** A table of /api/rates: each rate with its interval, in numbers and drawn. Rates that could be almost anything are set in italics. */
+export function rateTable({ codes, estimate, lower, upper }, attribute, notes) {
+  const scale = WIDTH / Math.max(...upper.map((x, i) => (x !== null && x - lower[i] < 0.8 ? x : 0)), ...estimate.map((x) => x ?? 0), 1e-9);
+  const rows = codes.map((code, i) => {
+    const known = typeof estimate[i] === "number", vague = !known || upper[i] - lower[i] >= 0.8;
+    const bands = known ? [element("rect", { class: "band of-A", x: lower[i] * scale, y: 4, width: Math.max(1, (Math.min(upper[i] * scale, WIDTH) - lower[i] * scale)), height: 8 }), element("rect", { class: "of-A", x: estimate[i] * scale - 1, y: 2, width: 2, height: 12 })] : [];
+    return element("tr", { class: vague ? "faint" : null }, element("th", { scope: "row" }, attribute.labels[code]), element("td", { class: "number" }, known ? `${percent(estimate[i])} %` : "—"),
+      element("td", { class: "quiet interval" }, known ? `${percent(lower[i])} to ${percent(upper[i])}` : ""), element("td", { class: "drawn" }, element("svg", { width: WIDTH + 2, height: 16, "aria-hidden": "true" }, ...bands)));
+  });
+  const heads = [attribute.name, "rate", "95 % typical", ""].map((head, i) => element("th", { scope: "col", class: i === 3 ? "drawn" : null }, head || element("span", { class: "hidden" }, "Intervals")));
+  return element("div", {}, element("table", { class: "rates" }, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
+    ...[...notes, "Rates in italics could be almost anything."].map((note) => element("p", { class: "quiet" }, note)));
 }
 
 /** Both intervals as bands, A's above B's, with a mark at the estimate. */

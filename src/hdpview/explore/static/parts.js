@@ -61,6 +61,18 @@ export const bound = (label, atEnd) => /^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))
 /** A label of at most n characters that keeps its beginning and its end, by which long ones differ. */
 export const brief = (label, n) => (label.length > n ? `${label.slice(0, Math.ceil((n - 1) / 2))}…${label.slice(-Math.floor((n - 1) / 2))}` : label);
 
+/** Of the attributes that are filtered by, those that were not counted together with this one: the view infers how they go together. */
+export function inferred({ made_of: kind, merged, quality }, name, filtered) {
+  const together = (other) => quality.known.some(({ attributes }) => attributes.includes(name) && attributes.includes(other));
+  return kind === "component" && !merged ? filtered.filter((other) => other !== name && !together(other)) : [];
+}
+
+/** The same in words, for all pairs of some attributes. */
+export function inferredNote(schema, names) {
+  const pairs = names.flatMap((name, i) => inferred(schema, name, names.slice(i + 1)).map((other) => `${name} with ${other}`));
+  return pairs.length ? [`Not counted together, so inferred, and perhaps flatter than it is: ${pairs.slice(0, 6).join(", ")}${pairs.length > 6 ? ` and ${pairs.length - 6} more pairs` : ""}.`] : [];
+}
+
 /** Words for one value: its count, its interval, and whether it means anything. */
 export function words(label, estimate, lower, upper) {
   const faint = lower <= 0 && estimate > 0 ? ", not distinguishable from 0" : "";

@@ -57,10 +57,11 @@ export class State {
     this.change(Object.fromEntries(filters), this.custom);
   }
 
-  /** Forget the last step, as if it had never been made; of a link's first state, what was written by hand. */
-  withdraw() {
-    if (this.past.length) ({ filters: this.filters, custom: this.custom } = JSON.parse(this.past.pop()));
-    else this.custom = null;
+  /** Go back to a snapshot as if what came after had never been; without one, give up what was written by hand. */
+  withdraw(snapshot) {
+    if (snapshot === null) { this.custom = null; return; }
+    ({ filters: this.filters, custom: this.custom } = JSON.parse(snapshot));
+    while (this.past.length && this.past.at(-1) === snapshot) this.past.pop();
   }
 
   undo() { this.#swap(this.past, this.future); }

@@ -28,6 +28,7 @@ from hdpview.query.question.quantities import Part, Quantity, Values, count_of, 
 
 Floats = NDArray[np.float64]
 _MAX_QUANTILES = 2_000
+_PLACES_AT_ONCE = 12  # of all groups together, in a search for quantiles
 _NOTHING = 1e-9  # an estimated count below this is 0, but for rounding
 _STEP = 1e-3  # of the delta method, in standard errors
 
@@ -52,6 +53,7 @@ class Measures:
         check_reading(counts, interval)
         self.groups, self.counts, self.interval = groups, counts, interval
         self._evaluations: dict[int, tuple[Quantity, Evaluation]] = {}
+        self._spans: dict[tuple[int, float], tuple[Aggregate, Span]] = {}
 
     def evaluation(self, quantity: Quantity) -> Evaluation:
         """A quantity in every group; each is computed once."""
@@ -67,7 +69,13 @@ class Measures:
         return np.stack(columns) if columns else np.zeros((0, len(self.groups)))
 
     def span(self, aggregate: Aggregate, confidence: float) -> Span:
-        """An aggregate in every group."""
+        """An aggregate in every group; each is computed once."""
+        key = (id(aggregate), confidence)
+        if key not in self._spans:
+            self._spans[key] = aggregate, self._span(aggregate, confidence)
+        return self._spans[key][1]
+
+    def _span(self, aggregate: Aggregate, confidence: float) -> Span:
         if aggregate.kind == "quantile":
             return self._quantile(aggregate, confidence)
         if aggregate.kind == "count" or (aggregate.kind == "sum" and self.interval == "typical"):
@@ -172,22 +180,29 @@ class Measures:
         high = np.full((2, n), attribute.n_values - 1)
         edges = attribute.edges.tolist()
         below, above = Values.constant(1.0 - p), Values.constant(-p)
+        # Several places at once: a batch costs little more than a single question.
+        n_places = max(1, _PLACES_AT_ONCE // n)
+        fractions = np.arange(1, n_places + 1) / (n_places + 1)
         while (low < high).any():
-            middle = (low + high) // 2
+            middle = low[..., None] + np.floor((high - low)[..., None] * fractions).astype(np.int64)
             quantities = []
-            for g, code in zip([*range(n)] * 2, middle.reshape(-1).tolist(), strict=True):
-                border = edges[code + 1]
-                sides = ((-np.inf, border), below), ((border, np.inf), above)
-                quantities.append(
-                    [
-                        Part(box, values)
-                        for ends, values in sides
-                        for box in intersect(boxes[g], [{a: Condition(ranges=(ends,))}])
-                    ]
-                )
+            for g, codes in zip([*range(n)] * 2, middle.reshape(2 * n, n_places).tolist(), strict=True):
+                for border in (edges[code + 1] for code in codes):
+                    sides = ((-np.inf, border), below), ((border, np.inf), above)
+                    quantities.append(
+                        [
+                            Part(box, values)
+                            for ends, values in sides
+                            for box in intersect(boxes[g], [{a: Condition(ranges=(ends,))}])
+                        ]
+                    )
             found = self._ends_of(quantities, confidence)
-            reached = np.stack([found.upper[:n] >= 0, found.lower[n:] >= 0])
-            low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)
+            ends = found.upper.reshape(middle.shape)[0], found.lower.reshape(middle.shape)[1]
+            reached = np.concatenate([np.stack(ends) >= 0, np.ones((2, n, 1), dtype=bool)], axis=2)
+            first = reached.argmax(axis=2)[..., None]
+            places = np.concatenate([low[..., None] - 1, middle, high[..., None]], axis=2)
+            high = np.take_along_axis(places, first + 1, axis=2)[..., 0]
+            low = np.minimum(np.take_along_axis(places, first, axis=2)[..., 0] + 1, high)
         return low[0], low[1]
 
     def _ends_of(self, quantities: Sequence[Quantity], confidence: float) -> Span:

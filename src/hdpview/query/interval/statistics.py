@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,13 +17,16 @@ from hdpview.domain import Attribute, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
 from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
 from hdpview.query.interval.columns import Column, arrow_table
+from hdpview.query.interval.errors import covariances, evaluate
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.noise import check_confidence, confidence_of_each
-from hdpview.query.interval.spans import Measures, Span
+from hdpview.query.interval.spans import Measures, Span, delta_variance
+from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import attribute_axis, code_keys
-from hdpview.query.question.quantities import Part, bin_values, count_of
+from hdpview.query.question.boxes import intersect
+from hdpview.query.question.quantities import Part, bin_values, count_of, pack
 from hdpview.query.question.where import attribute_number, boxes_of
 from hdpview.view.data import ViewData
 
@@ -276,6 +279,56 @@ def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.9
         guaranteed_difference=Interval(sure_one.lower - sure_other.upper, sure_one.upper - sure_other.lower),
         ratio=float(ratio.estimate[0]),
         ratio_interval=_ratio_interval(ratio),
+    )
+
+
+class FilteredItselfError(QueryError):
+    """Shares were asked for of an attribute that the conditions are about."""
+
+
+class SharesCompared(NamedTuple):
+    """How the records of two conditions share out over the values of an attribute, in code order.
+
+    first, second: the shares; difference: of the first less the second. NaN where a condition has no records.
+    """
+
+    attribute: Attribute
+    first: Span
+    second: Span
+    difference: Span
+
+
+def compare_shares(
+    view: ViewData, name: str, first: Where, second: Where, confidence: float = 0.95
+) -> SharesCompared:
+    """Compare two distributions of an attribute, value by value. Errors in common cancel in the differences."""
+    check_confidence(confidence)
+    a = attribute_number(name, view.schema)
+    attribute, sides = view.schema.attributes[a], [boxes_of(where, view.schema) for where in (first, second)]
+    if any(a in box for boxes in sides for box in boxes):
+        raise FilteredItselfError(
+            f"One of the two conditions is about {attribute.name!r} itself, so its shares say nothing new. "
+            "Choose another attribute."
+        )
+    values = attribute_axis(view.schema, a).boxes
+    listed = [
+        group
+        for boxes in sides
+        for group in ([count_of(intersect(boxes, own)) for own in values], [count_of(boxes)] * len(values))
+    ]
+    sums = np.stack([evaluate(view, pack(own, view.schema)).estimate for own in listed])
+    products = covariances(view, listed)
+
+    def span(value: Callable[[Floats], Floats], least: float) -> Span:
+        estimate = value(sums)
+        half = typical_tail(confidence) * np.sqrt(delta_variance(value, sums, products))
+        return Span(estimate, estimate - half, estimate + half).within(least, 1.0)
+
+    return SharesCompared(
+        attribute,
+        span(lambda s: _ratio(s[:2]), 0.0),
+        span(lambda s: _ratio(s[2:]), 0.0),
+        span(lambda s: _ratio(s[:2]) - _ratio(s[2:]), -1.0),
     )
 
 

@@ -1,0 +1,229 @@
+"""One page that answers without a server: the explorer's page, the view's released numbers, and an engine in JavaScript.
+
+The page holds what the file of the view holds, but for the counts of the released tables, which only guaranteed
+intervals need. It reaches no network: its content security policy allows the script that it carries, by hash, and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Attribute, Category, Ordered
+from hdpview.errors import ViewFileError
+from hdpview.explore.answers import Json, describe_schema
+from hdpview.pview import PView
+from hdpview.query.interval.noise import NoiseLaw
+from hdpview.query.interval.tails import typical_tail
+from hdpview.query.question.conditions import Condition, note_on
+from hdpview.view.blocks import Blocks
+from hdpview.view.contents import SHARE_UNITS, packed
+from hdpview.view.data import ViewPart
+from hdpview.view.file import checksum_of
+from hdpview.view.mixture import Mixture
+
+_CONFIDENCE = 0.95
+_PAGE = (
+    "parts",
+    "picture",
+    "bars",
+    "chart",
+    "state",
+    "transport",
+    "api",
+    "heatmap",
+    "compare",
+    "closer",
+    "app",
+)
+_ENGINE = ("unpack", "conditions", "components", "engine", "worker")
+_OWN = ("transport", *_ENGINE)  # modules that the served page has not, or has in another form
+
+
+def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:
+    """Write the page, whole or not at all. name: what the page calls the view; its file's name by default."""
+    target = Path(path)
+    text = page(view, name or f"{target.stem}.pview").encode()
+    try:
+        handle, written = tempfile.mkstemp(".html", ".hdpview-", target.resolve().parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text)
+        Path(written).chmod(0o644)
+        Path(written).replace(target)
+    except OSError as problem:
+        raise ViewFileError(
+            f"Cannot write {str(path)!r}: {problem.strerror or problem}. Name a file in a folder that you may write to."
+        ) from None
+
+
+def page(view: PView, name: str) -> str:
+    """The whole page as text."""
+    script, engine = _bundled(_PAGE), _bundled(_ENGINE)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    card = view.privacy_card()
+    facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
+    blocks = {"facts": _json(facts), "content": _json(_content(view, name))}
+    data = [f'<script type="application/json" id="{key}">{text}</script>' for key, text in blocks.items()]
+    scripts = [
+        f'<script type="text/plain" id="engine">{engine}</script>',
+        f'<script type="module">{script}</script>',
+    ]
+    replaced = {
+        '<meta charset="utf-8">': '<meta charset="utf-8">\n'
+        f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
+        "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
+        '<link rel="stylesheet" href="style.css">': f"<style>{_asset('style.css')}</style>",
+        '<script type="module" src="app.js"></script>': "",
+        "</body>": "\n".join([*data, *scripts, "</body>"]),
+    }
+    found = _asset("index.html")
+    for old, new in replaced.items():
+        assert found.count(old) == 1
+        found = found.replace(old, new)
+    return found
+
+
+def _content(view: PView, name: str) -> Json:
+    """What the engine computes from. Arrays are packed as in the file of a view."""
+    return {
+        "schema": describe_schema(name, view),
+        "axes": [_axis(attribute) for attribute in view.schema],
+        "parts": [_part(part) for part in view.parts],
+        "tail": typical_tail(_CONFIDENCE),
+        "confidence": _CONFIDENCE,
+    }
+
+
+def _axis(attribute: Attribute) -> Json:
+    """What conditions on an attribute need beside its labels. note: said where a condition meets `other` or beyond."""
+    other = None
+    gathered = Condition(ranges=((math.inf, math.inf),))
+    if isinstance(attribute, Category) and attribute.other is not None:
+        other = attribute.code_of(attribute.other)
+        gathered = Condition(codes=frozenset({other} if other is not None else ()))
+    return {
+        "edges": attribute.edges.tolist() if isinstance(attribute, Ordered) else None,
+        "nValues": attribute.n_values,
+        "other": other,
+        "note": note_on(attribute, gathered),
+    }
+
+
+def _part(part: ViewPart) -> Json:
+    components, factors = part.components, list(part.quality.factors)
+    if isinstance(components, Blocks):
+        return _blocks(components, factors)
+    return _mixture(components, factors, part)
+
+
+def _blocks(blocks: Blocks, factors: list[float]) -> Json:
+    bounds = [
+        {"lower": _packed(blocks.lower[:, a]), "upper": _packed(blocks.upper[:, a])}
+        for a in range(len(blocks.sizes))
+    ]
+    return {
+        "bounds": bounds,
+        "weight": _packed(blocks.weight),
+        "noisy": _packed(blocks.noisy_counts.astype(np.float64)),
+        "noiseVariance": NoiseLaw(blocks.noise_scale).variance,
+        "factors": factors,
+    }
+
+
+def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
+    # Bins that several tables share are written once.
+    bins: dict[tuple[int, bytes], int] = {}
+    arrays: list[NDArray[np.int32]] = []
+    tables = []
+    for table in part.tables:
+        numbers = []
+        for a, own in zip(table.attributes, table.shape.bin_of_code, strict=True):
+            key = (a, own.tobytes())
+            if key not in bins:
+                bins[key] = len(arrays)
+                arrays.append(own)
+            numbers.append(bins[key])
+        tables.append(
+            {
+                "attributes": list(table.attributes),
+                "bins": numbers,
+                "sizes": list(table.counts.shape),
+                "cells": table.counts.size,
+                "variance": table.variance,
+            }
+        )
+    return {
+        "weight": _packed(mixture.weight),
+        "shares": [_shares(mixture, a) for a in range(len(mixture.sizes))],
+        "factors": factors,
+        "tables": tables,
+        "bins": [_packed(own) for own in arrays],
+        "attributeOfBins": [a for a, _ in bins],
+    }
+
+
+def _shares(mixture: Mixture, a: int) -> Json:
+    units = np.rint(mixture.share[a] * SHARE_UNITS)
+    exact = bool((units / SHARE_UNITS == mixture.share[a]).all())
+    share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
+    return {"share": share, "binOfCode": _packed(mixture.bin_of_code[a]), "shape": _packed(mixture.shape[a])}
+
+
+def _packed(array: NDArray[Any]) -> Json:
+    """Whole numbers below 65,536 as two bytes each, all others as doubles."""
+    whole = array.dtype.kind in "iu"
+    return {"packed": packed(array.astype(np.uint16 if whole else np.float64)), "kind": "u" if whole else "f"}
+
+
+# The scripts: each module becomes a function that returns what it exports.
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
+
+
+def _bundled(modules: tuple[str, ...]) -> str:
+    """Modules as one script, each after those that it imports from."""
+    parts = []
+    for name in modules:
+        text = _asset(f"{name}.js")
+        exported = [found[1] for found in _EXPORT.findall(text)]
+        assert not re.search(r"^export (const|let) \w+ = [^\n{(]*, \w+ =", text, re.MULTILINE), (
+            f"{name}.js: one export a line"
+        )
+        text = _IMPORT.sub(lambda found: f"const {{ {found[1]} }} = module_{found[2]};", text)
+        text = _EXPORT.sub(r"\1", text)
+        parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
+    script = "\n".join(parts)
+    assert "</script" not in script.lower()
+    assert "<!--" not in script
+    return script
+
+
+def _asset(name: str) -> str:
+    folder = "published" if name.removesuffix(".js") in _OWN else "static"
+    return (resources.files("hdpview.explore") / folder / name).read_text("utf-8")
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    """JSON that no HTML parser takes for the end of the element around it."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c")

@@ -1,0 +1,234 @@
+// The released numbers of a view, and what follows from them: counts under conditions, and the errors to expect of them.
+// The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md derives it.
+//
+// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
+// A box is a Map from attributes to functions; attributes that it does not name are free.
+
+const DEPENDENCE = 0.1, MISFIT = 0.25, N_ORDERS = 4, LEAST_SHARE = 1e-4;
+
+const isPoint = (f) => !(f instanceof Float64Array);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/** Product of means, covariance under a margin and energy of two functions; null stands for the constant 1. */
+function gram(f, g, margin) {
+  if (f === null && g === null) return { means: 1, covariance: 0, energy: 0 };
+  if (f === g && isPoint(f)) {
+    const mean = f.value * margin[f.code], means = mean * mean;
+    return { means, covariance: f.value * f.value * margin[f.code] - means, energy: (f.value - mean) ** 2 + (margin.length - 1) * means };
+  }
+  const [one, other] = [f, g].map((h) => (h === null ? null : dense(h, margin.length)));
+  const mean = (h) => (h === null ? 1 : margin.reduce((total, share, i) => total + share * h[i], 0));
+  const left = mean(one), right = mean(other);
+  if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0 };
+  let covariance = 0, energy = 0;
+  for (let i = 0; i < margin.length; i++) {
+    const product = (one[i] - left) * (other[i] - right);
+    covariance += product * margin[i];
+    energy += product;
+  }
+  return { means: left * right, covariance, energy };
+}
+
+export function dense(f, size) {
+  if (!isPoint(f)) return f;
+  const found = new Float64Array(size);
+  found[f.code] = f.value;
+  return found;
+}
+
+/** A function averaged over bins, weighted by the margin. */
+function averaged(f, margin, bins, ofBin) {
+  if (f !== null && isPoint(f)) return { code: bins[f.code], value: ofBin[bins[f.code]] > 0 ? f.value * margin[f.code] / ofBin[bins[f.code]] : 0 };
+  const found = new Float64Array(ofBin.length);
+  for (let i = 0; i < margin.length; i++) if (ofBin[bins[i]] > 0) found[bins[i]] += (f === null ? 1 : f[i]) * margin[i] / ofBin[bins[i]];
+  return found;
+}
+
+export class Mixture {
+  /** part: see publish.py. sizes: number of codes of each attribute. */
+  constructor(part, sizes) {
+    Object.assign(this, part);
+    this.n = part.weight.length;
+    this.total = Math.max(sum(part.weight), 1);
+    this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
+    this.ofBin = part.bins.map((bins, i) => {
+      const found = new Float64Array(Math.max(...bins) + 1);
+      bins.forEach((bin, code) => { found[bin] += this.margins[part.attributeOfBins[i]][code]; });
+      return found;
+    });
+    const precision = sum(part.tables.map((table) => 1 / (table.cells * table.variance)));
+    this.totalVariance = precision ? 1 / precision : this.total ** 2;
+    this.codeVariance = sizes.map((size, a) => {
+      const known = part.tables.filter((table) => table.attributes.includes(a)).map((table) => {
+        const nBins = table.sizes[table.attributes.indexOf(a)];
+        return Math.min(1, nBins / size) / (table.variance * table.cells / nBins);
+      });
+      return known.length ? 1 / sum(known) : this.total ** 2;
+    });
+    const best = new Map();
+    for (const table of part.tables) {
+      const key = table.attributes.join();
+      if (table.attributes.length > 1 && !(best.get(key)?.variance <= table.variance)) best.set(key, table);
+    }
+    this.joint = [...best.values()];
+    this.known = new WeakMap();
+  }
+
+  /** Records at each code of an attribute, for some records of each component. */
+  histogram(a, weight) {
+    const { share, binOfCode, shape } = this.shares[a], ofBin = new Float64Array(share.length / weight.length);
+    for (let bin = 0; bin < ofBin.length; bin++) {
+      let total = 0;
+      for (let z = 0, at = bin * weight.length; z < weight.length; z++, at++) total += weight[z] * share[at];
+      ofBin[bin] = total;
+    }
+    return Float64Array.from(binOfCode, (bin, code) => ofBin[bin] * shape[code]);
+  }
+
+  /** Records of each component in a box. */
+  inside(box) {
+    const weight = Float64Array.from(this.weight);
+    for (const [a, f] of box) {
+      const { share, binOfCode, shape } = this.shares[a], ofBin = new Float64Array(share.length / this.n), factor = new Float64Array(this.n);
+      dense(f, binOfCode.length).forEach((value, code) => { ofBin[binOfCode[code]] += value * shape[code]; });
+      ofBin.forEach((value, bin) => { if (value) for (let z = 0; z < this.n; z++) factor[z] += value * share[bin * this.n + z]; });
+      for (let z = 0; z < this.n; z++) weight[z] *= factor[z];
+    }
+    return weight;
+  }
+
+  estimate(box) { return sum(this.inside(box)); }
+
+  /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
+  #moments(a, f, g) { return this.#once(f, g, a, () => gram(f, g, this.margins[a])); }
+
+  #mean(a, f) {
+    if (isPoint(f)) return f.value * this.margins[a][f.code];
+    return this.#once(f, f, `mean ${a}`, () => f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0));
+  }
+
+  #binned(a, f, g, i) {
+    return this.#once(f, g, `${a} ${i}`, () => {
+      const [one, other] = [f, g].map((h) => averaged(h, this.margins[a], this.bins[i], this.ofBin[i]));
+      return gram(one, f === g ? one : other, this.ofBin[i]);
+    });
+  }
+
+  #once(f, g, key, compute) {
+    if (f !== g || f === null) return compute();
+    if (!this.known.has(f)) this.known.set(f, new Map());
+    const kept = this.known.get(f);
+    if (!kept.has(key)) kept.set(key, compute());
+    return kept.get(key);
+  }
+
+  /** Expected products of the errors of two boxes: by noise, and by the model per squared factor of its quality. */
+  errors(left, right) {
+    const asked = [...new Set([...left.keys(), ...right.keys()])];
+    const pair = new Map(asked.map((a) => [a, [left.get(a) ?? null, right.get(a) ?? null]]));
+    const moments = new Map(asked.map((a) => [a, this.#moments(a, ...pair.get(a))]));
+    const meansWithout = (some) => asked.reduce((product, a) => (some.includes(a) ? product : product * moments.get(a).means), 1);
+    let noise = meansWithout([]) * this.totalVariance;
+    for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * meansWithout([a]);
+    const model = this.#byOrder([...moments.values()]);
+    for (const { attributes, variance, cells, bins } of this.joint) {
+      if (!attributes.every((a) => pair.has(a))) continue;
+      const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i])), rest = meansWithout(attributes);
+      const signal = (DEPENDENCE * this.total) ** 2, kept = signal / (signal + variance * cells);
+      noise += kept * variance * found.reduce((product, { energy }) => product * energy, 1) * rest;
+      model[attributes.length - 1] -= (1 - MISFIT ** 2) * found.reduce((product, { covariance }) => product * covariance, 1) * rest;
+    }
+    return { noise, model: model.map((value) => value * this.total ** 2) };
+  }
+
+  /** Sums over sets of 1, 2, 3, and 4 or more attributes of their covariances times the means of the others. */
+  #byOrder(moments) {
+    const found = [1, ...new Array(N_ORDERS).fill(0)];
+    for (const { means, covariance } of moments) {
+      const last = found[N_ORDERS] * (means + covariance) + found[N_ORDERS - 1] * covariance;
+      for (let order = N_ORDERS - 1; order > 0; order--) found[order] = found[order] * means + found[order - 1] * covariance;
+      found[0] *= means;
+      found[N_ORDERS] = last;
+    }
+    return found.slice(1);
+  }
+
+  /** How many times more records lie in a box than if attributes were independent, at least 1. */
+  #beyondIndependence(box, estimate) {
+    let independent = this.total;
+    for (const [a, f] of box) independent *= this.#mean(a, f);
+    return independent > 0 ? Math.max(estimate / independent, 1) : 1;
+  }
+
+  #size({ noise, model }, more) {
+    const chance = sum(model.slice(1)) / this.total;
+    return { noise, rest: sum(model.map((value, order) => value * this.factors[order] ** 2)) + chance * more };
+  }
+
+  /** The squared error to expect of the count of a box. */
+  variance(box, estimate) {
+    const { noise, rest } = this.#size(this.errors(box, box), this.#beyondIndependence(box, estimate));
+    return Math.max(Math.max(noise, 0) + rest, 0);
+  }
+
+  /** Expected products of the errors of two counts with each other and with themselves. */
+  covariances(boxes) {
+    const more = Math.max(...boxes.map((box) => this.#beyondIndependence(box, this.estimate(box))));
+    return boxes.map((one) => boxes.map((other) => { const { noise, rest } = this.#size(this.errors(one, other), more); return noise + rest; }));
+  }
+
+  /** Whether some attributes were counted together. */
+  rests(attributes) { return !attributes.length || this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))); }
+
+  /** Estimates of a histogram under a box that does not name the attribute. */
+  estimates(a, box) { return this.histogram(a, this.inside(box)); }
+
+  /** Estimates of all combinations of codes of two attributes under a box that names neither: a row per code of the first. */
+  grid(a, b, box) {
+    const weight = this.inside(box), { share, binOfCode, shape } = this.shares[a], rows = new Map();
+    return Array.from(binOfCode, (bin, code) => {
+      if (!rows.has(bin)) rows.set(bin, this.histogram(b, weight.map((value, z) => value * share[bin * this.n + z])));
+      return rows.get(bin).map((value) => value * shape[code]);
+    });
+  }
+}
+
+export class Blocks {
+  /** part: see publish.py. */
+  constructor(part) { Object.assign(this, part); this.n = part.weight.length; }
+
+  /** Share of each block's cells in a box. */
+  #shares(box) {
+    const found = new Float64Array(this.n).fill(1);
+    for (const [a, f] of box) {
+      const { lower, upper } = this.bounds[a];
+      const running = isPoint(f) ? null : f.reduce((sums, value) => { sums.push(sums.at(-1) + value); return sums; }, [0]);
+      for (let b = 0; b < this.n; b++) {
+        const inside = running ? running[upper[b]] - running[lower[b]] : lower[b] <= f.code && f.code < upper[b] ? f.value : 0;
+        found[b] *= inside / (upper[b] - lower[b]);
+      }
+    }
+    return found;
+  }
+
+  estimate(box) { return this.#shares(box).reduce((total, share, b) => total + share * this.weight[b], 0); }
+
+  /** The squared error to expect of the count of a box: noise, records that lie unevenly in blocks, and counts moved to be consistent. */
+  variance(box, estimate) {
+    let squares = 0, spread = 0, raw = 0;
+    this.#shares(box).forEach((share, b) => {
+      const rest = share - share * share;
+      squares += share * share;
+      raw += share * this.noisy[b];
+      if (rest > 1e-12 * share) spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.25 * this.weight[b];
+    });
+    const factor = this.factors[Math.min(Math.max(box.size, 1), N_ORDERS) - 1];
+    return this.noiseVariance * squares + (factor * spread) ** 2 + (raw - estimate) ** 2;
+  }
+
+  rests() { return false; }
+
+  estimates(a, box, size) { return Float64Array.from({ length: size }, (_, code) => this.estimate(new Map([...box, [a, { code, value: 1 }]]))); }
+
+  grid(a, b, box, sizes) { return Array.from({ length: sizes[a] }, (_, code) => this.estimates(b, new Map([...box, [a, { code, value: 1 }]]), sizes[b])); }
+}

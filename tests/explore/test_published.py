@@ -1,0 +1,234 @@
+"""The published page: one file, no network, and the same numbers as Python to the ninth digit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from random_filters import random_filters
+from typer.testing import CliRunner
+from visitor import bar, brush, picture, saves, shown_count
+
+from hdpview.cli.main import app
+from hdpview.errors import ViewFileError
+from hdpview.explore.answers import rates_answer
+from hdpview.explore.publish import page as page_of
+from hdpview.pview import PView, merge
+
+N_FILTERS = 2_000
+# Counts only: histograms come with each answer, and are compared for fewer filters.
+_COUNTS = """async (filters) => {
+  const found = [];
+  for (const where of filters) { const { estimate, lower, upper } = (await hdpview.ask("/api/count", { where })); found.push([estimate, lower, upper]); }
+  return found;
+}"""
+
+
+class Reader:
+    """A person who opens a published page from a disk. Every request beyond the page itself is noted."""
+
+    def __init__(self, browser: Browser, path: Path) -> None:
+        self.context = browser.new_context(viewport={"width": 1400, "height": 1000}, offline=True)
+        self.context.set_default_timeout(10_000)
+        self.page: Page = self.context.new_page()
+        self.requested: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requested.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
+        self.page.goto(path.resolve().as_uri())
+        self.page.wait_for_selector("body[data-shown]")
+
+    def ask(self, path: str, **body: Any) -> Any:
+        return self.page.evaluate("([path, body]) => hdpview.ask(path, body)", [path, body])
+
+    def leave(self) -> None:
+        self.context.close()
+        assert not self.complaints, self.complaints
+        assert all(url.startswith(("file:", "blob:", "data:")) for url in self.requested), self.requested
+
+
+@pytest.fixture
+def reader(browser: Browser, hospital: PView, tmp_path: Path) -> Iterator[Reader]:
+    hospital.publish(tmp_path / "hospital.html")
+    person = Reader(browser, tmp_path / "hospital.html")
+    yield person
+    person.leave()
+
+
+def _close(found: Any, expected: Any) -> None:
+    """Equal to 1e-9, of what is large in proportion."""
+    ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    assert ours.shape == theirs.shape
+    close = np.abs(ours - theirs) <= 1e-9 * np.maximum(np.abs(theirs), 1.0)
+    assert (close | (np.isnan(ours) & np.isnan(theirs))).all()
+
+
+def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
+    answers = view.count_many(filters)
+    return np.column_stack([answers.estimate, answers.typical])
+
+
+def test_counts_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Counts and typical intervals of 2,000 random filters, ranges that cut through bins and reach beyond the bounds
+    among them, are Python's to 1e-9.
+    """
+    filters = random_filters(hospital.schema, N_FILTERS, seed=18)
+    _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
+
+
+def test_histograms_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Every bar of every chart and its interval is Python's to 1e-9, also of an attribute that is filtered itself."""
+    for where in [None, *random_filters(hospital.schema, 40, seed=19)]:
+        found = reader.ask("/api/histograms", where=where)["histograms"]
+        for name in hospital.schema.names:
+            table = hospital.histogram(name, where, as_="pyarrow")
+            columns = [table[column].to_pylist() for column in table.column_names[-3:]]
+            _close([found[name][key] for key in ("estimate", "lower", "upper")], columns)
+
+
+def test_pairs_and_comparisons_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Cells of two attributes, and differences and ratios of two counts, are Python's."""
+    found = reader.ask("/api/pairs", first="admission", second="age", where="sex = 'Male' AND cost > 700")
+    table = hospital.marginal(["admission", "age"], "sex = 'Male' AND cost > 700", as_="pyarrow")
+    for key, column in zip(("estimate", "lower", "upper"), table.column_names[-3:], strict=True):
+        _close(np.asarray(found[key]).reshape(-1), table[column].to_pylist())
+    filters = random_filters(hospital.schema, 60, seed=20)
+    for first, second in zip(filters[::2], filters[1::2], strict=True):
+        found, expected = (
+            reader.ask("/api/compare", first=first, second=second),
+            hospital.compare(first, second),
+        )
+        _close(
+            [found["difference"], *found["difference_interval"]],
+            [expected.difference, *expected.difference_interval],
+        )
+        assert found["is_real"] == expected.is_real
+        if math.isfinite(expected.ratio_interval.upper):
+            assert found["ratio_interval"] == pytest.approx(list(expected.ratio_interval), rel=1e-6)
+        else:
+            assert found["ratio_interval"][1] is None
+
+
+def test_rates_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Rates of an outcome by the values of an attribute are Python's to 1e-9, with their intervals."""
+    for where in (None, "sex = 'Female' AND cost > 700", "age > 200"):
+        found = reader.ask("/api/rates", where=where, outcome="readmitted = TRUE", attribute="age")
+        expected = rates_answer(hospital, where, "readmitted = TRUE", "age", 0.95)
+        assert found["codes"] == expected["codes"]
+        assert found["notes"] == expected["notes"]
+        for key in ("estimate", "lower", "upper"):
+            _close(*(np.array(each[key], np.float64) for each in (found, expected)))
+
+
+def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PView, tmp_path: Path) -> None:
+    """Views made of blocks, and merged ones, answer as in Python."""
+    for number, view in enumerate((blocky, merge([hospital, hospital], overlapping=True))):
+        path = tmp_path / f"{number}.html"
+        view.publish(path)
+        person = Reader(browser, path)
+        filters = random_filters(view.schema, 200, seed=21)
+        _close(person.page.evaluate(_COUNTS, filters), _expected(view, filters))
+        where = filters[0]
+        table = view.histogram("age", where, as_="pyarrow")
+        columns = [table[column].to_pylist() for column in table.column_names[-3:]]
+        found = person.ask("/api/histograms", where=where)["histograms"]["age"]
+        _close([found[key] for key in ("estimate", "lower", "upper")], columns)
+        person.leave()
+
+
+def test_the_page_is_the_explorer(reader: Reader, hospital: PView) -> None:
+    """Brushes, clicks, text, groups and comparisons work as when served; what it cannot answer is refused in words."""
+    page = reader.page
+    brush(page, "age", 0.4, 0.8)
+    page.wait_for_selector("body[data-shown*=age]")
+    bar(page, "sex", 0).click()
+    page.wait_for_selector("body[data-shown*=Female]")
+    where = page.locator("#where").input_value()
+    assert shown_count(page) == pytest.approx(hospital.count(where).estimate, rel=1e-9)
+    page.locator("#tab-table").click()
+    page.wait_for_selector("#panel-table tbody tr")
+    page.locator("#tab-compare").click()
+    page.get_by_role("button", name="Keep the active filter as A").click()
+    page.locator("#reset").click()
+    expect(page.locator("#panel-compare")).to_contain_text("A and B really differ")
+    page.locator("#where").fill("age > 40 OR sex = 'Male'")
+    page.locator("#run").click()
+    expect(page.locator("#error")).to_contain_text("OR joins conditions on one attribute only")
+    page.locator("#where").fill("age > 200")
+    page.locator("#run").click()
+    expect(page.locator("#notes")).to_contain_text("beyond the schema's bounds")
+    picture(page, "published")
+
+
+def test_groups_are_taken_away_with_their_origin(reader: Reader, hospital: PView) -> None:
+    """A saved table has whole numbers, and says which view, filter and budget they come from."""
+    page = reader.page
+    bar(page, "sex", 0).click()
+    page.wait_for_selector("body[data-shown*=Female]")
+    page.locator("#tab-table").click()
+    page.locator("select[aria-label='Group by']").select_option("ward")
+    page.wait_for_selector("#panel-table th:has-text('paediatrics')")
+    with page.expect_download() as download:
+        saves(page, "the table", "CSV")
+    origin, head, *rows = download.value.path().read_text().splitlines()
+    assert re.search(r"^# hospital.pview, checksum [0-9a-f]{64}; sex IN \('Female'\);.* ε = 1$", origin)
+    assert head == "ward,n,n_lower,n_upper"
+    table = hospital.histogram("ward", "sex = 'Female'", as_="pyarrow").to_pylist()
+    assert [row.split(",")[:2] for row in rows] == [[row["ward"], str(round(row["count"]))] for row in table]
+
+
+def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: Path) -> None:
+    """It tells what is protected, its checksum and its card, and has a policy that allows its own script only."""
+    reader.page.locator("#trust-open").click()
+    told = reader.page.locator("#trust").inner_text()
+    card = hospital.privacy_card()
+    for part in ("Who is protected", hospital.info()["risk"], hospital.info()["created"][:10], card.title):
+        assert part in told
+    assert re.search(r"Checksum of the view: [0-9a-f]{64}", told)
+    text = (tmp_path / "hospital.html").read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    assert "default-src 'none'; script-src 'sha256-" in policy[1]
+    assert not re.search(r"script-src[^;]*unsafe", policy[1])
+    assert not re.search(r"\b(?:src|href)=\"(?!#|data:)", text)
+    # The policy holds: no other script runs, and nothing can be fetched.
+    reader.page.evaluate(
+        "() => { const one = document.createElement('script'); one.textContent = 'window.ran = true'; document.body.append(one); }"
+    )
+    assert reader.page.evaluate("() => window.ran === undefined")
+    assert reader.page.evaluate("() => fetch('data:,x').then(() => 'fetched', () => 'refused')") == "refused"
+    assert all("Content Security Policy" in text or "fetch" in text.lower() for text in reader.complaints)
+    reader.complaints.clear()
+
+
+def test_hostile_names_stay_text(browser: Browser, hostile: PView, tmp_path: Path) -> None:
+    """HTML, script and SQL in names and values do not break out of the page, and it calls the view not private."""
+    hostile.publish(tmp_path / "hostile.html")
+    person = Reader(browser, tmp_path / "hostile.html")
+    assert person.page.locator("img").count() == 0
+    assert person.page.locator("#charts h2 .name").all_inner_texts() == list(hostile.schema.names)
+    expect(person.page.locator("#banner")).to_contain_text("NOT PRIVATE")
+    bar(person.page, hostile.schema.names[0], 1).click()
+    person.page.wait_for_selector("body[data-shown*=IN]")
+    person.leave()
+
+
+def test_by_command(hospital: PView, tmp_path: Path) -> None:
+    """`hdpview publish` writes the page that `view.publish` writes; a place that cannot be written is told."""
+    hospital.save(tmp_path / "hospital.pview")
+    done = CliRunner().invoke(
+        app, ["publish", str(tmp_path / "hospital.pview"), "-o", str(tmp_path / "out.html")]
+    )
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out.html").read_text() == page_of(
+        PView.open(tmp_path / "hospital.pview"), "hospital.pview"
+    )
+    with pytest.raises(ViewFileError, match="Name a file in a folder"):
+        hospital.publish(tmp_path / "nowhere" / "out.html")
