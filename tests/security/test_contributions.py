@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +19,7 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import DataError
-from hdpview.view.manifest_json import from_json, to_json
+from hdpview.view.manifest_json import from_dict, to_dict
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=5), hv.Boolean(name="ill", nullable=True)])
 PEOPLE = st.lists(
@@ -214,44 +213,42 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int
     assert found.exact_counts.sum() == expected
 
 
-@pytest.mark.parametrize(
-    ("method", "counts_share", "scales", "budgets"),
-    [
-        (
-            "hdpview",
-            0.1,
-            ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"),
-            ("epsilon_counts",),
-        ),
-        ("calibrated", 0.5561, ("least_records",), ("epsilon_counts", "epsilon_histogram")),
-    ],
-)
-def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(
-    method: str, counts_share: float, scales: tuple[str, ...], budgets: tuple[str, ...], tmp_path: Path
-) -> None:
-    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and
-    opening.
-    """
-    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, method=method, privacy_unit="who", max_rows=5)
+def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(tmp_path: Path) -> None:
+    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and opening."""
+    how = {"method": "hdpview", "quality": False, "ledger": False}
+    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=5, **how)
     view.save(tmp_path / "v.pview")
-    manifest = hv.open(tmp_path / "v.pview").manifest
-    assert manifest.noise_scale == pytest.approx(5 / counts_share)
+    opened = hv.open(tmp_path / "v.pview")
+    manifest = opened.manifest
+    assert opened.blocks.noise_scale == pytest.approx(5 / 0.1)
     assert sum(spent.epsilon * spent.times for spent in manifest.spending) == Fraction(1)
     assert (manifest.privacy_unit, manifest.max_rows) == ("who", 5)
     assert manifest.neighbours == "tables that differ by adding or removing all records of one who"
-    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1, method=method)
-    for name in scales:
+    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1, **how)
+    for name in ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"):
         assert manifest.parameters[name] == pytest.approx(5 * once.manifest.parameters[name])
-    for name in budgets:
-        assert 5 * manifest.parameters[name] == pytest.approx(once.manifest.parameters[name])
+    assert 5 * manifest.parameters["epsilon_counts"] == pytest.approx(
+        once.manifest.parameters["epsilon_counts"]
+    )
+
+
+@pytest.mark.parametrize("quality", [True, False])
+def test_tables_of_a_mixture_have_more_noise_by_the_bound(quality: bool) -> None:
+    """The scale of every histogram is k times that of a view which protects single rows."""
+    rows, how = frame([("a", 1, True)]), {"quality": quality, "ledger": False, "test_key": b"k"}
+    one = hv.build(rows, SCHEMA, 1, **how)
+    five = hv.build(rows, SCHEMA, 1, privacy_unit="who", max_rows=5, **how)
+    assert sum(spent.epsilon * spent.times for spent in five.manifest.spending) == Fraction(1)
+    for narrow, wide in zip(one.parts[0].tables, five.parts[0].tables, strict=True):
+        assert wide.scale == pytest.approx(5 * narrow.scale)
 
 
 def test_old_files_without_a_bound_still_open(tmp_path: Path) -> None:
     """A manifest from before there was a bound is read as one row each."""
     view = hv.build(frame([("a", 1, True)]), SCHEMA, 1)
-    content = json.loads(to_json(view.manifest))
+    content = to_dict(view.manifest)
     del content["max_rows"], content["count_column"]
-    assert from_json(json.dumps(content).encode())[0].max_rows == 1
+    assert from_dict(content).max_rows == 1
 
 
 @pytest.mark.parametrize(

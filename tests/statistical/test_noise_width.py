@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hdpview.query.interval.errors import NoiseSums
 from hdpview.query.interval.noise import NoiseLaw
 
 N = 300_000  # simulated sums per case
@@ -45,10 +46,10 @@ def half_width(pattern: list[tuple[float, int]], scale: float, confidence: float
     squares = sum(n * weight**2 for weight, n in pattern)
     fourths = sum(n * weight**4 for weight, n in pattern)
     largest = max(weight for weight, _ in pattern)
-    found = NoiseLaw(scale).half_width(
-        np.array([squares]), np.array([fourths]), np.array([largest]), confidence
-    )
-    return float(found[0])
+    law = NoiseLaw(scale)
+    variance, fourth = law.variance * squares, law.excess_kurtosis * law.variance**2 * fourths
+    sums = NoiseSums(np.array([variance]), np.array([fourth]), np.array([largest]), scale)
+    return float(sums.half_width(confidence)[0])
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 10.0, 500.0])
@@ -85,7 +86,8 @@ def test_one_block_is_covered_where_noise_is_mostly_zero(scale: float) -> None:
 def test_no_blocks_no_width() -> None:
     """A question that touches no block has no noise."""
     zero = np.zeros(1)
-    assert NoiseLaw(10.0).half_width(zero, zero, zero, 0.95).tolist() == [0.0]
+    assert NoiseSums(zero, zero, zero, 10.0).half_width(0.95).tolist() == [0.0]
+    assert NoiseLaw(10.0).half_width(zero, 0.95).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e8, 1e15])

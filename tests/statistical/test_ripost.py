@@ -177,7 +177,7 @@ def test_leaves_have_the_noise_that_was_paid_for() -> None:
     scale = 1 / (0.7 * 0.1)
     assert not laplace_scale_is_rejected(noise, scale)
     assert laplace_scale_is_rejected(noise, 1.1 * scale)
-    assert releases[0].noise_scale == pytest.approx(scale)
+    assert releases[0].components.noise_scale == pytest.approx(scale)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import hdpview as hv
-from hdpview.audit import fuzz
 from hdpview.query import sql
 from hdpview.query.sql import scalar
+from hdpview_bench import fuzz
 
-VIEW = fuzz._view()
+VIEW = fuzz._views()[0]
 
 
 @pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, IndexError, ValueError])

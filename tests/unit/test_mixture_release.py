@@ -12,7 +12,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category, Integer, Schema
 from hdpview.engine.local import LocalEngine
 from hdpview.methods.mixture import Mixture
-from hdpview.methods.protocol import MixtureRelease, release_with
+from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 
@@ -38,12 +38,12 @@ def counts_of(codes: NDArray[np.uint8]) -> SparseCounts:
 
 def build(
     method: Mixture, epsilon: str = "1", codes: NDArray[np.uint8] | None = None
-) -> tuple[MixtureRelease, tuple[Charge, ...]]:
+) -> tuple[ViewRelease, tuple[Charge, ...]]:
     counts = counts_of(rows() if codes is None else codes)
     released, charges = release_with(
         method, counts, Fraction(epsilon), Randomness.from_test_key(b"mixture"), LocalEngine(1)
     )
-    assert isinstance(released, MixtureRelease)
+    assert isinstance(released, ViewRelease)
     return released, charges
 
 
@@ -92,11 +92,11 @@ def test_a_dependence_is_in_the_view() -> None:
 def test_margins_of_the_view_are_those_of_the_histograms() -> None:
     """Every attribute's histogram by the view is that of what was measured about it, up to rounding of shares."""
     released, _ = build(Mixture())
-    weight, total = released.mixture.weight, released.mixture.weight.sum()
+    weight, total = released.components.weight, released.components.weight.sum()
     for a, size in enumerate(SIZES):
         from_members = [
-            released.mixture.grid([a], np.where(released.mixture.member == m, weight, 0.0))
-            for m in range(int(released.mixture.member.max()) + 1)
+            released.components.grid([a], np.where(released.components.member == m, weight, 0.0))
+            for m in range(int(released.components.member.max()) + 1)
         ]
         assert released.marginal((a,)).shape == (size,)
         # All fits agree about a single attribute, because all are scaled to the same margins.
@@ -107,7 +107,7 @@ def test_margins_of_the_view_are_those_of_the_histograms() -> None:
 def test_shares_are_whole_units_that_add_up() -> None:
     """Shares are multiples of 1/65,535, and each component's add up to 1 for every attribute."""
     released, _ = build(Mixture())
-    for share in released.mixture.share:
+    for share in released.components.share:
         units = share * 65_535
         assert np.abs(units - np.rint(units)).max() < 1e-6
         assert (np.rint(units).sum(axis=0) == 65_535).all()

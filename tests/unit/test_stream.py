@@ -21,7 +21,7 @@ from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.sparse import local_cells
 from hdpview.counts.stream import StoredRows, streamed_counts
 from hdpview.domain.tables import TableShape
-from hdpview.methods.protocol import BlockRelease, Common, Engine, Progress
+from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -134,15 +134,15 @@ class OneBlock(Common):
         randomness: Randomness,
         engine: Engine,
         progress: Progress | None = None,
-    ) -> BlockRelease:
+    ) -> ViewRelease:
         assert not isinstance(counts, CellCounts)
         epsilon = budget.charge("noise on counts", budget.epsilon)
         total = counts.exact_tables([TableShape.of_codes((0,), counts.schema.sizes)], progress)[0].sum()
         noisy = noisy_vector(np.array([total]), epsilon, randomness, "total")
         lower = np.zeros((1, len(counts.schema)), np.int32)
         upper = np.array([counts.schema.sizes], np.int32)
-        blocks = Blocks(lower, upper, noisy, np.ones(1, np.int32))
-        return BlockRelease(blocks, laplace_scale(epsilon), {})
+        blocks = Blocks(lower, upper, noisy, np.ones(1, np.int32), laplace_scale(epsilon))
+        return ViewRelease(blocks, {})
 
 
 def test_the_form_that_is_read_follows_from_the_method() -> None:
