@@ -4,6 +4,7 @@ spread.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
     """All that a view holds beside its manifest."""
     (part,) = view.parts
     arrays: dict[str, NDArray[Any]] = {}
-    for name, value in vars(part.components).items():
+    for field in dataclasses.fields(part.components):
+        name, value = field.name, getattr(part.components, field.name)
         for a, array in enumerate(value if isinstance(value, tuple) else [value]):
             arrays[f"{name} {a}"] = np.asarray(array)
     return arrays | {f"table {i}": table.counts for i, table in enumerate(part.tables)}
@@ -119,7 +121,7 @@ def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("method", ["hdpview"])
+@pytest.mark.parametrize("method", ["hdpview", "mixture"])
 @pytest.mark.parametrize("n_partitions", [1, 7])
 def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) -> None:
     """With the default size of tasks, too, the view is the same for one partition and for many."""

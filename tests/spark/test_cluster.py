@@ -47,7 +47,7 @@ def progress(fraction, text):
         while not go.exists():
             time.sleep(0.05)
 with spark_session(master=master), distributed_rows(table, schema) as rows:
-    hv.build(table, schema, 1.0, engine=master, test_key=b"cluster", progress=progress).save(view)
+    hv.build(table, schema, 1.0, engine=master, test_key=b"cluster", method="hdpview", progress=progress).save(view)
     np.save(view + ".npy", rows.exact_tables(shapes))
 """
 _SECONDS = 300
@@ -101,7 +101,9 @@ def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subproces
 
 def assert_as_here(view: Path, table: Path) -> None:
     there = hv.open(view).blocks
-    here = hv.build(table / "parts", hv.Schema.load(table / "schema.toml"), 1.0, test_key=b"cluster").blocks
+    here = hv.build(
+        table / "parts", hv.Schema.load(table / "schema.toml"), 1.0, test_key=b"cluster", method="hdpview"
+    ).blocks
     assert all(
         np.array_equal(getattr(here, name), getattr(there, name))
         for name in ("lower", "upper", "depth", "noisy_counts")
@@ -118,6 +120,8 @@ def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_pa
         str(table / "schema.toml"),
         "--epsilon",
         "1",
+        "--method",
+        "hdpview",
         "-o",
         str(tmp_path / "a.pview"),
     ]

@@ -68,10 +68,16 @@ def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path)
     settings = {
         key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
     }
-    here = hv.build(people(), SCHEMA, 1.0, test_key=b"k").blocks
+    here = hv.build(people(), SCHEMA, 1.0, test_key=b"k", method="hdpview").blocks
     reported: list[str] = []
     there = hv.build(
-        source, SCHEMA, 1.0, test_key=b"k", engine="spark", progress=lambda _, text: reported.append(text)
+        source,
+        SCHEMA,
+        1.0,
+        test_key=b"k",
+        engine="spark",
+        method="hdpview",
+        progress=lambda _, text: reported.append(text),
     ).blocks
     assert all(
         np.array_equal(getattr(here, name), getattr(there, name))
