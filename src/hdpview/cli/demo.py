@@ -99,7 +99,7 @@ def _ask(view: PView, table: pa.Table) -> None:
     )
     if inside < len(rows):
         typer.echo(
-            "   Typical intervals can miss where attributes go together in ways that the view's blocks and tables of pairs did not catch."
+            "   Typical intervals can miss where attributes go together in ways that no released table counted."
         )
 
 

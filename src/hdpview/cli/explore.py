@@ -203,5 +203,5 @@ def merge(
     merged.save(output_path)
     how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
     typer.echo(
-        f"{output_path}: {len(merged.blocks):,} blocks of {len(views)} views; {merged.manifest.budget} ({how})"
+        f"{output_path}: {merged.n_components:,} components of {len(views)} views; {merged.manifest.budget} ({how})"
     )

@@ -173,7 +173,8 @@ export class Mixture {
 
   /** Expected products of the errors of two counts with each other and with themselves. */
   covariances(boxes) {
-    const more = Math.max(...boxes.map((box) => this.#beyondIndependence(box, this.estimate(box))));
+    const estimates = boxes.map((box) => this.estimate(box)), largest = estimates.indexOf(Math.max(...estimates));
+    const more = this.#beyondIndependence(boxes[largest], estimates[largest]);
     return boxes.map((one) => boxes.map((other) => { const { noise, rest } = this.#size(this.errors(one, other), more); return noise + rest; }));
   }
 

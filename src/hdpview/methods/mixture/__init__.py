@@ -19,7 +19,7 @@ from hdpview.domain import Schema
 from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.mixture.accounting import Accounting, delta_helps
-from hdpview.methods.mixture.bins import axes_of, refinement, sums_over
+from hdpview.methods.mixture.bins import axes_of, in_order, refinement, sums_over
 from hdpview.methods.mixture.choose import choose, exact_distance, joins_parts
 from hdpview.methods.mixture.fit import Components, Target, fit, model_table
 from hdpview.methods.mixture.measure import Measured, Measurements, measure, n_cells
@@ -186,7 +186,7 @@ class _Build:
     def _mixture(self, measured: Measurements) -> view.Mixture:
         """Several fits to all that was released, side by side, with shares rounded to 16 bits."""
         total, shares = measured.total, measured.shares()
-        fine = fine_bins(measured)
+        fine = [in_order(bins) for bins in fine_bins(measured)]
         margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
         shape = tuple(share / margin[bins] for share, margin, bins in zip(shares, margins, fine, strict=True))
         fits = self._fits(measured, fine, margins, total)

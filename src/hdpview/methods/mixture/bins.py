@@ -104,3 +104,11 @@ def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
+
+
+def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The same bins, numbered by their first codes: where every code is a bin, the bin of a code is the code."""
+    _, first, which = np.unique(bins, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[which.reshape(-1)]
