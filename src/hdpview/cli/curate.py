@@ -199,7 +199,8 @@ def build(
     saver.check(force)
     described = Schema.load(schema)
     if engine == "local" and not yes:
-        confirm_reading(data, described)
+        with ProgressBar():
+            confirm_reading(data, described)
     settings: dict[str, Any] = {"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}
     with ProgressBar() as progress:
         view = build_view(
