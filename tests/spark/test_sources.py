@@ -137,7 +137,7 @@ def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
         hv.build(frame, SCHEMA, 1.0, engine="spark")
     assert "secret" not in str(refusal.value)
     assert refusal.value.__context__ is None
-    assert "counting occupied cells" in str(refusal.value)
+    assert "reading rows" in str(refusal.value)
 
 
 def test_a_table_that_changes_is_refused(spark: Any) -> None:
