@@ -9,10 +9,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hdpview.query.predicates import parse
 
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
+from hdpview.query.question.where import parse
 from hdpview.query.sql.rows import asks_for_rows, rows_of
 
 SCHEMA = Schema(

@@ -181,7 +181,7 @@ class Measures:
         edges = attribute.edges.tolist()
         below, above = Values.constant(1.0 - p), Values.constant(-p)
         # Several places at once: a batch costs little more than a single question.
-        n_places = max(1, _PLACES_AT_ONCE // n)
+        n_places = max(1, _PLACES_AT_ONCE // max(n, 1))
         fractions = np.arange(1, n_places + 1) / (n_places + 1)
         while (low < high).any():
             middle = low[..., None] + np.floor((high - low)[..., None] * fractions).astype(np.int64)
