@@ -47,12 +47,12 @@ format: $(VENV)/.installed-for-tests
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[build,plot]'
 	touch $@
 
 $(VENV)/.installed-for-bench: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable . --editable ./bench
+	$(BIN)/pip install --quiet --editable '.[build,plot]' --editable ./bench
 	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-for-tests: pyproject.toml bench/pyproject.toml

@@ -105,9 +105,14 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOME:
         raise AttributeError(f"module 'hdpview' has no attribute {name!r}")
-    found = getattr(import_module(f"hdpview.{_HOME[name]}"), "open_view" if name == "open" else name)
-    globals()[name] = found
-    return found
+    try:
+        home = import_module(f"hdpview.{_HOME[name]}")
+    except ModuleNotFoundError as problem:
+        from hdpview.errors import missing_extra
+
+        raise missing_extra(problem) or problem from None
+    globals()[name] = getattr(home, "open_view" if name == "open" else name)
+    return globals()[name]
 
 
 class _Package(ModuleType):

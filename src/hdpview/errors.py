@@ -14,9 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 
 _MOST_QUOTED = 60  # characters
 _LONGEST_NAME = 200  # characters of a name that is worth comparing with known ones
+# Packages that `pip install hdpview` leaves out → the extra that installs them.
+_EXTRAS = {"duckdb": "build", "ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
+_NEEDED_FOR = {"build": "Building views", "plot": "Saving pictures as PNG, SVG or PDF"}
 
 
 class HdpviewError(Exception):
@@ -57,6 +61,26 @@ class InternalError(HdpviewError):
             f"This is a mistake in hdpview, not in {what} ({type(problem).__name__}). "
             f"Please report it with {what} and the version of hdpview; CONTRIBUTING.md says where."
         )
+
+
+def missing_extra(problem: ModuleNotFoundError) -> HdpviewError | None:
+    """The error that says which extra to install, if the missing module belongs to one; else None."""
+    module = (problem.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module)
+    if extra is None:
+        return None
+    return HdpviewError(
+        f"{_NEEDED_FOR[extra]} needs {module!r}, which is not installed. "
+        f"Install it with: pip install 'hdpview[{extra}]'"
+    )
+
+
+def check_installed(*modules: str) -> None:
+    """Raise an error that says what to install if one of these modules of an extra is missing."""
+    for module in modules:
+        if find_spec(module) is None:
+            problem = ModuleNotFoundError(f"No module named {module!r}", name=module)
+            raise missing_extra(problem) or problem
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str) -> str:

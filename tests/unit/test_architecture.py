@@ -132,12 +132,16 @@ def test_methods_never_import_each_other(file: Path) -> None:
 
 
 def test_the_package_itself_imports_lazily() -> None:
-    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers."""
+    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers, and to say
+    which extra is missing.
+    """
     tree = ast.parse((ROOT / "__init__.py").read_text())
     tree.body = [node for node in tree.body if not _is_type_checking(node)]
     assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {
         "hdpview._version",
         "hdpview._version.__version__",
+        "hdpview.errors",
+        "hdpview.errors.missing_extra",
     }
 
 

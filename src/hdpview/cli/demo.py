@@ -9,6 +9,7 @@ import typer
 
 from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
+from hdpview.errors import check_installed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,7 @@ def demo(
     """
     import pyarrow.parquet as pq
 
+    check_installed("ibis", "vl_convert")
     from hdpview.build import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
 

@@ -13,7 +13,7 @@ import typer
 from hdpview._version import __version__
 from hdpview.cli import curate, demo, explore, guard, schema, serve
 from hdpview.cli.plugins import BenchCommands
-from hdpview.errors import HdpviewError, InternalError
+from hdpview.errors import HdpviewError, InternalError, missing_extra
 
 INTERNAL_ERROR = 70  # exit code, as in sysexits.h
 
@@ -86,6 +86,12 @@ def main() -> None:
         sys.exit(INTERNAL_ERROR)
     except HdpviewError as problem:
         typer.echo(f"Error: {problem}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as problem:
+        without_extra = missing_extra(problem)
+        if without_extra is None:
+            raise
+        typer.echo(f"Error: {without_extra}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away, as `head` does

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hdpview.domain import Attribute
-from hdpview.errors import QueryError
+from hdpview.errors import QueryError, check_installed
 from hdpview.query.estimate.estimates import grid_estimates
 from hdpview.query.interval.answers import Kind, Where
 from hdpview.query.interval.statistics import histograms
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _BAR, _WHISKER, _LINE = "#4c78a8", "#1b2a41", "#f2f2f2"
 _MOST_LABELS, _MOST_CELLS, _MOST_BLOCKS = 40, 40_000, 20_000
-_SUFFIXES = (".png", ".svg", ".html", ".json", ".pdf")
+_RENDERED = (".png", ".svg", ".pdf")  # by vl-convert
+_SUFFIXES = (*_RENDERED, ".html", ".json")
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,8 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
         )
     if not target.parent.is_dir():
         raise QueryError(f"Cannot write {str(path)!r}: the folder does not exist.")
+    if target.suffix.lower() in _RENDERED:
+        check_installed("vl_convert")
     chart.save(str(target), **({"scale_factor": 2} if target.suffix.lower() == ".png" else {}))
 
 
