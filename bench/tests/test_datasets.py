@@ -7,6 +7,7 @@ import hashlib
 import threading
 import zipfile
 from collections.abc import Iterator
+from datetime import date
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,6 +35,35 @@ def test_codes_are_the_papers() -> None:
     assert counts.schema.sizes == (2, 5, 10)
     assert counts.schema.learnt_from_data
     assert sorted(counts.exact_codes.tolist()) == sorted([[1, 2, 0], [0, 0, 4], [1, 4, 9]])
+
+
+def test_a_table_of_your_own_is_named_by_its_path(tmp_path: Path) -> None:
+    """Dates, truth values, decimals and gaps have codes too: a missing number lies below all others."""
+    own = pa.table(
+        {
+            "kind": pa.array(["b", None, "a", "b"]).dictionary_encode(),
+            "day": pa.array([date(2024, 1, 1), date(2024, 1, 3), None, date(2024, 1, 2)]),
+            "well": [True, None, False, True],
+            "price": pa.array([None, "1.50", "9.00", "4.25"]).cast(pa.decimal128(5, 2)),
+            "rate": [0.0, float("nan"), 1.0, float("inf")],
+        }
+    )
+    pq.write_table(own, tmp_path / "own.parquet")
+    counts = dataset_counts(str(tmp_path / "own.parquet"), None)
+    assert datasets.dataset_title(str(tmp_path / "own.parquet")) == "own"
+    assert counts.exact_counts.sum() == 4
+    assert counts.schema["kind"].values == ("None", "a", "b")
+    rows = {int(row[0]): row.tolist() for row in counts.exact_codes if row[0] != 2}
+    assert rows[1][1] == 0  # no day
+    assert rows[0][2] == 0  # neither well nor unwell
+    assert rows[0][4] == 0  # not a number
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    for name, said in (("broken.parquet", "cannot be read"), ("absent.parquet", "does not exist")):
+        with pytest.raises(DataError, match=said):
+            dataset_counts(str(tmp_path / name), None)
 
 
 def test_a_large_table_is_cut_down_after_its_bins_are_known() -> None:

@@ -131,7 +131,8 @@ def _width(ends: NDArray[np.float64]) -> float:
 def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
     """Build one view with fresh noise and ask it questions of every kind. Runs in a process of its own."""
     recoded = _recoded_table(task.dataset, plan.data_dir)
-    view = build(recoded.exact_rows(), recoded.schema, task.epsilon, method=task.method, threads=1)
+    rows, schema = recoded.exact_rows(), recoded.schema
+    view = build(rows, schema, task.epsilon, method=task.method, threads=1, ledger=False)
     found = {}
     for kind in plan.kinds:
         if n_attributes_of(kind) <= len(recoded.schema):

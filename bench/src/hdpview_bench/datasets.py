@@ -7,7 +7,8 @@ dataset, or fetched where they are published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from hdpview_bench.extremes import EXTREMES, extreme_counts
 from hdpview_bench.originals import fetched
 
 HOSPITAL = "hospital"
+# Of a number with many values, in a table of your own.
+OWN_BINS = 100
+OWN_FILE = ".parquet"
 _INVENTED = {HOSPITAL: "Hospital (invented)"}
 
 
@@ -117,7 +121,10 @@ def dataset_title(name: str) -> str:
     """The name that people read, also of some rows or columns of a dataset."""
     whole, at, n_columns = name.partition("@")
     whole, hash_sign, n_rows = whole.partition("#")
-    title = DATASETS[whole].title if whole in DATASETS else _INVENTED.get(whole, whole)
+    if whole.endswith(OWN_FILE):
+        title = Path(whole).stem
+    else:
+        title = DATASETS[whole].title if whole in DATASETS else _INVENTED.get(whole, whole)
     rows = f", {int(n_rows):,} rows" if hash_sign else ""
     return title + rows + (f", first {n_columns} columns" if at else "")
 
@@ -132,6 +139,7 @@ def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
     """Occupied cells of a dataset; the invented ones are always there.
 
     `adult@4` is Adult's first four columns, `adult#3000` a random 3,000 of its records, the same in each run.
+    A name that ends in `.parquet` is a table of your own: the path of its file.
     """
     whole, at, n_columns = name.partition("@")
     whole, hash_sign, n_rows = whole.partition("#")
@@ -177,14 +185,48 @@ def load(name: str, data_dir: Path | None) -> SparseCounts:
     """Occupied cells of a dataset as the paper saw them, from a folder of Parquet files or, without one,
     fetched where it is published.
     """
+    if name.endswith(OWN_FILE):
+        return discretise(_with_gaps_below(_read(Path(name))), OWN_BINS)
     if name not in DATASETS:
         raise DataError(unknown_name("dataset", name, [HOSPITAL, *EXTREMES, *DATASETS], "The datasets are"))
     dataset = DATASETS[name]
     path = fetched(dataset.file) if data_dir is None else data_dir / f"{dataset.file}.parquet"
+    table = dataset.prepare(_read(path, dataset.columns))
+    return discretise(table.drop_columns(list(dataset.dropped)), dataset.bins, dataset.most_rows)
+
+
+def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     if not path.is_file():
         raise DataError(f"{str(path)!r} does not exist. Give the folder that holds it with --data-dir.")
-    table = dataset.prepare(pq.read_table(path, columns=list(dataset.columns) if dataset.columns else None))
-    return discretise(table.drop_columns(list(dataset.dropped)), dataset.bins, dataset.most_rows)
+    try:
+        return pq.read_table(path, columns=list(columns) if columns else None)
+    except pa.ArrowException as problem:
+        raise DataError(f"{str(path)!r} cannot be read as Parquet: {problem}") from None
+
+
+def _with_gaps_below(table: pa.Table) -> pa.Table:
+    """A table of anyone's: dates and truth values become numbers, and missing numbers lie one bin below the least."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_temporal(column.type):
+            column = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64())
+        elif pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.int64())
+        elif pa.types.is_decimal(column.type):
+            column = pc.cast(column, pa.float64())
+        elif pa.types.is_dictionary(column.type):
+            column = pc.cast(column, column.type.value_type)
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_finite(column), column, None)
+        if column.null_count and not pa.types.is_string(column.type):
+            ends = pc.min_max(column).as_py()
+            low, high = ends["min"] or 0, ends["max"] or 0
+            gap = max((high - low) / OWN_BINS, 1)
+            column = pc.fill_null(
+                column, low - (gap if pa.types.is_floating(column.type) else math.ceil(gap))
+            )
+        columns.append(column)
+    return pa.table(columns, names=table.column_names)
 
 
 def discretise(table: pa.Table, bins: int, most_rows: int | None = None) -> SparseCounts:

@@ -22,7 +22,7 @@ def accuracy(
         str,
         typer.Option(
             help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns, "
-            "adult#3000 some of its rows."
+            "adult#3000 some of its rows; a path that ends in .parquet is a table of your own."
         ),
     ] = "hospital",
     methods: Annotated[

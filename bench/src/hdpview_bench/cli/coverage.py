@@ -20,7 +20,7 @@ def coverage(
         str | None,
         typer.Option(
             help="Names, comma-separated; by default the invented ones, and with --data-dir the public "
-            "ones too."
+            "ones too. A path that ends in .parquet is a table of your own."
         ),
     ] = None,
     methods: Annotated[
