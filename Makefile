@@ -21,13 +21,13 @@ types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-for-tests postgresql chromium clients
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Properties on examples that were never tried before, ROUNDS times; `make test` takes the same ones each time.
 ROUNDS ?= 10
 hunt: $(VENV)/.installed-for-tests postgresql chromium clients
 	for round in $$(seq $(ROUNDS)); do \
-	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m hypothesis || exit 1; done
+	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m hypothesis || exit 1; done
 
 # The long runs behind docs/security.md: about half an hour and a few minutes.
 fuzz: $(VENV)/.installed-for-bench

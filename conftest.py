@@ -1,10 +1,11 @@
-"""What all suites share: where compiled kernels are kept, and how properties are tried."""
+"""What all suites share: where compiled kernels are kept, how properties are tried, and who runs which tests."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Beside the sources: a cache of the tests' own, that no other checkout writes to.
@@ -15,3 +16,25 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".cache" / 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# The groups that take longest, in that order: they start first, and the many short ones fill up the other worker.
+_LONGEST_FIRST = ("explorer", "spark", "spark cluster", "postgres-server", "install")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker runs all tests of a file, or of all files that share a browser, so that what they share is made
+    once. Tests that name a group of their own keep it.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            file = item.path.relative_to(item.config.rootpath).as_posix()
+            group = "explorer" if file.startswith("tests/explore/") else file
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    name = marker.args[0]
+    return _LONGEST_FIRST.index(name) if name in _LONGEST_FIRST else len(_LONGEST_FIRST)

@@ -111,26 +111,18 @@ def build(
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     account = _account(source, ledger, table, randomness)
     name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
-    salt = randomness.root_key("contributions").tobytes().hex()
-    paid: AbstractContextManager[Receipt | None] = nullcontext()
-    if account is not None and name is not None:
-        paid = account.charged(
-            name,
-            budget,
-            chosen.name,
-            limits.unit or EACH_ROW_UNIT,
-            limits.max_rows,
-            delta_of(chosen),
-            "; ".join(_reasons(schema, randomness)) or None,
-        )
     options = {
         "memory_limit": memory_limit,
         "threads": threads,
         "progress": progress,
         "limits": limits,
-        "salt": salt,
+        "salt": randomness.root_key("contributions").tobytes().hex(),
     }
-    with _counted(engine, source, schema, chosen.reads, options) as (counts, where), paid as receipt:  # [P12]
+    # Read, then charge, then draw.
+    with (
+        _counted(engine, source, schema, chosen.reads, options) as (counts, where),
+        _charged(account, name, budget, chosen, limits, _reasons(schema, randomness)) as receipt,  # [P12]
+    ):
         if receipt is not None and on_charge is not None:
             on_charge(receipt)
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where, quality=quality)
@@ -158,6 +150,28 @@ def _account(
         )
         return None
     return Ledger(place)
+
+
+def _charged(
+    account: Ledger | None,
+    name: str | None,
+    budget: Fraction,
+    method: Method,
+    limits: Contributions,
+    why_not_private: Sequence[str],
+) -> AbstractContextManager[Receipt | None]:
+    """Charges the ledger, if there is one, when it is entered."""
+    if account is None or name is None:
+        return nullcontext()
+    return account.charged(
+        name,
+        budget,
+        method.name,
+        limits.unit or EACH_ROW_UNIT,
+        limits.max_rows,
+        delta_of(method),
+        "; ".join(why_not_private) or None,
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from hdpview.errors import QueryError
 from hdpview.query.interval import answers
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from hdpview.query.question.aggregates import Aggregate
 
 
+class How(TypedDict, total=False):
+    """How a statistic is asked for: the arguments that `count` takes beside the condition."""
+
+    confidence: float
+    counts: Reading
+    interval: Kind
+
+
 @dataclass(frozen=True, eq=False)
 class PView(ViewData):
     """A differentially private view of a table. Ask any number of questions; none costs further budget.
@@ -39,7 +47,8 @@ class PView(ViewData):
             method have one reading for both.
         interval: which interval `lower` and `upper` are: `typical` (noise and the model's error, as measured),
             `guaranteed` (holds whatever the data), or `noise` (noise alone).
-        as_: the kind of data frame to return: pandas, polars or pyarrow.
+        how: `confidence`, `counts` and `interval`, as above.
+        as_: the kind of data frame to return: pandas, polars or pyarrow; `frame` by default.
 
     frame: the kind of data frame that results come in unless told otherwise; None for the first that is installed.
 
@@ -71,11 +80,19 @@ class PView(ViewData):
         """Answer many counting questions at once: much faster than one by one."""
         return answers.count_many(self, wheres, confidence, counts, interval)
 
-    def compare(self, first: Where, second: Where, *, confidence: float = 0.95) -> Comparison:
+    def compare(
+        self,
+        first: Where,
+        second: Where,
+        *,
+        confidence: float = 0.95,
+        counts: Reading = "consistent",
+        interval: Kind = "typical",
+    ) -> Comparison:
         """Whether two counts really differ: their difference and ratio, with intervals that know what they share."""
         from hdpview.query.interval.statistics import compare
 
-        return compare(self, first, second, confidence)
+        return compare(self, first, second, confidence, counts, interval)
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
@@ -140,65 +157,76 @@ class PView(ViewData):
         column: str,
         where: Where = None,
         *,
+        confidence: float = 0.95,
         counts: Reading = "consistent",
+        interval: Kind = "typical",
+        with_intervals: bool = False,
         as_: FrameKind | None = None,
     ) -> Any:
-        """Estimated counts with one attribute down, another across, and totals. For intervals ask for `marginal`."""
+        """Counts with one attribute down, another across, and totals.
+
+        with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each column.
+        """
         from hdpview.query.interval.statistics import crosstab
 
-        return to_frame(crosstab(self, row, column, where, counts), as_ or self.frame)
+        table = crosstab(self, row, column, where, confidence, counts, interval, with_intervals)
+        return to_frame(table, as_ or self.frame)
 
-    def mean(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
-        """The mean of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+    def mean(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """The mean of an attribute; a bin counts as its middle."""
         from hdpview.query.interval.statistics import mean_of
 
         return self._statistic(mean_of(self, attribute), where, **how)
 
-    def sum(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
-        """The sum of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+    def sum(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """The sum of an attribute; a bin counts as its middle."""
         from hdpview.query.interval.statistics import sum_of
 
         return self._statistic(sum_of(self, attribute), where, **how)
 
-    def quantile(self, attribute: str, q: float = 0.5, where: Where = None, **how: Any) -> Statistic:
-        """The value below which a share q of the records lies: the median for 0.5. how: confidence, interval."""
+    def quantile(self, attribute: str, q: float = 0.5, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """The value below which a share q of the records lies: the median for 0.5."""
         from hdpview.query.interval.statistics import quantile_of
 
         return self._statistic(quantile_of(self, attribute, q), where, **how)
 
-    def stddev(self, attribute: str, where: Where = None, **how: Any) -> Statistic:
-        """The standard deviation of an attribute; a bin counts as its middle. how: confidence, counts, interval."""
+    def stddev(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """The standard deviation of an attribute; a bin counts as its middle."""
         from hdpview.query.interval.statistics import stddev_of
 
         return self._statistic(stddev_of(self, attribute), where, **how)
 
-    def correlation(self, x: str, y: str, where: Where = None, **how: Any) -> Statistic:
-        """Pearson's correlation of two attributes. how: confidence, counts, interval."""
+    def correlation(self, x: str, y: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """Pearson's correlation of two attributes."""
         from hdpview.query.interval.statistics import correlation_of
 
         return self._statistic(correlation_of(self, x, y), where, **how)
 
-    def rate(self, outcome: Where, where: Where = None, **how: Any) -> Statistic:
-        """The share of the records of `where` that satisfy a condition. how: confidence, counts, interval."""
+    def rate(self, outcome: Where, where: Where = None, **how: Unpack[How]) -> Statistic:
+        """The share of the records of `where` that satisfy a condition."""
         from hdpview.query.interval.statistics import rate_of
 
         return self._statistic(rate_of(self, outcome), where, **how)
 
-    def odds_ratio(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
-        """The odds of an outcome among the exposed, by those among the others. how: confidence, counts, interval."""
+    def odds_ratio(
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+    ) -> Statistic:
+        """The odds of an outcome among the exposed, by those among the others."""
         return self._association("odds_ratio", outcome, exposure, where, how)
 
-    def risk_ratio(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
-        """The rate of an outcome among the exposed, by that among the others. how: confidence, counts, interval."""
+    def risk_ratio(
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+    ) -> Statistic:
+        """The rate of an outcome among the exposed, by that among the others."""
         return self._association("risk_ratio", outcome, exposure, where, how)
 
-    def risk_difference(self, outcome: Where, exposure: Where, where: Where = None, **how: Any) -> Statistic:
-        """The rate of an outcome among the exposed, less that among the others. how: confidence, counts, interval."""
+    def risk_difference(
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+    ) -> Statistic:
+        """The rate of an outcome among the exposed, less that among the others."""
         return self._association("risk_difference", outcome, exposure, where, how)
 
-    def _association(
-        self, kind: str, outcome: Where, exposure: Where, where: Where, how: dict[str, Any]
-    ) -> Statistic:
+    def _association(self, kind: str, outcome: Where, exposure: Where, where: Where, how: How) -> Statistic:
         from hdpview.query.interval.statistics import association_of
 
         return self._statistic(association_of(self, kind, outcome, exposure), where, **how)
@@ -302,7 +330,7 @@ class PView(ViewData):
             "parameters": dict(manifest.parameters),
             "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
             "quality": self.quality().as_dict(),
-            **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
+            **({"merged": manifest.describe_merge()} if manifest.is_merged else {}),
             "n_components": self.n_components,
             "estimated_records": self.count(None).estimate,
             "n_attributes": len(self.schema),

@@ -149,6 +149,23 @@ def test_crosstabs_add_up(view: PView) -> None:
     assert np.allclose(table["false"] + table["true"], table["total"])
 
 
+def test_crosstabs_have_the_intervals_of_counts(view: PView) -> None:
+    """Every cell and every total has the interval that `count` gives it, of each kind."""
+    for interval in ("typical", "guaranteed", "noise"):
+        how: Any = {"interval": interval, "confidence": 0.9}
+        table = view.crosstab("pressure", "smoker", where="age < 20", with_intervals=True, **how)
+        asked = {
+            ("true", 0): "age < 20 AND smoker AND pressure < 2",
+            ("total", 0): "age < 20 AND pressure < 2",
+            ("false", -1): "age < 20 AND NOT smoker",
+            ("total", -1): "age < 20",
+        }
+        for (column, place), where in asked.items():
+            found = view.count(where, **how)
+            ends = [table[column + end].iloc[place] for end in ("", "_lower", "_upper")]
+            assert ends == pytest.approx([found.estimate, found.lower, found.upper])
+
+
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], capture_output=True, text=True)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import Axis
 from hdpview.methods.mixture.fit import Components, Target, fit, maximise
-from hdpview.methods.mixture.quantise import UNITS, quantised
 from hdpview.methods.mixture.smooth import Shrinkage, _Contrasts, shares_of
 from hdpview.view.tables import Table
 
@@ -128,17 +127,6 @@ def test_permuted_categories_have_permuted_fits(seed: int) -> None:
     permuted = fitted(table.counts[order], margins[0][order], begin)
     assert permuted.share[0] == pytest.approx(plain.share[0][order], abs=2e-3)
     assert permuted.share[1] == pytest.approx(plain.share[1], abs=2e-3)
-
-
-@given(seeds)
-@settings(max_examples=50, deadline=None)
-def test_quantised_shares_add_up_and_are_near(seed: int) -> None:
-    """Units of every column add up exactly, and no share moves by more than a unit."""
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(int(rng.integers(1, 60)), 0.2), 7).T
-    units = quantised(shares)
-    assert (units.astype(np.int64).sum(axis=0) == UNITS).all()
-    assert np.abs(units / UNITS - shares).max() <= 1 / UNITS + 1e-12
 
 
 @given(seeds, st.integers(1, 70), st.integers(0, 3))

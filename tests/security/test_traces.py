@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import hdpview as hv
-from hdpview.cli.guard import warn_of_company
+from hdpview.cli.guard import warn_if_view_beside_table
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.spill import private_directory
 from hdpview.partition.grow import root
@@ -119,13 +119,13 @@ def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
     for path, mode in ((table, 0o600), (view, 0o644)):
         path.write_text("x")
         path.chmod(mode)
-    warn_of_company(str(table), view)
+    warn_if_view_beside_table(str(table), view)
     assert "may be read by more people" in capsys.readouterr().err
     view.chmod(0o600)
-    warn_of_company(str(table), view)
+    warn_if_view_beside_table(str(table), view)
     assert capsys.readouterr().err == ""
     table.chmod(0o644)
-    warn_of_company(str(table), view)
+    warn_if_view_beside_table(str(table), view)
     assert "every user of this machine" in capsys.readouterr().err
 
 

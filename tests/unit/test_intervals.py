@@ -105,6 +105,21 @@ def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view
     assert found.difference_interval.upper - found.difference_interval.lower < apart
 
 
+def test_comparisons_take_what_counts_take(view: hv.PView) -> None:
+    """Of each kind and reading, intervals hold the difference and the ratio; guaranteed ones are as stated."""
+    for counts in ("consistent", "raw"):
+        for interval in ("typical", "guaranteed", "noise"):
+            found = view.compare("age >= 40", "age < 60", counts=counts, interval=interval)
+            alone = view.count("age >= 40", counts=counts, interval=interval)
+            assert found.first.lower == pytest.approx(alone.lower)
+            assert found.first.upper == pytest.approx(alone.upper)
+            assert found.difference_interval.lower <= found.difference <= found.difference_interval.upper
+            assert found.ratio_interval.lower <= found.ratio <= found.ratio_interval.upper
+            assert interval in str(found)
+            if interval == "guaranteed":
+                assert found.difference_interval == found.guaranteed_difference
+
+
 def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view: hv.PView) -> None:
     """Dividing by a count that cannot be told from 0 bounds nothing; a safe base does."""
     assert view.compare("age >= 40", "age > 200").ratio_interval == (0.0, math.inf)

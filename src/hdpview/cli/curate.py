@@ -225,7 +225,7 @@ def build(
         )
         progress(None, "writing the view")
         saver.save(view)
-    guard.warn_of_company(data, output_path)
+    guard.warn_if_view_beside_table(data, output_path)
     size = output_path.stat().st_size
     findings = diagnosis_of(view)
     if format == output.JsonOrTable.json:

@@ -210,7 +210,7 @@ def learnt_schema(wanted: Learning) -> str:
         return learn(data, kinds, budget, slack, limits)
 
 
-def warn_of_company(data: str, view: Path) -> None:
+def warn_if_view_beside_table(data: str, view: Path) -> None:
     """Warn where a view lies beside the table it protects and more people may read it: they may come for one
     and find the other.
     """

@@ -38,7 +38,12 @@ def check(
 
         concerns = preview(data, checked)
     rows = [
-        {"attribute": a.name, "type": a.kind, "values": a.size, "missing and unknown values": a.strays()}
+        {
+            "attribute": a.name,
+            "type": a.kind,
+            "values": a.size,
+            "missing and unknown values": a.describe_fallbacks(),
+        }
         for a in checked
     ]
     if format == output.JsonOrTable.json:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hdpview.counts.contributions import md5
 from hdpview.counts.plain_text import plain_text
-from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, harmless, value
+from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, make_castable, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
 from hdpview.domain.text_format import PLAIN
@@ -49,7 +49,7 @@ def encode(
         # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a limit.
         table = table.limit(_NO_LIMIT)
     safe = table.select(
-        *along, **{f"value_{i}": harmless(table[f"value_{i}"], attribute) for i, attribute in attributes}
+        *along, **{f"value_{i}": make_castable(table[f"value_{i}"], attribute) for i, attribute in attributes}
     )
     values = safe.select(
         *along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes}

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from hdpview.counts.contributions import EACH_ROW, Contributions, bounded, md5
 from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.sources import OpenSource, describe, open_source, step_by_step
-from hdpview.counts.values import Column, exact_float, harmless, real_number
+from hdpview.counts.values import Column, exact_float, make_castable, real_number
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
 from hdpview.errors import DataError, HdpviewError
 from hdpview.privacy.budget import Budget
@@ -241,7 +241,7 @@ def _kind_bin(column: Column) -> Column:
         (word == "", ibis.null("int64")),
         (number == number.floor(), 0),
         (number.notnull(), 1),
-        (harmless(column, _CALENDAR).notnull(), 2),
+        (make_castable(column, _CALENDAR).notnull(), 2),
         (word.isin(("true", "false", "t", "f", "yes", "no", "y", "n")), 3),
         else_=4,
     )
@@ -271,7 +271,7 @@ def _year_bin(column: Column) -> Column:
     """Years from the first one; moments beyond the calendar are clamped before their year is taken, so none
     raises.
     """
-    moment = harmless(column, _CALENDAR)
+    moment = make_castable(column, _CALENDAR)
     written = moment.substr(0, 4) if moment.type().is_string() else moment.year()
     year = written.cast("int64") - _FIRST_YEAR
     last = _LAST_YEAR - _FIRST_YEAR

@@ -19,7 +19,7 @@ from hdpview.counts.files import csv_layout, files_of, first_lines, kind_of_file
 from hdpview.counts.ingest import check_columns, column_types, without_values
 from hdpview.counts.plain_text import plain_text
 from hdpview.counts.sources import open_source
-from hdpview.counts.values import harmless, is_one_of, value
+from hdpview.counts.values import is_one_of, make_castable, value
 from hdpview.domain import Attribute, Category, Integer, Schema
 from hdpview.errors import HdpviewError
 
@@ -121,7 +121,7 @@ def _are_read(attribute: Attribute, texts: list[str], schema: Schema) -> list[bo
     with open_source(pa.table({"row": range(len(texts)), "x": pa.array(texts, pa.string())})) as opened:
         table = opened.table
         plain = table.select("row", x=plain_text(table["x"], attribute, schema.source))
-        safe = plain.select("row", x=harmless(plain["x"], attribute))
+        safe = plain.select("row", x=make_castable(plain["x"], attribute))
         read = safe.select("row", is_read=value(safe["x"], attribute).notnull())
         batches = list(opened.batches(read.order_by("row"), len(texts)))
     return [is_read for batch in batches for is_read in batch["is_read"].to_pylist()]

@@ -6,7 +6,7 @@ Each rule looks at one value alone and has an answer for every value: a cast tha
 keeps such values away from it. Only operations that mean the same in every database are used: PostgreSQL has
 no cast that may fail, and databases differ in how they round, so moments are put together from whole numbers.
 
-    column ── harmless ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text, or
+    column ── make_castable ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text, or
     null
 """
 
@@ -79,7 +79,7 @@ def exact_quotient(dividend: Column, divisor: int) -> Column:
     )
 
 
-def harmless(column: Column, attribute: Attribute) -> Column:
+def make_castable(column: Column, attribute: Attribute) -> Column:
     """The column without what its parts cannot be taken from: text that is no moment is null, far moments are
     clamped.
 
@@ -100,7 +100,7 @@ def harmless(column: Column, attribute: Attribute) -> Column:
 
 
 def value(column: Column, attribute: Attribute) -> Column:
-    """A harmless column as values of the attribute's axis; null where missing.
+    """A column made castable, as values of the attribute's axis; null where missing.
 
     int64 for integers, float64 for reals, int64 microseconds for datetimes, boolean for booleans; for
     categories text, boolean, int64 or float64, whichever the column holds.
@@ -228,7 +228,7 @@ def _moment(moment: Column) -> Column:
 
 
 def _text_moment(text: Column) -> Column:
-    """Microseconds of ISO text that `harmless` let pass: `2024-01-31`, `2024-01-31 13:05:59.123456+02:00`, or
+    """Microseconds of ISO text that `make_castable` let pass: `2024-01-31`, `2024-01-31 13:05:59.123456+02:00`, or
     between.
     """
 

@@ -123,7 +123,7 @@ class Attribute:
         ends = f"{labels[0]} … {labels[-1]}" if len(labels) > 1 else labels[0]
         return f"{ends}, or missing" if self.nullable else ends
 
-    def strays(self) -> str:
+    def describe_fallbacks(self) -> str:
         """In words: where values go that the schema did not foresee."""
         return f"missing or unreadable → {self.labels()[self.missing_code]}"
 
@@ -179,8 +179,8 @@ class Ordered(Attribute):
             return max(i, 0), 0.0, False
         return i, (position - edges[i]) / (edges[i + 1] - edges[i]), position > edges[i]
 
-    def strays(self) -> str:
-        return f"beyond the bounds → nearest bin; {super().strays()}"
+    def describe_fallbacks(self) -> str:
+        return f"beyond the bounds → nearest bin; {super().describe_fallbacks()}"
 
     @property
     def has_order(self) -> bool:

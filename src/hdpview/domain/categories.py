@@ -130,7 +130,7 @@ class Category(Attribute):
     def states_missing(self) -> bool:
         return super().states_missing or self.other is not None
 
-    def strays(self) -> str:
+    def describe_fallbacks(self) -> str:
         return (
             f"undeclared → {self.labels()[self.unknown_code]}; missing → {self.labels()[self.missing_code]}"
         )
@@ -151,10 +151,6 @@ class Category(Attribute):
             for text in texts
         ]
         return [*((text, code) for code, text in enumerate(self.values)), *also]
-
-    def codes_of_group(self, grouping: str, group: str) -> list[int]:
-        """The codes of the values that a grouping puts into a group; empty where there is no such group."""
-        return [code for code, each in enumerate(self.groups.get(grouping, ())) if each == group]
 
     def value_labels(self) -> list[str]:
         own_code = self.other is not None and self.other not in self._code_of

@@ -25,7 +25,6 @@ _FIXED_EDGES = {
 }
 PRESETS = (*_FIXED_EDGES, "log")
 DEFAULTS = ("nullable", "other")  # keys that [defaults] may state for all attributes
-_LISTED = ("values", "aliases", "groups")  # keys of a category that may be taken from a file
 _SERIES = (1, 2, 5)  # times powers of ten: the edges of the preset "log"
 
 Fields = dict[str, Any]

@@ -63,7 +63,7 @@ def _attribute(attribute: Attribute) -> Json:
         "kind": attribute.kind,
         "nullable": attribute.nullable,
         "labels": attribute.labels(),
-        "strays": attribute.strays(),
+        "strays": attribute.describe_fallbacks(),
     }
     if isinstance(
         attribute, Ordered

@@ -142,7 +142,7 @@ class Manifest(_Facts):
         rows = "one row" if self.max_rows == 1 else f"up to {self.max_rows:,} rows"
         return f"{rows} of each {self.privacy_unit}, chosen by lot; counts are of these rows, not of all"
 
-    def merged_story(self) -> dict[str, Any]:
+    def describe_merge(self) -> dict[str, Any]:
         """What a merged view was made from, as plain data."""
         parts = [
             {

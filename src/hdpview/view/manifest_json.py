@@ -42,7 +42,7 @@ def to_dict(manifest: Manifest) -> dict[str, Any]:
             "focus": [list(names) for names in manifest.focus],
         },
         "schema": manifest.schema.to_dict(),
-        **({"merged": manifest.merged_story()} if manifest.is_merged else {}),
+        **({"merged": manifest.describe_merge()} if manifest.is_merged else {}),
     }
 
 

@@ -16,6 +16,7 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.functions import RETURNS
 from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
+from hdpview.query.sql.axes import TRUTHS
 
 _MOST_COLUMNS = 1_600  # as in PostgreSQL
 
@@ -35,21 +36,8 @@ TableColumns = Callable[[exp.Table], Sequence[OutputColumn] | None]
 _Scope = dict[str, Sequence[OutputColumn]]
 
 _TRUTHS = (
-    *(
-        exp.EQ,
-        exp.NEQ,
-        exp.LT,
-        exp.LTE,
-        exp.GT,
-        exp.GTE,
-        exp.And,
-        exp.Or,
-        exp.Not,
-        exp.Is,
-        exp.In,
-        exp.Between,
-    ),
-    *(exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
+    *TRUTHS,
+    *(exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
     *(
         exp.Escape,
         exp.LogicalAnd,

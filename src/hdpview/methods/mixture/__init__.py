@@ -32,12 +32,12 @@ from hdpview.methods.mixture.plan import (
     plan_for,
     shape_for,
 )
-from hdpview.methods.mixture.quantise import UNITS, quantised
 from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
 from hdpview.privacy.budget import Budget, exact_delta
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.progress import silent
 from hdpview.view import mixture as view
+from hdpview.view.contents import quantised
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -126,6 +126,7 @@ class _Build:
         self.progress = progress or silent
 
     def release(self) -> ViewRelease:
+        self.accounting.charge_delta()
         plan, measured = self._measure_histograms()
         if plan.total_weight:
             self._measure_tables(plan, measured)
@@ -193,10 +194,7 @@ class _Build:
         weight = np.concatenate(
             [one.weight.astype(np.float64) / one.weight.sum(dtype=np.float64) for one in fits]
         )
-        share = tuple(
-            quantised(np.concatenate([one.share[a] for one in fits], axis=1)) / np.float64(UNITS)
-            for a in range(len(self.axes))
-        )
+        share = tuple(quantised(_joined([one.share[a] for one in fits])) for a in range(len(self.axes)))
         member = np.repeat(np.arange(len(fits), dtype=np.int32), [len(one.weight) for one in fits])
         return view.Mixture(weight * total / len(fits), tuple(fine), shape, share, member)
 
@@ -231,6 +229,13 @@ class _Build:
     def _targets(self, measured: Measurements, fine: list[NDArray[np.int32]]) -> list[Target]:
         n_ordered = [axis.n_ordered for axis in self.axes]
         return [Target(one.table, one.variance, fine, n_ordered) for one in measured.tables]
+
+
+def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:
+    """Shares of several fits side by side, each column of sum 1 in doubles; shape (n_bins, n)."""
+    joined = np.concatenate(shares, axis=1).astype(np.float64)
+    scaled: NDArray[np.float64] = joined / joined.sum(axis=0)
+    return scaled
 
 
 class _Candidates:

@@ -62,24 +62,27 @@ class Accounting:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.law: Literal["laplace", "gaussian"] = "gaussian" if budget.delta else "laplace"
-        self._ledger = budget
-        if budget.delta:
-            budget.charge(WITH_DELTA, budget.epsilon, delta=budget.delta)  # [P14]
-            self._ledger = Budget(rho_of(budget.epsilon, budget.delta))
+        # What steps are charged to: the budget itself, or the same privacy in ρ.
+        self._steps = Budget(rho_of(budget.epsilon, budget.delta)) if budget.delta else budget
 
     @property
     def total(self) -> Fraction:
         """All there is to spend."""
-        return self._ledger.epsilon
+        return self._steps.epsilon
+
+    def charge_delta(self) -> None:
+        """With a δ, charge ε and δ as a whole before the first step; steps then share the ρ that they buy."""
+        if self._budget.delta:
+            self._budget.charge(WITH_DELTA, self._budget.epsilon, delta=self._budget.delta)  # [P14]
 
     def spend(self, purpose: str, amount: Fraction, times: int = 1) -> Fraction:
         """Charge `times · amount`, before anything is drawn, and return the amount of one."""
-        return self._ledger.charge(purpose, amount, times=times)
+        return self._steps.charge(purpose, amount, times=times)
 
     def close(self) -> None:
         """Nothing may be left over."""
-        if self._ledger is not self._budget:
-            self._ledger.close()
+        if self._steps is not self._budget:
+            self._steps.close()
 
     def noise(self, amount: Fraction) -> TableNoise:
         """What an amount buys."""
@@ -102,11 +105,6 @@ class Accounting:
         if self.law == "laplace":
             return int(math.sqrt(max(0.0, noisy_total) * float(self.total)))
         return int((2 * max(0.0, noisy_total) * math.sqrt(float(self.total))) ** (2 / 3))
-
-    def typical_deviation(self, amount: Fraction, n_tables: int) -> float:
-        """Standard deviation of the noise of a cell when an amount is shared evenly."""
-        each = float(amount) / n_tables
-        return math.sqrt(2) / each if self.law == "laplace" else math.sqrt(1 / (2 * each))
 
 
 def split(amount: Fraction, weights: Sequence[float]) -> list[Fraction]:

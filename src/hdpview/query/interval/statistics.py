@@ -56,7 +56,8 @@ class Statistic:
 class Comparison:
     """Two counts and how they differ.
 
-    difference, ratio: of the first to the second, with typical intervals; a ratio without bounds has infinite ends.
+    difference, ratio: of the first to the second, with intervals of the kind that was asked for, typical by
+        default; a ratio without bounds has infinite ends.
     guaranteed_difference: holds whatever the data.
     """
 
@@ -71,15 +72,13 @@ class Comparison:
 
     @property
     def is_real(self) -> bool:
-        """Whether the typical interval of the difference leaves out 0."""
+        """Whether the interval of the difference leaves out 0."""
         return not self.difference_interval.lower <= 0 <= self.difference_interval.upper
 
     def __str__(self) -> str:
         low, high = self.difference_interval
         verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
-        return (
-            f"{self.difference:+,.0f} ({self.confidence:.0%} typical: {low:+,.0f} to {high:+,.0f}), {verdict}"
-        )
+        return f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to {high:+,.0f}), {verdict}"
 
 
 class Histogram(NamedTuple):
@@ -158,26 +157,45 @@ def marginal(
     return _counted([(view.schema.attributes[a].name, groups.keys(i)) for i, a in enumerate(numbers)], span)
 
 
-def crosstab(view: ViewData, row: str, column: str, where: Where, counts: Reading) -> pa.Table:
-    """Estimates with the values of one attribute down and of another across, and their totals."""
+def crosstab(
+    view: ViewData,
+    row: str,
+    column: str,
+    where: Where = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+    with_intervals: bool = False,
+) -> pa.Table:
+    """Counts with the values of one attribute down and of another across, and their totals.
+
+    with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each column.
+    """
+    check_confidence(confidence)
     down, across = (attribute_number(name, view.schema) for name in (row, column))
     if down == across:
         raise QueryError("crosstab takes two different attributes.")
     rows, columns = view.schema.attributes[down], view.schema.attributes[across]
-    groups = Groups(
-        view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in (down, across)]
-    )
-    grid = np.zeros(groups.shape)
-    grid.reshape(-1)[groups.cells] = Measures(groups, counts).sums([count_of([{}])])[0]
+    boxes = boxes_of(where, view.schema)
+    # A grid with the totals in its last row and column, each end of the intervals on its own.
+    grids = np.empty((3, rows.size + 1, columns.size + 1))
+    for attributes, place in (
+        ([down, across], np.s_[:, :-1, :-1]),
+        ([down], np.s_[:, :-1, -1]),
+        ([across], np.s_[:, -1, :-1]),
+        ([], np.s_[:, -1, -1]),
+    ):
+        span = _counts(view, boxes, attributes, confidence, counts, interval, keep_all=bool(attributes))
+        grids[place] = np.stack(span).reshape(grids[place].shape)
+    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in (down, across)])
     used = [np.unique(places).tolist() for places in groups.rows]
     data: dict[str, list[Any]] = {rows.name: [rows.labels()[i] for i in used[0]] + [_TOTAL]}
     labels = [columns.labels()[i] for i in used[1]]
+    ends = ("", "_lower", "_upper") if with_intervals else ("",)
     for label, i in itertools.chain(zip(labels, used[1], strict=True), [(_TOTAL, -1)]):
-        cells = grid[used[0], i] if i >= 0 else grid[used[0]].sum(axis=1)
-        data[label if label not in data else f"{columns.name} {label}"] = [
-            *cells.tolist(),
-            float(cells.sum()),
-        ]
+        name = label if label not in data else f"{columns.name} {label}"
+        for end, grid in zip(ends, grids, strict=False):
+            data[name + end] = grid[[*used[0], -1], i].tolist()
     return pa.table(data)
 
 
@@ -260,26 +278,49 @@ def _parts(view: ViewData, name: str) -> tuple[Attribute, list[Part]]:
     return attribute, [Part({a: conditions.everything(attribute)}, bin_values(attribute, a))]
 
 
-def compare(view: ViewData, first: Where, second: Where, confidence: float = 0.95) -> Comparison:
-    """Compare the counts of two conditions. Errors that both have in common cancel in the difference."""
+def compare(
+    view: ViewData,
+    first: Where,
+    second: Where,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+) -> Comparison:
+    """Compare the counts of two conditions. Errors that both have in common cancel in typical intervals."""
     check_confidence(confidence)
     quantities = [count_of(boxes_of(where, view.schema)) for where in (first, second)]
-    one, other = answer(view, quantities, confidence)
-    measures = Measures(Groups(view, [{}]))
+    one, other = answer(view, quantities, confidence, counts, interval)
+    measures = Measures(Groups(view, [{}]), counts, interval)
     difference = measures.smooth(quantities, lambda s: s[0] - s[1], (-math.inf, math.inf), (), confidence)
     ratio = measures.smooth(quantities, _ratio, (0.0, math.inf), (1,), confidence)
-    level = confidence_of_each(2, confidence)
-    sure_one, sure_other = (found.guaranteed for found in answer(view, quantities, level))
+    both = answer(view, quantities, confidence_of_each(2, confidence), counts, interval)
+    if interval == "typical":
+        of_difference = Interval(float(difference.lower[0]), float(difference.upper[0]))
+        of_ratio = _ratio_interval(ratio)
+    else:
+        of_difference, of_ratio = _difference_of(*both), _ratio_of(*both)
     return Comparison(
         first=one,
         second=other,
         confidence=confidence,
         difference=one.estimate - other.estimate,
-        difference_interval=Interval(float(difference.lower[0]), float(difference.upper[0])),
-        guaranteed_difference=Interval(sure_one.lower - sure_other.upper, sure_one.upper - sure_other.lower),
+        difference_interval=of_difference,
+        guaranteed_difference=_difference_of(*(found.guaranteed for found in both)),
         ratio=float(ratio.estimate[0]),
-        ratio_interval=_ratio_interval(ratio),
+        ratio_interval=of_ratio,
     )
+
+
+def _difference_of(one: Answer | Interval, other: Answer | Interval) -> Interval:
+    """The differences that are possible between two intervals."""
+    return Interval(one.lower - other.upper, one.upper - other.lower)
+
+
+def _ratio_of(one: Answer, other: Answer) -> Interval:
+    """The ratios that are possible between two intervals; without an upper end where the second may be 0."""
+    low, high = max(one.lower, 0.0), max(one.upper, 0.0)
+    least = low / other.upper if other.upper > 0 else 0.0
+    return Interval(least, high / other.lower if other.lower > 0 else math.inf)
 
 
 class FilteredItselfError(QueryError):

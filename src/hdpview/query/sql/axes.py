@@ -35,7 +35,8 @@ from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, show
 MAX_KEYS = 65_536
 _MAX_CELLS = 20_000  # of an expression of several attributes
 _MOST_STEPS, _MANY_STEPS = 10_000, 100  # of a step function: refused, and looked at more closely
-_TRUTHS = (
+# Expressions that are true, false or unknown.
+TRUTHS = (
     exp.EQ,
     exp.NEQ,
     exp.LT,
@@ -94,7 +95,7 @@ class AxisReader:
         numbers = attributes_in(node, self.schema)
         if not numbers:
             return Axis((constant(node),), ([{}],))
-        if isinstance(node, _TRUTHS) and not self._is_computed(node):
+        if isinstance(node, TRUTHS) and not self._is_computed(node):
             return self._truth(node)
         parts = [(a, self._values(node, a, alone=len(numbers) == 1)) for a in numbers]
         if math.prod(len(values) for _, values in parts) > (MAX_KEYS if len(parts) == 1 else _MAX_CELLS):

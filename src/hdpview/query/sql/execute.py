@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from hdpview.query.interval.columns import Column, arrow_table, as_objects
 from hdpview.query.interval.groups import Groups, same_key_totals
 from hdpview.query.interval.noise import check_confidence
 from hdpview.query.interval.spans import Measures, Span
-from hdpview.query.question.axes import BinLabel
 from hdpview.query.sql.expressions import Expressions
-from hdpview.query.sql.functions import alike
+from hdpview.query.sql.functions import places_in_order
 from hdpview.query.sql.plan import AGGREGATE, GROUP, TOTAL, Plan, slot_of
 from hdpview.query.sql.scalar import UNKNOWN, Lookup, evaluate, shown
 from hdpview.view.data import ViewData
@@ -192,11 +190,7 @@ class _Execution:
             terms = [
                 (self._sort_values(term.by), term.descending, term.nulls_first) for term in self.plan.order
             ]
-
-            def compared(a: int, b: int) -> int:
-                return _compared(a, b, terms)
-
-            order = np.array(sorted(order.tolist(), key=cmp_to_key(compared)), dtype=np.int64)
+            order = np.array(places_in_order(self.n, terms), dtype=np.int64)
         end = self.n if self.plan.limit < 0 else self.plan.offset + self.plan.limit
         return order[self.plan.offset : end]
 
@@ -206,20 +200,6 @@ class _Execution:
             return self.groups.keys(slot[1])
         span = self.expressions.span(node, self.confidence)
         return self._rows(node) if span is None else as_objects(span.estimate, False)
-
-
-def _compared(a: int, b: int, terms: Sequence[tuple[list[Any], bool, bool]]) -> int:
-    for values, descending, nulls_first in terms:
-        x, y = values[a], values[b]
-        if x is None or y is None:
-            if x is not y:
-                return -1 if (x is None) == nulls_first else 1
-            continue
-        if not isinstance(x, BinLabel):
-            x, y = alike(x, y)
-        if x != y:
-            return -1 if (x < y) != descending else 1
-    return 0
 
 
 def _end_of(node: exp.Expr) -> int | None:

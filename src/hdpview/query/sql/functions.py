@@ -7,10 +7,12 @@ TypeError and ValueError where the types do not fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
+from functools import cmp_to_key
 from typing import Any
 
+from hdpview.query.question.axes import BinLabel
 from hdpview.query.sql.dates import moment_of
 
 _MOST_BITS = 512  # of a whole number on the way; larger ones go on as doubles
@@ -53,6 +55,28 @@ def remainder(a: float, b: float) -> float | None:
         if isinstance(a, int) and isinstance(b, int)
         else math.fmod(a, b)
     )
+
+
+def places_in_order(n: int, terms: Sequence[tuple[list[Any], bool, bool]]) -> list[int]:
+    """The numbers from 0 to n - 1 in the order of ORDER BY.
+
+    terms: of each expression to order by: its n values, whether descending, and whether nulls come first.
+    """
+
+    def compared(a: int, b: int) -> int:
+        for values, descending, nulls_first in terms:
+            x, y = values[a], values[b]
+            if x is None or y is None:
+                if x is not y:
+                    return -1 if (x is None) == nulls_first else 1
+                continue
+            if not isinstance(x, BinLabel):
+                x, y = alike(x, y)
+            if x != y:
+                return -1 if (x < y) != descending else 1
+        return 0
+
+    return sorted(range(n), key=cmp_to_key(compared))
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -5,7 +5,6 @@ those over counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from hdpview.errors import QueryError
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import Condition
 from hdpview.query.sql.axes import AxisReader
-from hdpview.query.sql.functions import alike
+from hdpview.query.sql.functions import places_in_order
 from hdpview.query.sql.relations import Relation, fold
 from hdpview.query.sql.scalar import UNKNOWN, evaluate
 
@@ -104,21 +103,8 @@ class _Rows:
             (self._values(term.this, rows), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
             for term in relation.order
         ]
-
-        def compared(a: int, b: int) -> int:
-            for values, descending, nulls_first in terms:
-                x, y = values[a], values[b]
-                if x is None or y is None:
-                    if x is not y:
-                        return -1 if (x is None) == nulls_first else 1
-                    continue
-                x, y = alike(x, y)
-                if x != y:
-                    return -1 if (x < y) != descending else 1
-            return 0
-
         try:
-            return sorted(range(len(rows)), key=cmp_to_key(compared))
+            return places_in_order(len(rows), terms)
         except TypeError:
             raise QueryError("The values to order by are of different types.") from None
 

@@ -108,7 +108,7 @@ def column_comment(attribute: Attribute) -> str:
         first = attribute.edges[0].item()
         shown = calendar.moment(first).date() if isinstance(attribute, Datetime) else f"{first:g}"
         bins = f" In {attribute.n_values:,} bins from {shown} on; a group is named by the start of its bin."
-    return f"{attribute.span()}.{bins} In the table before: {attribute.strays()}."
+    return f"{attribute.span()}.{bins} In the table before: {attribute.describe_fallbacks()}."
 
 
 class Catalog:
