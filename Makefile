@@ -1,4 +1,5 @@
 # make demo   builds a view of an invented table in an environment of its own and asks it questions
+# make docs   builds the documentation into site/, without a network
 # make test   checks everything: style, types, tests (installs what it needs, PostgreSQL and Chromium included)
 
 PYTHON ?= python3
@@ -6,10 +7,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit hunt format clean fuzz kill benchmarks
+.PHONY: demo test lint types unit hunt format clean fuzz kill benchmarks docs
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
+
+docs: $(VENV)/.installed-for-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
 
 test: lint types unit
 
@@ -50,6 +55,11 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[build,plot]'
 	touch $@
 
+$(VENV)/.installed-for-docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $(VENV)/.installed-for-docs
+
 $(VENV)/.installed-for-bench: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[build,plot]' --editable ./bench
@@ -58,7 +68,7 @@ $(VENV)/.installed-for-bench: pyproject.toml bench/pyproject.toml
 $(VENV)/.installed-for-tests: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[test]' --editable ./bench
-	touch $(VENV)/.installed $(VENV)/.installed-for-bench $@
+	touch $(VENV)/.installed $(VENV)/.installed-for-bench $(VENV)/.installed-for-docs $@
 
 # The tests read from a real PostgreSQL server that they start themselves.
 .PHONY: postgresql
@@ -86,5 +96,5 @@ clients:
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(CLIENTS) >/dev/null; }
 
 clean:
-	rm -rf $(VENV) hdpview-demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) hdpview-demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

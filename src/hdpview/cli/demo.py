@@ -56,16 +56,30 @@ def demo(
     _draw(view, table, directory / "age.png")
     typer.echo(f"   {directory / 'age.png'}: admissions by age, the view's bars and the truth as dots")
     typer.secho("5. Now you", bold=True)
-    shown = directory / "admissions.pview"
-    typer.echo(f"   hdpview info {shown}")
-    typer.echo(
-        f"   hdpview query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\""
-    )
-    typer.echo(
-        f'   hdpview query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"'
-    )
-    typer.echo(f"   hdpview explore {shown}")
-    typer.echo("   hdpview schema draft your-table.parquet -o your-table.toml")
+    hdpview, shown = _command(), directory / "admissions.pview"
+    for arguments in (
+        f"info {shown}",
+        f"query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"",
+        f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"',
+        f"explore {shown}",
+        f"publish {shown} -o {directory / 'admissions.html'}",
+        "schema draft your-table.parquet -o your-table.toml",
+    ):
+        typer.echo(f"   {hdpview} {arguments}")
+
+
+def _command() -> str:
+    """How to call this program again: by its name where the shell finds it, else as it was called now."""
+    import shlex
+    import shutil
+    import sys
+
+    called, known = Path(sys.argv[0]), shutil.which("hdpview")
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m hdpview"
+    if known is None or Path(known).resolve() != called.resolve():
+        return shlex.quote(str(called))
+    return "hdpview"
 
 
 def _truth(table: pa.Table, where: str) -> int:

@@ -86,7 +86,7 @@ def _without_values(refusal: Exception, text: str) -> HdpviewError:
     if "No module named 'hdpview'" in words or "No module named 'numba'" in words:
         return MethodError(
             "The workers of this Spark cluster cannot import hdpview. Install it on each of them under the interpreter that "
-            "PYSPARK_PYTHON names, or send it along; docs/scale.md tells how."
+            "PYSPARK_PYTHON names, or send it along; docs/how-to/spark.md says how."
         )
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
     advice = "Look into the logs of Spark's executors, and check that every worker can read the table and has memory left."

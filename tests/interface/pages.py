@@ -1,0 +1,127 @@
+"""Runs what a page of the documentation shows: files, commands, programs, and the output printed below them.
+
+A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run -->` is run, a program in the same
+Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
+
+    python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them and renews their outputs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = re.compile(
+    r"<!-- (?P<kind>run|output|file: (?P<name>\S+)) -->\n```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL
+)
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?%?")
+# Executes programs one after another, each a line of JSON, and answers with a line of JSON for each.
+_DRIVER = """
+import contextlib, io, json, sys
+scope = {"__name__": "__main__"}
+for line in sys.stdin:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(json.loads(line), "page", "exec"), scope)
+    print(json.dumps(printed.getvalue()), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a page shows below a block, and what the block printed now. `span` is its place in the page's text."""
+
+    shown: str
+    printed: str
+    span: tuple[int, int]
+
+
+def run_page(text: str, folder: Path) -> list[Output]:
+    """Do what a page shows in a folder, in its order. Raises where something fails."""
+    outputs: list[Output] = []
+    printed = ""
+    with _python(folder) as execute:
+        for block in BLOCK.finditer(text):
+            if block["name"]:
+                (folder / block["name"]).write_text(block["text"], encoding="utf-8")
+            elif block["kind"] == "output":
+                outputs.append(Output(block["text"], printed, block.span("text")))
+            elif block["language"] == "python":
+                printed = execute(block["text"])
+            else:
+                printed = _bash(block["text"], folder)
+    return outputs
+
+
+def structure(text: str) -> str:
+    """A text without what noise changes: numbers, truth values, and the width of columns."""
+    masked = re.sub(r"\b(True|False)\b", "?", _NUMBER.sub("#", text))
+    return re.sub(r"[ \t─=-]+", " ", masked).replace(" \n", "\n").strip()
+
+
+def renewed(text: str, outputs: list[Output]) -> str:
+    """The page with what was printed now."""
+    for output in reversed(outputs):
+        start, end = output.span
+        text = text[:start] + output.printed.rstrip() + "\n" + text[end:]
+    return text
+
+
+def _environment() -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
+
+
+def _bash(text: str, folder: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder, env=_environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise AssertionError(text + done.stdout + done.stderr)
+    return re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
+
+
+@contextmanager
+def _python(folder: Path) -> Iterator[Callable[[str], str]]:
+    """A function that executes a program and returns what it prints."""
+    with (
+        tempfile.TemporaryFile("w+") as complaints,
+        subprocess.Popen(
+            [sys.executable, "-c", _DRIVER],
+            cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
+        ) as process,
+    ):  # fmt: skip
+
+        def execute(program: str) -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(program) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            if not line:
+                complaints.seek(0)
+                raise AssertionError(program + complaints.read())
+            return str(json.loads(line))
+
+        yield execute
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        page = Path(name)
+        before = page.read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory() as place:
+            if "people.csv" in before:
+                from people import write_people
+
+                write_people(Path(place) / "people.csv")
+            page.write_text(renewed(before, run_page(before, Path(place))), encoding="utf-8")

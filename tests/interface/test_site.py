@@ -1,0 +1,69 @@
+"""The documentation site: it builds without warnings, so every link and heading it names is there, and its pages load
+nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What makes a browser fetch something while it shows a page; links that a reader may follow do not.
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source|video)[^>]*\ssrc=[\"']?(https?:)?//"
+    r"|<link[^>]*rel=[\"']?(?:stylesheet|preconnect|preload|icon)[^>]*href=[\"']?(https?:)?//"
+    r"|@import\s+url\(|url\([\"']?https?://"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly: a broken link is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    """The site works without a network."""
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert len(pages) > 20
+    for page in pages:
+        found = FETCHED.search(page.read_text(encoding="utf-8"))
+        assert found is None, f"{page.relative_to(site)}: {found}"
+
+
+def test_reference_names_every_public_name(site: Path) -> None:
+    """The Python reference has a heading for everything in `__all__`."""
+    import hdpview as hv
+
+    page = (site / "reference/api.html").read_text(encoding="utf-8")
+    headings = set(re.findall(r'<h3 id="hdpview\.(?:build\.)?(\w+)"', page))
+    assert headings == set(hv.__all__) - {"__version__"}
+
+
+def test_reference_names_every_command(site: Path) -> None:
+    """The reference of the command line is made from the commands, with an example of each."""
+    page = (site / "reference/command-line.html").read_text(encoding="utf-8")
+    for command in ("build", "estimate", "query", "publish", "serve", "schema draft", "ledger show"):
+        assert re.search(rf"<h2[^>]*>hdpview {command}<", page), command
+    assert "--privacy-unit" in page
+
+
+def test_gallery_holds_a_published_page(site: Path) -> None:
+    """The gallery's page is the demo's view, which answers in the browser."""
+    page = (site / "gallery/admissions.html").read_text(encoding="utf-8")
+    assert "readmitted" in page
+    assert "Content-Security-Policy" in page
