@@ -10,8 +10,17 @@ import pytest
 import hdpview as hv
 from cells import mixture_view
 from hdpview.demo import hospital_schema, hospital_table
+from hdpview.query.interval import spans
+from hdpview.query.interval.answers import Kind
+from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.paper_bound import error_bound
+from hdpview.query.interval.spans import Measures
+from hdpview.query.interval.statistics import histograms
 from hdpview.query.interval.tails import typical_tail
+from hdpview.query.question.aggregates import count
+from hdpview.query.question.axes import attribute_axis
+from hdpview.query.question.where import boxes_of
+from hdpview.query.sql import run
 
 QUESTIONS = [
     "age >= 80",
@@ -171,3 +180,51 @@ def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PVi
         with pytest.raises(hv.QueryError):
             papers_view.error_bound("age > 3", **arguments)
     assert papers_view.error_bound("age > 200") == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["typical", "noise", "guaranteed"])
+def test_histograms_all_at_once_are_those_one_by_one(view: hv.PView, kind: Kind) -> None:
+    """The histograms of all attributes have the numbers that each has by itself, whatever the filter."""
+    for where in (None, *QUESTIONS, "age < 30 AND ward = 'surgery' OR systolic_bp IS NULL AND cost < 1200"):
+        boxes = boxes_of(where, view.schema)
+        for a, found in enumerate(histograms(view, where, interval=kind)):
+            groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
+            alone = np.zeros((3, view.schema.sizes[a]))
+            alone[:, groups.cells] = Measures(groups, interval=kind).span(count([{}]), 0.95)
+            assert np.stack(found[2:]) == pytest.approx(alone, rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["typical", "noise"])
+def test_quantiles_are_the_same_by_looking_at_all_codes_and_by_searching(
+    view: hv.PView, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attributes with few codes are looked at whole, those with many are searched: the ends are the same."""
+    asked = [
+        (name, q, where)
+        for name in ("age", "cost", "systolic_bp")
+        for q in (0.1, 0.5)
+        for where in QUESTIONS[:4]
+    ]
+    at_once = [view.quantile(name, q, where, interval=kind) for name, q, where in asked]
+    monkeypatch.setattr(spans, "_MOST_CODES", 0)
+    assert [view.quantile(name, q, where, interval=kind) for name, q, where in asked] == at_once
+
+
+def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> None:
+    """A statement whose intervals nobody looks at gives the same estimates, and no ends; what uses ends has them."""
+    statement = (
+        "SELECT sex, COUNT(*) AS n, AVG(cost) AS cost, MEDIAN(age) AS age, SUM(stay_days) / COUNT(*) AS stay, "
+        "COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share, DP_INTERVAL_LOW(COUNT(*)) AS low "
+        "FROM view WHERE age > 40 GROUP BY sex HAVING COUNT(*) > 1 ORDER BY n"
+    )
+    without_low = statement.replace(", DP_INTERVAL_LOW(COUNT(*)) AS low", "")
+    full, used, alone = (
+        run(view, statement),
+        run(view, statement, with_intervals=False),
+        run(view, without_low, with_intervals=False),
+    )
+    assert used.to_rows() == full.to_rows()
+    for row, expected in zip(alone.to_rows(), full.to_rows(), strict=True):
+        for name in ("n", "cost", "age", "stay", "share"):
+            assert row[name] == pytest.approx(expected[name])
+        assert all(row[f"{name}_lower"] is None for name in ("n", "cost", "age", "stay"))

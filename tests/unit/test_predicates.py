@@ -16,7 +16,7 @@ from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
 from hdpview.query.question import conditions
 from hdpview.query.question.boxes import Box
-from hdpview.query.question.conditions import code_shares, prefix_weights
+from hdpview.query.question.conditions import code_shares
 from hdpview.query.question.where import MAX_TEXT, boxes_of
 
 SCHEMA = Schema(
@@ -334,8 +334,8 @@ def test_shares_of_codes_add_up_exactly() -> None:
     (box,) = boxes_of(
         "a IN (" + ",".join(map(str, range(0, 65_535 * 7, 21))) + ") OR a BETWEEN 20000 AND 300001", schema
     )
-    prefix = prefix_weights(schema.attributes[0], box[0])
-    shares = np.diff(prefix)
+    shares = code_shares(schema.attributes[0], box[0])
+    prefix = np.concatenate([[0.0], np.cumsum(shares)])
     assert (np.cumsum(shares[::-1]) == prefix[-1] - prefix[:-1][::-1]).all()
     assert shares[2858:42857].tolist() == [1.0] * (42857 - 2858)
     assert 0 < shares[2857] < 1
@@ -368,8 +368,10 @@ def test_boxes_that_fit_together_become_one() -> None:
     assert len(boxes_of(" OR ".join(f"age = {3 * i}" for i in range(300)), SCHEMA)) == 1
 
 
-def test_the_short_way_for_one_range_gives_the_same_shares() -> None:
-    """Running sums of a single range are those of its shares, bit for bit, wherever it starts and ends."""
+def test_ranges_have_the_same_shares_one_by_one_and_all_at_once() -> None:
+    """Shares of single ranges are those of a list of ranges, bit for bit, wherever they start and end: of one range,
+    of many at once, and of one of many in a loop.
+    """
     rng = np.random.default_rng(5)
     real, whole = (
         Real(name="x", min=-3.0, max=17.3, bins=37),
@@ -377,9 +379,13 @@ def test_the_short_way_for_one_range_gives_the_same_shares() -> None:
     )
     for attribute in (real, whole):
         places = [-math.inf, math.inf, *attribute.edges.tolist(), *rng.uniform(-80, 80, 60).tolist()]
+        ranges = []
         for _ in range(2_000):
             start, end = sorted(rng.choice(places, 2).tolist())
             start, end = (p if not attribute.whole or math.isinf(p) else int(p) for p in (start, end))
             if start < end:
-                short = conditions._prefix_of_range(attribute, start, end)
-                assert (np.diff(short) == conditions._bin_shares(attribute, ((start, end),))).all()
+                ranges.append((start, end))
+        slow = np.array([conditions._bin_shares(attribute, (own,)) for own in ranges])
+        assert (conditions._shares_of_ranges(attribute, ranges) == slow).all()
+        for own, shares in zip(ranges, slow, strict=True):
+            assert (conditions._shares_of_ranges(attribute, [own])[0] == shares).all()

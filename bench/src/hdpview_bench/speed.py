@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -17,14 +18,15 @@ import numpy as np
 
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
+from hdpview.domain import Integer, Ordered, Schema
 from hdpview.engine.local import LocalEngine
-from hdpview.methods import Hdpview
+from hdpview.methods import Hdpview, Mixture
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.query.interval.statistics import histograms
+from hdpview.query.question.where import name_in_sql
 from hdpview.query.sql import run
 from hdpview_bench import naive
 from hdpview_bench.datasets import dataset_counts
@@ -126,63 +128,83 @@ def random_ranges(
 
 
 def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:
-    """Time of 1,000 random three-attribute counts, and of the command line."""
-    view = released(dataset_counts(name, data_dir))
-    questions = random_ranges(view.schema, 1000, 3)
-    view.count_many(questions)
-    milliseconds = _median_ms(lambda: view.count_many(questions), repeats)
-    yield {
-        "what": f"1,000 random 3-D counts with intervals, {name} ({view.n_components:,} components)",
-        "ms": milliseconds,
-    }
-    yield from _language_rows(view, name, repeats)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "view.pview")
-        view.save(path)
-        yield {
-            "what": f"open the {name} view and check it",
-            "ms": _median_ms(lambda: PView.open(path), repeats),
-        }
-        for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
-            yield {
-                "what": f"hdpview {words[0]}",
-                "ms": _median_ms(partial(_run, [sys.executable, "-m", "hdpview", *words]), repeats),
-            }
+    """Time of what people ask of a view by the default method and of one by the paper's, and of the command line.
 
-
-def _language_rows(view: PView, name: str, repeats: int) -> Iterator[Row]:
-    """Time of what explorers ask for: all histograms under a filter, a large group-by, many synthetic
-    rows.
+    ms: on the clock. cpu_ms: of the processor, which other work on the machine disturbs less.
     """
+    counts = dataset_counts(name, data_dir)
+    for method in (Mixture(), Hdpview()):
+        view = release(counts, EPSILON, method, Randomness.fresh())
+        yield from _language_rows(view, f"{name}, {method.name}, {view.n_components:,} components", repeats)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "view.pview")
+            view.save(path)
+            yield _timed(
+                f"open the view and check it ({name}, {method.name})", lambda p=path: PView.open(p), repeats
+            )
+            for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
+                command = partial(_run, [sys.executable, "-m", "hdpview", *words])
+                yield _timed(f"hdpview {words[0]} ({name}, {method.name})", command, repeats)
+
+
+def _language_rows(view: PView, title: str, repeats: int) -> Iterator[Row]:
+    """Time of many counts, all histograms under a filter, a large group-by, statistics and synthetic rows."""
+    questions = random_ranges(view.schema, 1000, 3)
+    yield _timed(
+        f"1,000 random 3-D counts with intervals ({title})", lambda: _counts(view, questions), repeats
+    )
     wide = sorted((a for a in view.schema if isinstance(a, Integer)), key=lambda a: -a.size)[:2]
     where: dict[str, tuple[int, int]] = {a.name: (a.min, a.min + a.size // 2) for a in wide}
-    milliseconds = _median_ms(lambda: histograms(view, where), repeats)
-    yield {
-        "what": f"all {len(view.schema)} histograms under a two-attribute filter, {name}",
-        "ms": milliseconds,
-    }
+    yield _timed(
+        f"all {len(view.schema)} histograms under a two-attribute filter, with intervals ({title})",
+        lambda: histograms(view, where),
+        repeats,
+    )
     if len(wide) == 2:
-        names = ", ".join(f'"{a.name}"' for a in wide)
+        names = ", ".join(name_in_sql(a.name) for a in wide)
         statement = f"SELECT {names}, COUNT(*) AS n FROM view GROUP BY {names}"
         groups = " × ".join(str(a.size) for a in wide)
-        yield {
-            "what": f"GROUP BY of {groups} with intervals, {name}",
-            "ms": _median_ms(lambda: run(view, statement), repeats),
-        }
-    yield {
-        "what": f"1,000,000 synthetic rows, {name}",
-        "ms": _median_ms(lambda: view.sample(1_000_000, as_="pyarrow"), 1),
-    }
+        yield _timed(f"GROUP BY of {groups} with intervals ({title})", lambda: run(view, statement), repeats)
+    numbers = [a.name for a in view.schema if isinstance(a, Ordered)]
+    yield _timed(
+        f"means and quartiles of {len(numbers)} attributes under the filter, with intervals ({title})",
+        lambda: _statistics(view, numbers, where),
+        repeats,
+    )
+    yield _timed(f"1,000,000 synthetic rows ({title})", lambda: view.sample(1_000_000, as_="pyarrow"), 1)
+
+
+def _counts(view: PView, questions: Sequence[dict[str, tuple[Any, Any]]]) -> None:
+    found = view.count_many(questions)
+    assert (found.lower <= found.upper).all()
+
+
+def _statistics(view: PView, names: Sequence[str], where: dict[str, tuple[int, int]]) -> None:
+    for name in names:
+        view.mean(name, where)
+        for share in (0.25, 0.5, 0.75):
+            view.quantile(name, share, where)
 
 
 def _run(command: list[str]) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def _median_ms(work: Callable[[], Any], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
+def _timed(what: str, work: Callable[[], Any], repeats: int) -> Row:
+    """Medians over repetitions, the first of which is left out where there are several. Processes that the work
+    starts count as its own.
+    """
+    clock, processor = [], []
+    for _ in range(repeats + (repeats > 1)):
+        started, used = time.perf_counter(), _processor_seconds()
         work()
-        times.append(time.perf_counter() - started)
-    return round(statistics.median(times) * 1e3, 1)
+        clock.append(time.perf_counter() - started)
+        processor.append(_processor_seconds() - used)
+    kept = slice(1 if repeats > 1 else 0, None)
+    ms, cpu_ms = (round(statistics.median(times[kept]) * 1e3, 1) for times in (clock, processor))
+    return {"what": what, "ms": ms, "cpu_ms": cpu_ms}
+
+
+def _processor_seconds() -> float:
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system

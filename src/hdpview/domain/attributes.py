@@ -166,6 +166,11 @@ class Ordered(Attribute):
         edges: list[float] = self.edges.tolist()  # of a whole axis, whole numbers
         return edges
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Where the axis begins and ends."""
+        return self._edge_list[0], self._edge_list[-1]
+
     def bin_of(self, position: float) -> tuple[int, float, bool]:
         """The bin that a place falls into, the fraction of it that lies below the place, and whether the
         place cuts through it.

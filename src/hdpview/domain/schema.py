@@ -120,8 +120,8 @@ class Schema:
 
     def index(self, name: str) -> int:
         """Position of an attribute, by its name; letter case matters only where the exact name is absent."""
-        if name in self._index:
-            return self._index[name]
+        if name in self.numbers:
+            return self.numbers[name]
         folded = [i for i, known in enumerate(self.names) if known.casefold() == name.casefold()]
         if folded:
             return folded[0]
@@ -131,7 +131,8 @@ class Schema:
         return self.attributes[self.index(name)]
 
     @cached_property
-    def _index(self) -> dict[str, int]:
+    def numbers(self) -> dict[str, int]:
+        """Position of each attribute, by its exact name."""
         return {name: i for i, name in enumerate(self.names)}
 
     def to_dict(self) -> dict[str, Any]:

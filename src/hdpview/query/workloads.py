@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain.tables import CodeBoxes as CodeBoxes  # most take it from here
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.question.quantities import Batch, Points
+from hdpview.query.question.quantities import Batch, Functions
 
 WORKLOADS = (
     "range-1d",
@@ -77,7 +77,7 @@ def _subsets(width: Ints, k: int, n: int, rng: Generator) -> Ints:
 def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
     """The same questions as a batch of counts."""
     n = len(boxes)
-    functions: dict[int, NDArray[np.float64] | Points] = {}
+    functions: dict[int, Functions] = {}
     row = np.zeros(boxes.attribute.shape, np.int64)
     for a in np.unique(boxes.attribute).tolist():
         here, codes = boxes.attribute == a, np.arange(sizes[a])

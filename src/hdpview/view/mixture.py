@@ -62,9 +62,13 @@ class Mixture:
         table = weight[None, :]
         for a in attributes[:-1]:
             table = (table[:, None, :] * self._per_code(a)[None]).reshape(-1, len(self))
-        last = self._per_code(attributes[-1]) if attributes else np.ones((1, len(self)))
-        found: Floats = (table @ last.T).reshape([self.sizes[a] for a in attributes])
-        return found
+        if not attributes:
+            return np.asarray(weight.sum())
+        last = attributes[-1]
+        found: Floats = table @ self.share[last].T
+        if self._spread[last] is not None:
+            found = found[:, self.bin_of_code[last]] * self.shape[last]
+        return found.reshape([self.sizes[a] for a in attributes])
 
     def draw(self, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
         """Codes of one record drawn from each of these components, shape (n_attributes, n)."""

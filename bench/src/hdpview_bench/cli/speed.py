@@ -23,6 +23,10 @@ def speed(
         float,
         typer.Option(help="CPU seconds the plain implementation may take per dataset; 0 leaves it out."),
     ] = 60.0,
+    answers: Annotated[
+        bool,
+        typer.Option("--answers", help="Instead: only answers and start-up, of the last dataset's views."),
+    ] = False,
     trees: Annotated[
         bool, typer.Option("--trees", help="Instead: against LightGBM growing one tree with as many leaves.")
     ] = False,
@@ -50,6 +54,10 @@ def speed(
     """
     found: dict[str, list[dict[str, Any]]] = {}
     names = output.names_in(datasets) or ["hospital"]
+    if answers:
+        from hdpview_bench.speed import answer_rows
+
+        found["answers"] = list(answer_rows(names[-1], data_dir))
     if trees:
         from hdpview_bench.trees import tree_rows
 

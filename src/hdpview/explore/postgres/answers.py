@@ -226,6 +226,7 @@ class Answerer:
             cast("Any", reading.counts),
             cast("Any", reading.interval),
             dialect="postgres",
+            with_intervals=reading.intervals,
         )
         found = _by_position(result)
         columns = self.columns(question, reading)

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
 from hdpview.query.question.conditions import code_shares
-from hdpview.query.question.quantities import Batch, Part, Points, Quantity
+from hdpview.query.question.quantities import Batch, Functions, Part, Quantity
 from hdpview.view.components import Components
 from hdpview.view.data import ViewData, ViewPart
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 250_000
 _AT_ONCE = 4_000_000  # numbers of an array of terms × components
+_IN_CACHE = 40_000  # numbers that stay near the processor
 
 
 def estimates(view: ViewData, batch: Batch) -> Floats:
@@ -33,21 +34,28 @@ def estimates(view: ViewData, batch: Batch) -> Floats:
 def part_estimates(part: ViewPart, batch: Batch) -> Floats:
     """The consistent estimate of each quantity from one part of a view, shape (n,)."""
     found = np.zeros(len(batch))
-    for quantities, piece, means in term_means(part.components, batch):
+    at_once = max(_IN_CACHE, min(_AT_ONCE, 64 * len(part.components)))
+    for quantities, piece, means in term_means(part.components, batch, at_once):
         found[quantities] = piece.sums(means @ part.components.weight)
     return found
 
 
-def term_means(components: Components, batch: Batch) -> Iterator[tuple[slice, Batch, Floats]]:
-    """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms, n_components)."""
+def term_means(
+    components: Components, batch: Batch, at_once: int = _AT_ONCE
+) -> Iterator[tuple[slice, Batch, Floats]]:
+    """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms, n_components).
+
+    at_once: numbers of an array of terms × components.
+    """
     functions = (
         _factors(components, batch) if _total_functions(batch) * len(components) <= 2 * _AT_ONCE else None
     )
-    for quantities, piece in batch.split(max(1, _AT_ONCE // len(components))):
+    for quantities, piece in batch.split(max(1, at_once // len(components))):
         factors = _factors(components, _used(piece)) if functions is None else functions
         places = _used(piece).place if functions is None else piece.place
-        means = np.repeat(piece.constant[:, None], len(components), axis=1)
-        for position in range(places.shape[1]):
+        first = factors[places[:, 0]] if places.shape[1] else np.ones((len(places), len(components)))
+        means = first * piece.constant[:, None]
+        for position in range(1, places.shape[1]):
             means *= factors[places[:, position]]
         yield quantities, piece, means
 
@@ -58,10 +66,10 @@ def _total_functions(batch: Batch) -> int:
 
 def _used(batch: Batch) -> Batch:
     """The batch with only those functions that its terms use."""
-    functions: dict[int, Floats | Points] = {}
+    functions: dict[int, Functions] = {}
     row = batch.row.copy()
     for a, own in batch.functions.items():
-        assert not isinstance(own, Points)
+        assert isinstance(own, np.ndarray)
         here = batch.attribute == a
         used, row[here] = np.unique(batch.row[here], return_inverse=True)
         if len(used):
@@ -73,7 +81,7 @@ def _factors(components: Components, batch: Batch) -> Floats:
     """Means of all functions in all components, as `Batch.place` numbers them."""
     rows = [np.ones((1, len(components)))]
     for a, functions in batch.functions.items():
-        assert not isinstance(functions, Points)
+        assert isinstance(functions, np.ndarray)
         rows.append(components.factors(a, functions))
     return np.concatenate(rows)
 
@@ -88,6 +96,21 @@ def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]
             grid = part.components.grid(attributes, part.components.weight * mean)
             found += grid if on_axes is None else grid * on_axes
     return found
+
+
+def histogram_estimates(
+    components: Components, quantity: Quantity, attributes: Sequence[int], schema: Schema
+) -> Floats:
+    """The consistent estimate of a quantity at every code of every attribute, one attribute after another, flat."""
+    found = {a: np.zeros(schema.sizes[a]) for a in attributes}
+    for part in quantity:
+        functions = {a: _function(schema, part, a) for a in part.attributes}
+        means = {a: components.factors(a, function[None])[0] for a, function in functions.items()}
+        for a in attributes:
+            others = (mean for b, mean in means.items() if b != a)
+            own = components.grid([a], reduce(np.multiply, others, components.weight * part.constant))
+            found[a] += own * functions[a] if a in functions else own
+    return np.concatenate([np.zeros(0), *found.values()])
 
 
 def grid_terms(

@@ -94,11 +94,13 @@ class Answers(Sequence[Answer]):
     @cached_property
     def typical(self) -> Floats:
         lower, upper = typical_ends(self.evaluation, self.confidence, self.counts)
-        for i, quantity in enumerate(self.quantities):
-            wider = reaching_bins(quantity, self.view.schema)
-            if wider is not None:
-                of_bins = evaluate(self.view, pack([wider], self.view.schema))
-                upper[i] = max(upper[i], typical_ends(of_bins, self.confidence, self.counts)[1][0])
+        schema = self.view.schema
+        wider = ((i, reaching_bins(quantity, schema)) for i, quantity in enumerate(self.quantities))
+        beyond = {i: quantity for i, quantity in wider if quantity is not None}
+        if beyond:
+            of_bins = evaluate(self.view, pack(list(beyond.values()), schema))
+            reached = typical_ends(of_bins, self.confidence, self.counts)[1]
+            upper[list(beyond)] = np.maximum(upper[list(beyond)], reached)
         return self._around(lower, upper)
 
     @cached_property

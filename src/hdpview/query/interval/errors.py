@@ -9,11 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.query.estimate.estimates import check_number_of_groups, grid_estimates, part_estimates
+from hdpview.query.estimate.estimates import (
+    check_number_of_groups,
+    grid_estimates,
+    histogram_estimates,
+    part_estimates,
+)
 from hdpview.query.interval.blocks import BlockSums, block_spreads, block_sums, grid_sums
 from hdpview.query.interval.mixture import Errors, MixtureErrors
 from hdpview.query.interval.noise import NoiseLaw, bounded_quantile
-from hdpview.query.question.quantities import ONE, Batch, Quantity, pack, pack_grid
+from hdpview.query.question.quantities import ONE, Batch, Quantity, pack, pack_grid, pack_histograms
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
 from hdpview.view.quality import N_ORDERS
@@ -84,6 +89,40 @@ def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int])
             grid = grid_estimates(ViewData(view.manifest, (part,)), quantity, attributes).reshape(-1)
             found.append(_of_mixture(part, grid, pack_grid(quantity, attributes, view.schema)))
     return _added(found)
+
+
+def evaluate_histograms(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Evaluation:
+    """A quantity at every code of every attribute, one attribute after another, flat."""
+    found, batch = [], pack_histograms(quantity, attributes, view.schema)
+    for part in view.parts:
+        if isinstance(part.components, Blocks):
+            own = ViewData(view.manifest, (part,))
+            found.append(_joined([evaluate_grid(own, quantity, [a]) for a in attributes]))
+        else:
+            estimate = histogram_estimates(part.components, quantity, attributes, view.schema)
+            found.append(_of_mixture(part, estimate, batch))
+    return _added(found)
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of some quantities and then of others."""
+
+    def listed(column: Callable[[Evaluation], Floats]) -> Floats:
+        return np.concatenate([np.zeros(0), *map(column, found)])
+
+    noise = NoiseSums(
+        listed(lambda each: each.noise.variance),
+        listed(lambda each: each.noise.fourth),
+        listed(lambda each: each.noise.largest),
+        max((each.noise.scale for each in found), default=0.0),
+    )
+    return Evaluation(
+        listed(lambda each: each.estimate),
+        listed(lambda each: each.raw),
+        noise,
+        listed(lambda each: each.variance),
+        listed(lambda each: each.raw_variance),
+    )
 
 
 def _n_attributes(batch: Batch, attributes: Sequence[int]) -> int:

@@ -14,11 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.domain import Schema
 from hdpview.errors import QueryError
-from hdpview.query.estimate.estimates import check_number_of_groups
-from hdpview.query.interval.errors import Evaluation, covariances, evaluate, evaluate_grid, grid_covariances
+from hdpview.query.estimate.estimates import check_number_of_groups, estimates, grid_estimates
+from hdpview.query.interval.errors import (
+    Evaluation,
+    covariances,
+    evaluate,
+    evaluate_grid,
+    evaluate_histograms,
+    grid_covariances,
+)
 from hdpview.query.interval.guaranteed import guaranteed
-from hdpview.query.question.axes import Axis
+from hdpview.query.question.axes import Axis, attribute_axis
 from hdpview.query.question.boxes import Box, intersect, reaching_bins
 from hdpview.query.question.conditions import reach
 from hdpview.query.question.quantities import Quantity, cut, pack
@@ -120,7 +128,10 @@ class Groups:
         """A quantity in every group, with its errors."""
         if self._listed is not None:
             return evaluate(self.view, pack(self.quantities(quantity), self.view.schema))
-        found = evaluate_grid(self.view, cut(quantity, self.where), self.attributes)
+        return self._of_cells(evaluate_grid(self.view, cut(quantity, self.where), self.attributes))
+
+    def _of_cells(self, found: Evaluation) -> Evaluation:
+        """Of all cells, those that are groups."""
         noise = found.noise._replace(
             variance=found.noise.variance[self.cells],
             fourth=found.noise.fourth[self.cells],
@@ -129,6 +140,13 @@ class Groups:
         columns = (found.estimate, found.raw, found.variance, found.raw_variance)
         estimate, raw, variance, raw_variance = (column[self.cells] for column in columns)
         return Evaluation(estimate, raw, noise, variance, raw_variance)
+
+    def estimates(self, quantity: Quantity) -> Floats:
+        """The consistent estimate of a quantity in every group, without its errors."""
+        if self._listed is not None:
+            return estimates(self.view, pack(self.quantities(quantity), self.view.schema))
+        grid = grid_estimates(self.view, cut(quantity, self.where), self.attributes)
+        return grid.reshape(-1)[self.cells]
 
     def quantities(self, quantity: Quantity) -> list[Quantity]:
         """The quantity cut to every group."""
@@ -151,13 +169,7 @@ class Groups:
         schema, found = self.view.schema, np.zeros(self.shape, dtype=bool)
         for box in self.where:
             if self._is_possible(box):
-                axes = [
-                    reach(schema.attributes[a], box[a]).possible
-                    if a in box
-                    else np.ones(schema.sizes[a], dtype=bool)
-                    for a in self.attributes
-                ]
-                found |= reduce(np.logical_and.outer, axes)
+                found |= reduce(np.logical_and.outer, [_possible(schema, box, a) for a in self.attributes])
         return found.reshape(-1)
 
     def _is_possible(self, box: Box) -> bool:
@@ -180,6 +192,51 @@ class Groups:
                 if inside:
                     partial.append(((*place, key), inside))
         yield from partial
+
+
+class Histograms(Groups):
+    """The codes of several attributes, one attribute after another, as groups: each attribute's own histogram."""
+
+    def __init__(self, view: ViewData, where: Sequence[Box], attributes: Sequence[int]) -> None:
+        self.view, self.where, self.attributes = view, where, list(attributes)
+        self.axes = [attribute_axis(view.schema, a) for a in attributes]
+        self.shape = (sum(len(axis.keys) for axis in self.axes),)
+        check_number_of_groups(self.shape[0])
+        self._listed = None
+        self.cells = np.flatnonzero(self._possible_cells())
+        self.rows = np.zeros((0, len(self.cells)), dtype=np.int64)
+
+    @cached_property
+    def boxes(self) -> list[Sequence[Box]]:
+        every = [intersect(self.where, own) for axis in self.axes for own in axis.boxes]
+        return [every[cell] for cell in self.cells.tolist()]
+
+    def evaluation(self, quantity: Quantity) -> Evaluation:
+        """A quantity in every group, with its errors."""
+        return self._of_cells(evaluate_histograms(self.view, cut(quantity, self.where), self.attributes))
+
+    def estimates(self, quantity: Quantity) -> Floats:
+        """The consistent estimate of a quantity in every group."""
+        return self.evaluation(quantity).estimate
+
+    def covariances(self, quantities: Sequence[Quantity]) -> Floats:
+        """Expected products of the errors of quantities in every group, shape (m, m, n_groups)."""
+        return covariances(self.view, [self.quantities(quantity) for quantity in quantities])
+
+    def _possible_cells(self) -> NDArray[np.bool_]:
+        schema, boxes = self.view.schema, [box for box in self.where if self._is_possible(box)]
+        found = [np.zeros(schema.sizes[a], dtype=bool) for a in self.attributes]
+        for box in boxes:
+            for a, own in zip(self.attributes, found, strict=True):
+                own |= _possible(schema, box, a)
+        return np.concatenate([np.zeros(0, dtype=bool), *found])
+
+
+def _possible(schema: Schema, box: Box, a: int) -> NDArray[np.bool_]:
+    """Codes of an attribute that records of a box may have, shape (size,)."""
+    if a not in box:
+        return np.ones(schema.sizes[a], dtype=bool)
+    return reach(schema.attributes[a], box[a]).possible
 
 
 def same_key_totals(rows: Ints) -> Ints:

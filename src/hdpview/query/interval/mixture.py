@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.query.question.quantities import Batch, Points
+from hdpview.query.question.quantities import Batch, Functions, Mixed, Points
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
 from hdpview.view.tables import Table
@@ -44,7 +44,7 @@ class _Moments(NamedTuple):
     means: product of the two functions' means. covariance: of the two, under the attribute's margin.
     energy: Σ over codes of the product of their deviations from their means.
     which: the pair of functions, by its number among the different ones of the attribute, in `functions`.
-    functions: attribute → the different pairs, as two arrays of shape (n_different, size), or two of points.
+    functions: attribute → the different pairs: two arrays of shape (n_different, size), two of points, or of both.
     """
 
     attribute: Ints
@@ -52,7 +52,7 @@ class _Moments(NamedTuple):
     covariance: Floats
     energy: Floats
     which: Ints
-    functions: dict[int, tuple[Floats | Points, Floats | Points]]
+    functions: dict[int, tuple[Functions, Functions]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +66,15 @@ class MixtureErrors:
         moments = self._moments(left, right, i, j)
         constant = left.constant[i] * right.constant[j]
         noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
+        has = np.zeros((len(i), len(self.margins) + 1), dtype=bool)  # a column more, for no attribute
+        has[np.arange(len(i))[:, None], moments.attribute] = True
         for table in self._tables:
             if any(a not in moments.functions for a in table.attributes):
                 continue
-            added, explained, rows = self._measured(table, moments)
+            rows = np.flatnonzero(has[:, table.attributes].all(axis=1))
+            if not len(rows):
+                continue
+            added, explained = self._measured(table, moments, rows)
             noise[rows] += added
             model[len(table.attributes) - 1, rows] -= (1.0 - _MISFIT**2) * explained
         return Errors(noise * constant, model * self._total**2 * constant)
@@ -91,11 +96,7 @@ class MixtureErrors:
         """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
         means = [np.ones(1)]
         for a, functions in batch.functions.items():
-            margin = self.margins[a]
-            if isinstance(functions, Points):
-                means.append(functions.value * margin[functions.code])
-            else:
-                means.append(functions @ margin)
+            means.append(_means(functions, self.margins[a]))
         independent = self._total * batch.sums(
             batch.constant * np.concatenate(means)[batch.place].prod(axis=1)
         )
@@ -168,7 +169,7 @@ class MixtureErrors:
         shape = attribute.shape
         means, covariance, energy = np.ones(shape), np.zeros(shape), np.zeros(shape)
         which = np.zeros(shape, np.int64)
-        functions: dict[int, tuple[Floats | Points, Floats | Points]] = {}
+        functions: dict[int, tuple[Functions, Functions]] = {}
         for a in np.unique(attribute).tolist():
             if a < 0:
                 continue
@@ -178,9 +179,9 @@ class MixtureErrors:
                 (rows_left[here] + 1) * n + rows_right[here] + 1, return_inverse=True
             )
             own, other = different // n - 1, different % n - 1
-            one = _chosen(left, a, own)
+            one = _chosen(left.functions.get(a), own)
             is_same = left is right and np.array_equal(own, other)
-            pair = one, one if is_same else _chosen(right, a, other)
+            pair = one, one if is_same else _chosen(right.functions.get(a), other)
             means_here, covariance_here, energy_here = _gram(*pair, self.margins[a])
             means[here] = means_here[which[here]]
             covariance[here] = covariance_here[which[here]]
@@ -191,8 +192,9 @@ class MixtureErrors:
     def _noise_of_total_and_histograms(self, moments: _Moments) -> Floats:
         found: Floats = moments.means.prod(axis=1) * self._total_variance
         variance = np.append(self._code_variance, 0.0)[moments.attribute]
-        for position in range(moments.attribute.shape[1]):
-            rest = np.delete(moments.means, position, axis=1).prod(axis=1)
+        width = moments.attribute.shape[1]
+        for position in range(width):
+            rest = moments.means[:, [other for other in range(width) if other != position]].prod(axis=1)
             found += variance[:, position] * moments.energy[:, position] * rest
         return found
 
@@ -209,22 +211,26 @@ class MixtureErrors:
             found[-1] = last
         return found[1:]
 
-    def _measured(self, table: Table, moments: _Moments) -> tuple[Floats, Floats, Ints]:
-        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and which pairs."""
-        on_table = np.isin(moments.attribute, table.attributes)
-        rows = np.flatnonzero(on_table.sum(axis=1) == len(table.attributes))
-        energy, covariance = np.ones(len(rows)), np.ones(len(rows))
-        rest = np.where(on_table[rows], 1.0, moments.means[rows]).prod(axis=1)
+    def _measured(self, table: Table, moments: _Moments, rows: Ints) -> tuple[Floats, Floats]:
+        """Noise of a table in pairs of terms about all its attributes, and what of the model it replaces."""
+        attribute, which_of = moments.attribute[rows], moments.which[rows]
+        energy, covariance, others = (
+            np.ones(len(rows)),
+            np.ones(len(rows)),
+            np.ones(attribute.shape, dtype=bool),
+        )
         for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
-            here = moments.attribute[rows] == a
+            here = attribute == a
+            others &= ~here
             one, other = moments.functions[a]
             of_bins = _binned(one, other, self.margins[a], bins, self._averages(a, bins))
-            which = moments.which[rows][here]
+            which = which_of[here]
             energy *= of_bins[0][which]
             covariance *= of_bins[1][which]
+        rest = np.where(others, moments.means[rows], 1.0).prod(axis=1)
         signal = (_DEPENDENCE * self._total) ** 2
         kept = signal / (signal + table.variance * table.counts.size)
-        return kept * table.variance * energy * rest, covariance * rest, rows
+        return kept * table.variance * energy * rest, covariance * rest
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
@@ -249,9 +255,28 @@ def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, In
     )
 
 
-def _chosen(batch: Batch, a: int, rows: Ints) -> Floats | Points:
-    """Functions of an attribute by their numbers; the constant 1 for −1."""
-    functions = batch.functions.get(a)
+def _means(functions: Functions, margin: Floats) -> Floats:
+    """Means of functions under a margin, shape (n,)."""
+    if isinstance(functions, Mixed):
+        return np.concatenate([_means(functions.dense, margin), _means(functions.points, margin)])
+    if isinstance(functions, Points):
+        return functions.value * margin[functions.code]
+    means: Floats = functions @ margin
+    return means
+
+
+def _chosen(functions: Functions | None, rows: Ints) -> Functions:
+    """Functions of an attribute by their numbers, which rise; the constant 1 for −1."""
+    if isinstance(functions, Mixed):
+        n_dense = len(functions.dense)
+        border = int(np.searchsorted(rows, n_dense))
+        dense, points = (
+            _chosen(functions.dense, rows[:border]),
+            _chosen(functions.points, rows[border:] - n_dense),
+        )
+        assert isinstance(dense, np.ndarray)
+        assert isinstance(points, Points)
+        return Mixed(dense, points)
     if isinstance(functions, Points):
         return Points(functions.code[rows], np.where(rows >= 0, functions.value[rows], np.nan))
     if functions is None:
@@ -259,8 +284,15 @@ def _chosen(batch: Batch, a: int, rows: Ints) -> Floats | Points:
     return np.where((rows >= 0)[:, None], functions[rows], 1.0)
 
 
-def _gram(left: Floats | Points, right: Floats | Points, margin: Floats) -> tuple[Floats, Floats, Floats]:
+def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Floats, Floats]:
     """Products of means, covariances and energies of pairs of functions under a margin, shape (n,) each."""
+    if isinstance(left, Mixed) and isinstance(right, Mixed):
+        dense = _gram(left.dense, right.dense, margin)
+        points = _gram(left.points, right.points, margin)
+        means, covariance, energy = map(np.concatenate, zip(dense, points, strict=True))
+        return means, covariance, energy
+    assert not isinstance(left, Mixed)
+    assert not isinstance(right, Mixed)
     if isinstance(left, Points) or isinstance(right, Points):
         return _gram_of_points(left, right, margin)
     mean_left, mean_right = _mean(left, margin), _mean(right, margin)
@@ -286,32 +318,50 @@ def _gram_of_points(
         if isinstance(right, Points)
         else np.zeros(0, np.int64)
     )
-    one, other = _at_point(left, code), _at_point(right, code)
-    is_point = [isinstance(each, Points) & ~np.isnan(value) for each, value in ((left, one), (right, other))]
     share = margin[code]
-    one, other = np.nan_to_num(one, nan=1.0), np.nan_to_num(other, nan=1.0)
-    mean_one = np.where(is_point[0], one * share, one)
-    mean_other = np.where(is_point[1], other * share, other)
-    both = is_point[0] & is_point[1]
-    means = mean_one * mean_other
-    covariance = np.where(both, one * other * share - means, 0.0)
-    energy = (one - mean_one) * (other - mean_other) + (len(margin) - 1) * means
+    one = _at_points(left, share)
+    other = one if left is right else _at_points(right, share)
+    both = one.is_point & other.is_point
+    means = one.mean * other.mean
+    covariance = np.where(both, one.value * other.value * share - means, 0.0)
+    energy = (one.value - one.mean) * (other.value - other.mean) + (len(margin) - 1) * means
     return means, covariance, np.where(both, energy, 0.0)
 
 
-def _at_point(functions: Floats | Points, code: Ints) -> Floats:
-    """Values at a code; NaN for the constant 1."""
-    return functions.value if isinstance(functions, Points) else np.full(len(code), np.nan)
+class _AtPoints(NamedTuple):
+    """Functions at one code each: whether they are points or the constant 1, their values, and their means."""
+
+    is_point: NDArray[np.bool_]
+    value: Floats
+    mean: Floats
+
+
+def _at_points(functions: Floats | Points, share: Floats) -> _AtPoints:
+    """share: of the records at the code of each function."""
+    if not isinstance(functions, Points):
+        ones = np.ones(len(share))
+        return _AtPoints(np.zeros(len(share), dtype=bool), ones, ones)
+    is_one = np.isnan(functions.value)
+    value = np.where(is_one, 1.0, functions.value)
+    return _AtPoints(~is_one, value, np.where(is_one, 1.0, value * share))
 
 
 def _binned(
-    left: Floats | Points, right: Floats | Points, margin: Floats, bins: NDArray[np.int32], averages: Floats
+    left: Functions, right: Functions, margin: Floats, bins: NDArray[np.int32], averages: Floats
 ) -> tuple[Floats, Floats]:
     """Energies and covariances of pairs of functions whose values are averaged over bins, shape (n,) each."""
+    if isinstance(left, Mixed) and isinstance(right, Mixed):
+        dense = _binned(left.dense, right.dense, margin, bins, averages)
+        points = _binned(left.points, right.points, margin, bins, averages)
+        energy, covariance = map(np.concatenate, zip(dense, points, strict=True))
+        return energy, covariance
+    assert not isinstance(left, Mixed)
+    assert not isinstance(right, Mixed)
     of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
     if isinstance(left, Points) or isinstance(right, Points):
         inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
-        one, other = (_averaged_point(each, margin, bins, inverse) for each in (left, right))
+        one = _averaged_point(left, margin, bins, inverse)
+        other = one if left is right else _averaged_point(right, margin, bins, inverse)
         _, covariance, energy = _gram_of_points(one, other, of_bin)
         return energy, covariance
     mean_left = np.broadcast_to(left, (len(left), len(margin))) @ averages

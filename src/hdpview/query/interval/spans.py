@@ -19,16 +19,28 @@ from hdpview.query.estimate.estimates import grid_estimates
 from hdpview.query.interval.answers import Kind, Reading, check_reading, typical_ends
 from hdpview.query.interval.errors import Evaluation, evaluate
 from hdpview.query.interval.groups import Groups
+from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.interval.noise import confidence_of_each
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.boxes import Box, intersect
 from hdpview.query.question.conditions import Condition
-from hdpview.query.question.quantities import Part, Quantity, Values, count_of, pack, reaching_bins
+from hdpview.query.question.quantities import (
+    Part,
+    Quantity,
+    Values,
+    count_of,
+    cut,
+    pack,
+    reaching_bins,
+    times_functions,
+)
 
 Floats = NDArray[np.float64]
 _MAX_QUANTILES = 2_000
 _PLACES_AT_ONCE = 12  # of all groups together, in a search for quantiles
+# Codes of an attribute, and codes of all groups together, up to which all are evaluated before the search.
+_MOST_CODES, _MOST_SHARES = 256, 4_096
 _NOTHING = 1e-9  # an estimated count below this is 0, but for rounding
 _STEP = 1e-3  # of the delta method, in standard errors
 
@@ -47,12 +59,15 @@ class Span(NamedTuple):
 
 
 class Measures:
-    """Aggregates of groups, computed when asked for."""
+    """Aggregates of groups, computed when asked for. interval: None for estimates alone; the ends are NaN then."""
 
-    def __init__(self, groups: Groups, counts: Reading = "consistent", interval: Kind = "typical") -> None:
-        check_reading(counts, interval)
+    def __init__(
+        self, groups: Groups, counts: Reading = "consistent", interval: Kind | None = "typical"
+    ) -> None:
+        check_reading(counts, interval or "typical")
         self.groups, self.counts, self.interval = groups, counts, interval
         self._evaluations: dict[int, tuple[Quantity, Evaluation]] = {}
+        self._estimates: dict[int, tuple[Quantity, Floats]] = {}
         self._spans: dict[tuple[int, float], tuple[Aggregate, Span]] = {}
 
     def evaluation(self, quantity: Quantity) -> Evaluation:
@@ -63,10 +78,18 @@ class Measures:
 
     def sums(self, quantities: Sequence[Quantity]) -> Floats:
         """Estimates of quantities in every group, shape (m, n_groups)."""
-        raw = self.counts == "raw"
-        found = [self.evaluation(quantity) for quantity in quantities]
-        columns = [each.raw if raw else each.estimate for each in found]
+        columns = [self._sum(quantity) for quantity in quantities]
         return np.stack(columns) if columns else np.zeros((0, len(self.groups)))
+
+    def _sum(self, quantity: Quantity) -> Floats:
+        """The estimate of a quantity in every group; its errors are left out where nobody asked for them yet."""
+        if self.counts == "raw":
+            return self.evaluation(quantity).raw
+        if id(quantity) in self._evaluations:
+            return self.evaluation(quantity).estimate
+        if id(quantity) not in self._estimates:
+            self._estimates[id(quantity)] = quantity, self.groups.estimates(quantity)
+        return self._estimates[id(quantity)][1]
 
     def span(self, aggregate: Aggregate, confidence: float) -> Span:
         """An aggregate in every group; each is computed once."""
@@ -78,6 +101,8 @@ class Measures:
     def _span(self, aggregate: Aggregate, confidence: float) -> Span:
         if aggregate.kind == "quantile":
             return self._quantile(aggregate, confidence)
+        if self.interval is None:
+            return estimates_alone(aggregate.value(self.sums(aggregate.quantities)))
         if aggregate.kind == "count" or (aggregate.kind == "sum" and self.interval == "typical"):
             found = self.linear(aggregate.quantities[0], confidence)
             empty = np.isnan(aggregate.value(self.sums(aggregate.quantities)))
@@ -163,6 +188,8 @@ class Measures:
             if own:
                 histogram = grid_estimates(view, count_of(own), [a])
                 estimates[g] = quantile_of(histogram[: attribute.n_values], attribute, aggregate.quantile)
+        if self.interval is None:
+            return estimates_alone(estimates)
         first, last = self._codes_around(boxes, aggregate, attribute, confidence)
         edges = attribute.edges.astype(np.float64)
         lower, upper = (
@@ -175,47 +202,72 @@ class Measures:
         self, boxes: Sequence[Sequence[Box]], aggregate: Aggregate, attribute: Ordered, confidence: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last code that may hold the quantile: where the share of records up to there may, and must, reach it."""
-        n, p, a = len(boxes), aggregate.quantile, aggregate.attribute
+        n, n_codes = len(boxes), attribute.n_values
         low = np.zeros((2, n), dtype=np.int64)
-        high = np.full((2, n), attribute.n_values - 1)
-        edges = attribute.edges.tolist()
-        below, above = Values.constant(1.0 - p), Values.constant(-p)
+        high = np.full((2, n), n_codes - 1)
+        known: Floats | None = None
+        if n_codes <= _MOST_CODES and n * n_codes <= _MOST_SHARES and self.interval != "guaranteed":
+            every = np.broadcast_to(np.arange(n_codes), (n, n_codes))
+            known = np.stack(self._ends_of_shares(boxes, aggregate, attribute, every, confidence))
         # Several places at once: a batch costs little more than a single question.
         n_places = max(1, _PLACES_AT_ONCE // max(n, 1))
         fractions = np.arange(1, n_places + 1) / (n_places + 1)
         while (low < high).any():
             middle = low[..., None] + np.floor((high - low)[..., None] * fractions).astype(np.int64)
-            quantities = []
-            for g, codes in zip([*range(n)] * 2, middle.reshape(2 * n, n_places).tolist(), strict=True):
-                for border in (edges[code + 1] for code in codes):
-                    sides = ((-np.inf, border), below), ((border, np.inf), above)
-                    quantities.append(
-                        [
-                            Part(box, values)
-                            for ends, values in sides
-                            for box in intersect(boxes[g], [{a: Condition(ranges=(ends,))}])
-                        ]
-                    )
-            found = self._ends_of(quantities, confidence)
-            ends = found.upper.reshape(middle.shape)[0], found.lower.reshape(middle.shape)[1]
-            reached = np.concatenate([np.stack(ends) >= 0, np.ones((2, n, 1), dtype=bool)], axis=2)
+            if known is not None:
+                ends = np.take_along_axis(known, middle, axis=2)
+            else:
+                both = [self._ends_of_shares(boxes, aggregate, attribute, own, confidence) for own in middle]
+                ends = np.stack([both[0][0], both[1][1]])
+            reached = np.concatenate([ends >= 0, np.ones((2, n, 1), dtype=bool)], axis=2)
             first = reached.argmax(axis=2)[..., None]
             places = np.concatenate([low[..., None] - 1, middle, high[..., None]], axis=2)
             high = np.take_along_axis(places, first + 1, axis=2)[..., 0]
             low = np.minimum(np.take_along_axis(places, first, axis=2)[..., 0] + 1, high)
         return low[0], low[1]
 
-    def _ends_of(self, quantities: Sequence[Quantity], confidence: float) -> Span:
-        view = self.groups.view
-        of = evaluate(view, pack(quantities, view.schema))
+    def _ends_of_shares(
+        self,
+        boxes: Sequence[Sequence[Box]],
+        aggregate: Aggregate,
+        attribute: Ordered,
+        codes: NDArray[np.int64],
+        confidence: float,
+    ) -> tuple[Floats, Floats]:
+        """Upper and lower ends of: records up to a code, less the quantile's share of all. Shape as `codes`: one row
+        of codes per group.
+        """
+        p, a, schema = aggregate.quantile, aggregate.attribute, self.groups.view.schema
         if self.interval == "guaranteed":
-            from hdpview.query.interval.guaranteed import guaranteed
-
-            return Span(of.estimate, *guaranteed(view, quantities, confidence).T)
+            below, above, edges = Values.constant(1.0 - p), Values.constant(-p), attribute.edges.tolist()
+            quantities = []
+            for own, border in (
+                (own, edges[code + 1]) for own, row in zip(boxes, codes.tolist(), strict=True) for code in row
+            ):
+                sides = ((-np.inf, border), below), ((border, np.inf), above)
+                parts = [Part({a: Condition(ranges=(ends,))}, values) for ends, values in sides]
+                quantities.append(cut(parts, own))
+            lower, upper = guaranteed(self.groups.view, quantities, confidence).T
+            return upper.reshape(codes.shape), lower.reshape(codes.shape)
+        different, which = np.unique(codes, return_inverse=True)
+        # 1 − p up to a code, −p after it, and nothing where the value is missing.
+        steps = np.where(np.arange(attribute.size) <= different[:, None], 1.0 - p, -p)
+        steps[:, attribute.n_values :] = 0.0
+        batch = times_functions(pack([count_of(own) for own in boxes], schema), a, steps)
+        found = evaluate(self.groups.view, batch)
         if self.interval == "noise":
-            width = of.noise.half_width(confidence)
-            return Span(of.estimate, of.raw - width, of.raw + width)
-        return Span(of.estimate, *typical_ends(of, confidence, "consistent"))
+            width = found.noise.half_width(confidence)
+            lower, upper = found.raw - width, found.raw + width
+        else:
+            lower, upper = typical_ends(found, confidence, "consistent")
+        places = np.arange(len(boxes))[:, None] * len(different) + which.reshape(codes.shape)
+        return upper[places], lower[places]
+
+
+def estimates_alone(estimate: Floats) -> Span:
+    """Estimates without intervals."""
+    unknown = np.full(len(estimate), np.nan)
+    return Span(estimate, unknown, unknown)
 
 
 def delta_variance(value: Callable[[Floats], Floats], sums: Floats, covariances: Floats) -> Floats:

@@ -18,13 +18,13 @@ from hdpview.errors import QueryError
 from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
 from hdpview.query.interval.columns import Column, arrow_table
 from hdpview.query.interval.errors import covariances, evaluate
-from hdpview.query.interval.groups import Groups
+from hdpview.query.interval.groups import Groups, Histograms
 from hdpview.query.interval.noise import check_confidence, confidence_of_each
 from hdpview.query.interval.spans import Measures, Span, delta_variance
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
-from hdpview.query.question.axes import attribute_axis, code_keys
+from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.boxes import intersect
 from hdpview.query.question.quantities import Part, bin_values, count_of, pack
 from hdpview.query.question.where import attribute_number, boxes_of
@@ -104,32 +104,22 @@ def histograms(
 ) -> list[Histogram]:
     """Histograms of the named attributes, or of all, of the records that satisfy a condition."""
     check_confidence(confidence)
-    boxes, found = boxes_of(where, view.schema), []
-    for name in view.schema.names if names is None else names:
-        a = attribute_number(name, view.schema)
-        span = _counts(view, boxes, [a], confidence, counts, interval, keep_all=True)
-        attribute = view.schema.attributes[a]
-        found.append(Histogram(attribute, code_keys(attribute), *span))
-    return found
-
-
-def _counts(
-    view: ViewData,
-    boxes: Sequence[Any],
-    attributes: Sequence[int],
-    confidence: float,
-    counts: Reading,
-    interval: Kind,
-    keep_all: bool = False,
-) -> Span:
-    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in attributes])
+    numbers = [
+        attribute_number(name, view.schema) for name in (view.schema.names if names is None else names)
+    ]
+    groups = Histograms(view, boxes_of(where, view.schema), numbers)
     span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
-    if not keep_all:
-        return span
-    every = [np.zeros(math.prod(groups.shape)) for _ in span]
-    for column, values in zip(every, span, strict=True):
-        column[groups.cells] = values
-    return Span(*every)
+    every = np.zeros((3, *groups.shape))
+    every[:, groups.cells] = span
+    borders = np.cumsum([len(axis.keys) for axis in groups.axes])[:-1]
+    return (
+        [
+            Histogram(view.schema.attributes[a], axis.keys, *columns)
+            for a, axis, columns in zip(numbers, groups.axes, np.split(every, borders, axis=1), strict=True)
+        ]
+        if numbers
+        else []
+    )
 
 
 def histogram(

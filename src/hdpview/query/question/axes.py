@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Self
 
 from hdpview.domain import Attribute, Datetime, Integer, Ordered, Schema, calendar
@@ -47,7 +48,11 @@ class Axis:
 
 def attribute_axis(schema: Schema, a: int) -> Axis:
     """The codes of an attribute as groups."""
-    attribute = schema.attributes[a]
+    return _axis_of(schema.attributes[a], a)
+
+
+@lru_cache(maxsize=256)
+def _axis_of(attribute: Attribute, a: int) -> Axis:
     return Axis(tuple(code_keys(attribute)), tuple([{a: one}] for one in code_conditions(attribute)), a)
 
 

@@ -37,7 +37,12 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
     """Boxes of `left AND right`. Disjoint where both inputs are."""
     _check_number(len(left) * len(right))
     both = ({**a, **{k: a[k] & v if k in a else v for k, v in b.items()}} for a in left for b in right)
-    return [box for box in both if all(c.ranges or c.codes or c.null for c in box.values())]
+    return [box for box in both if not is_empty(box)]
+
+
+def is_empty(box: Box) -> bool:
+    """Whether no value satisfies one of the conditions."""
+    return any(not (ranges or codes or null) for ranges, codes, null in box.values())
 
 
 def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:

@@ -8,8 +8,7 @@ values are outside both, as in SQL: they satisfy `IS NULL` and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -19,20 +18,22 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Boolean, Category, Ordered
 from hdpview.errors import QueryError, quoted, unknown_name
 
+Floats = NDArray[np.float64]
 Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
 
 # Fractions of bins are multiples of 1/_GRAIN, so that sums over all 2^16 codes of an attribute are exact.
 _GRAIN = 2.0**36
 # Bits of a whole number that is looked up as text; Python refuses to write out much longer ones.
 _MOST_BITS = 10_000
+# Ranges for which a loop is faster than arrays; and whole numbers up to which arrays of doubles are exact.
+_FEW, _LARGEST_EXACT = 8, 2**52
 # The least fraction of a bin that is cut through, on either side: all records may lie there.
 _LEAST = 2.0**-20
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A set of values of one attribute. `ranges` for ordered attributes, `codes` for the others; `null` adds
-    missing values.
+    missing values. A named tuple: questions make and compare many thousands of them.
     """
 
     ranges: tuple[Range, ...] = ()
@@ -192,6 +193,8 @@ def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
     except TypeError:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
         raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
+    if attribute.whole and type(at) is int:
+        return at, at + 1
     if not math.isfinite(at):
         return at, at
     if attribute.whole:
@@ -232,29 +235,30 @@ def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
     )
 
 
-def prefix_weights(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
-    """Running sums, shape (size + 1,), of the share of each code that satisfies a condition.
-
-    A share is 1, 0, or the fraction of a bin that is cut through: `prefix[hi] − prefix[lo]` codes of [lo, hi)
-        satisfy it, exactly.
+def code_shares(attribute: Attribute, condition: Condition) -> Floats:
+    """Share of each code that satisfies a condition, shape (size,): 1, 0, or the fraction of a bin that is cut
+    through.
     """
-    if isinstance(attribute, Ordered):
-        if len(condition.ranges) == 1 and not condition.null:
-            return _prefix_of_range(attribute, *condition.ranges[0])
-        share = _bin_shares(attribute, condition.ranges)
+    found: Floats = shares_of(attribute, (condition,))[0]
+    return found
+
+
+def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
+    """Share of each code that satisfies each of several conditions, shape (n_conditions, size)."""
+    if not isinstance(attribute, Ordered):
+        found = np.zeros((len(conditions), attribute.size))
+        for row, condition in zip(found, conditions, strict=True):
+            row[list(condition.codes)] = 1.0
     else:
-        share = np.zeros(attribute.size)
-        share[list(condition.codes)] = 1.0
-    if condition.null and attribute.null_code is not None:
-        share[attribute.null_code] = 1.0
-    prefix = np.zeros(attribute.size + 1)
-    np.cumsum(share, out=prefix[1:])
-    return prefix
-
-
-def code_shares(attribute: Attribute, condition: Condition) -> NDArray[np.float64]:
-    """Share of each code that satisfies a condition, shape (size,)."""
-    return np.diff(prefix_weights(attribute, condition))
+        # Most questions ask for one range, and many ask for one each.
+        several = [i for i, condition in enumerate(conditions) if len(condition.ranges) != 1]
+        nothing = ((attribute.ends[0],) * 2,)
+        found = _shares_of_ranges(attribute, [(condition.ranges or nothing)[0] for condition in conditions])
+        for i in several:
+            found[i] = _bin_shares(attribute, conditions[i].ranges)
+    if attribute.null_code is not None:
+        found[[condition.null for condition in conditions], attribute.null_code] = 1.0
+    return found
 
 
 class Reach(NamedTuple):
@@ -284,8 +288,9 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
 
 def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
     """The condition with ranges beyond the schema's bounds moved to the bin that such values are counted in."""
-    if not isinstance(attribute, Ordered):
+    if not is_beyond(attribute, condition):
         return condition
+    assert isinstance(attribute, Ordered)
     edges = attribute.edges.tolist()
     moved = [
         (edges[-2], edges[-1])
@@ -298,11 +303,18 @@ def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
     return Condition(_tidy(moved), condition.codes, condition.null)
 
 
+def is_beyond(attribute: Attribute, condition: Condition) -> bool:
+    """Whether any range of a condition lies beyond the schema's bounds."""
+    if not isinstance(attribute, Ordered):
+        return False
+    low, high = attribute.ends
+    return any(start >= high or end <= low for start, end in condition.ranges)
+
+
 def note_on(attribute: Attribute, condition: Condition) -> str | None:
     """A sentence for people whose condition meets values that the schema gathers; None where it does not."""
     if isinstance(attribute, Ordered):
-        low, high = attribute.edges[0], attribute.edges[-1]
-        if any(start >= high or end <= low for start, end in condition.ranges):
+        if is_beyond(attribute, condition):
             return (
                 f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
                 f"{attribute.value_labels()[0]} or {attribute.value_labels()[-1]}; "
@@ -317,30 +329,58 @@ def note_on(attribute: Attribute, condition: Condition) -> str | None:
     return None
 
 
-def _prefix_of_range(attribute: Ordered, start: float, end: float) -> NDArray[np.float64]:
-    """The running sums of `_bin_shares` for the common case of one range, without computing shares: many
-    questions ask for one.
-    """
-    (i, below_start, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
-    if i == j:  # inside one bin, or beyond the axis
-        low, high = float(i), i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
-    else:
-        low = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i + below_start
-        high = j + _kept_apart(below_end) if cuts_end else j + below_end
-    prefix = np.arange(attribute.size + 1, dtype=np.float64)
-    np.minimum(np.maximum(prefix, low, out=prefix), high, out=prefix)
-    prefix -= low
-    return prefix
+def _shares_of_ranges(attribute: Ordered, ranges: Sequence[Range]) -> Floats:
+    """As `_bin_shares` for one range each, shape (n_ranges, size)."""
+    is_exact = max(map(abs, attribute.ends)) < _LARGEST_EXACT
+    find = _codes_between if len(ranges) > _FEW and is_exact else _codes_between_few
+    low, high = find(attribute, ranges)
+    axis = np.arange(attribute.size + 1, dtype=np.float64)
+    clipped = np.minimum(np.maximum(axis, low[:, None]), high[:, None])
+    shares: Floats = clipped[:, 1:] - clipped[:, :-1]
+    return shares
 
 
-def _kept_apart(share: float) -> float:
+def _codes_between(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats, Floats]:
+    """Where ranges start and end, counted in codes and fractions of codes, shape (n_ranges,) each."""
+    edges, n = attribute.edges, attribute.n_values
+    first, last = attribute.ends
+    places = np.clip(np.array(ranges, np.float64), first, last)
+    code = np.searchsorted(edges, places, side="right") - 1
+    start = edges[code]
+    below = (places - start) / np.where(code < n, edges[np.minimum(code + 1, n)] - start, 1)
+    (i, j), (below_start, below_end), (cuts_start, cuts_end) = code.T, below.T, (places > start).T
+    within = np.where(cuts_start | cuts_end, _kept_apart(below_end - below_start), 0.0)
+    low = np.where(cuts_start & (i != j), i + 1 - _kept_apart(1.0 - below_start), i)
+    high = np.where(i == j, i + within, np.where(cuts_end, j + _kept_apart(below_end), j))
+    return low, high
+
+
+def _codes_between_few(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats, Floats]:
+    """The same without the cost of a dozen arrays."""
+    found = np.empty((2, len(ranges)))
+    for place, (start, end) in enumerate(ranges):
+        (i, below_start, cuts_start), (j, below_end, cuts_end) = (
+            attribute.bin_of(start),
+            attribute.bin_of(end),
+        )
+        if i == j:  # inside one bin, or beyond the axis
+            found[0, place] = i
+            found[1, place] = i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
+        else:
+            found[0, place] = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i
+            found[1, place] = j + _kept_apart(below_end) if cuts_end else j
+    return found[0], found[1]
+
+
+def _kept_apart(share: Floats | float) -> Floats:
     """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact
     sums.
     """
-    return round(min(max(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    kept: Floats = np.rint(np.minimum(np.maximum(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    return kept
 
 
-def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.float64]:
+def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> Floats:
     """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside
     or outside as a whole.
 
@@ -361,5 +401,5 @@ def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> NDArray[np.flo
         cut |= ({i} if cuts_start else set()) | ({j} if cuts_end else set())
     share = share[:-1]
     for i in cut - {attribute.size}:
-        share[i] = _kept_apart(float(share[i]))
+        share[i] = _kept_apart(share[i])
     return share

@@ -9,6 +9,7 @@ summed over records, so one evaluation serves all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from hdpview.domain import Attribute, Integer, Ordered, Schema
 from hdpview.errors import QueryError
 from hdpview.query.question import boxes
 from hdpview.query.question.boxes import Box, intersect
-from hdpview.query.question.conditions import Condition, code_shares
+from hdpview.query.question.conditions import Condition, is_beyond, shares_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,6 +70,10 @@ class Values:
 ONE = Values.constant(1.0)
 
 
+# What a part makes of an attribute's codes: whether they satisfy a condition, times values of theirs.
+_Function = tuple[Condition | None, tuple[Values, ...]]
+
+
 class Part(NamedTuple):
     """Records in a box, each counted with its value, or with the product of values of two attributes."""
 
@@ -86,9 +91,17 @@ class Part(NamedTuple):
     def constant(self) -> float:
         """The product of the values that are constants."""
         found = 1.0
+        if self.values is ONE and self.times is ONE:
+            return found
         for values in (self.values, self.times):
             found *= float(values.mean[0]) if values.attribute is None else 1.0
         return found
+
+    def functions(self) -> list[tuple[int, _Function]]:
+        """The functions of single attributes whose product a record adds."""
+        if self.values.attribute is None and self.times.attribute is None:
+            return [(a, (condition, ())) for a, condition in self.box.items()]
+        return [(a, (self.box.get(a), tuple(self.values_of(a)))) for a in self.attributes]
 
     def values_of(self, a: int) -> list[Values]:
         """The values that are functions of an attribute."""
@@ -117,10 +130,18 @@ def reaching_bins(quantity: Quantity, schema: Schema) -> list[Part] | None:
 
     None where none does.
     """
-    wider = boxes.reaching_bins([part.box for part in quantity], schema)
-    if all(box == part.box for box, part in zip(wider, quantity, strict=True)):
+    if not _is_beyond(quantity, schema.attributes):
         return None
+    wider = boxes.reaching_bins([part.box for part in quantity], schema)
     return [part.within(box) for box, part in zip(wider, quantity, strict=True)]
+
+
+def _is_beyond(quantity: Quantity, attributes: Sequence[Attribute]) -> bool:
+    for part in quantity:
+        for a, condition in part.box.items():
+            if is_beyond(attributes[a], condition):
+                return True
+    return False
 
 
 def product(left: Quantity, right: Quantity) -> list[Part]:
@@ -179,6 +200,16 @@ class Points(NamedTuple):
     value: Floats
 
 
+class Mixed(NamedTuple):
+    """Functions of an attribute's codes: some given by all values, shape (n, size), and after them some points."""
+
+    dense: Floats
+    points: Points
+
+
+Functions = Floats | Points | Mixed
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Many quantities as arrays. Each is a sum of terms; each term is a product of functions of single attributes.
@@ -187,7 +218,7 @@ class Batch:
     constant: shape (n_terms,): the factor of each term.
     attribute: shape (n_terms, width): attributes that a term has functions of, −1 beyond the last.
     row: shape (n_terms, width): which function, by its number among those of the attribute.
-    functions: attribute → functions, shape (n_functions, size), or as points.
+    functions: attribute → functions, shape (n_functions, size), or as points, or both.
     squares: the same for the squares of the quantities: a code that is partly inside counts with its share, and the
         square of its value.
     """
@@ -197,8 +228,8 @@ class Batch:
     constant: Floats
     attribute: Ints
     row: Ints
-    functions: dict[int, Floats | Points]
-    squares: dict[int, Floats | Points]
+    functions: dict[int, Functions]
+    squares: dict[int, Functions]
 
     def __len__(self) -> int:
         return self.n
@@ -261,74 +292,122 @@ class Batch:
 
 def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
     """Quantities as arrays. A function that occurs again is stored once; one that is 1 everywhere is left out."""
-    rows: dict[int, dict[tuple[Condition | None, tuple[int, ...]], int]] = {}
-    vectors: dict[int, list[tuple[Floats, Floats]]] = {}
-    quantity, constant, attribute, row, n_values = [], [], [], [], 0
+    numbers: dict[int, dict[_Function, int]] = {}  # attribute → its functions, numbered as they come
+    quantity, constant, n_own, attribute, row = [], [], [], [], []
     for q, parts in enumerate(quantities):
         for part in parts:
-            own_attributes, own_rows = [], []
-            for a in part.attributes:
-                own_values = part.values_of(a)
-                key = (part.box.get(a), tuple(map(id, own_values)))
-                known = rows.setdefault(a, {})
-                if key not in known:
-                    vector = _function(schema.attributes[a], part.box.get(a), own_values)
-                    if not own_values and (vector[0] == 1.0).all():
-                        known[key] = _NO_FUNCTION
-                        continue
-                    known[key] = len(vectors.setdefault(a, []))
-                    vectors[a].append(vector)
-                    n_values += len(vector[0])
-                    if n_values > _MOST_FUNCTION_VALUES:
-                        raise QueryError(
-                            "Too many questions about attributes with many values at once; ask in smaller batches."
-                        )
-                if known[key] != _NO_FUNCTION:
-                    own_attributes.append(a)
-                    own_rows.append(known[key])
+            own = part.functions()
+            for a, function in own:
+                known = numbers.setdefault(a, {})
+                attribute.append(a)
+                row.append(known.setdefault(function, len(known)))
             quantity.append(q)
             constant.append(part.constant)
-            attribute.append(own_attributes)
-            row.append(own_rows)
-    functions: dict[int, Floats | Points] = {
-        a: np.stack([function for function, _ in found]) for a, found in vectors.items()
-    }
+            n_own.append(len(own))
+    if sum(len(known) * schema.sizes[a] for a, known in numbers.items()) > _MOST_FUNCTION_VALUES:
+        raise QueryError(
+            "Too many questions about attributes with many values at once; ask in smaller batches."
+        )
+    functions: dict[int, Functions] = {}
+    squares: dict[int, Functions] = {}
+    attributes, rows = np.array(attribute, np.int64), np.array(row, np.int64)
+    for a, known in numbers.items():
+        values, squared, is_one = _tabulated(schema.attributes[a], list(known))
+        if is_one.any():
+            renumbered = np.where(is_one, _NO_FUNCTION, np.cumsum(~is_one) - 1)
+            here = attributes == a
+            rows[here] = renumbered[rows[here]]
+        if not is_one.any():
+            functions[a], squares[a] = values, squared
+        elif not is_one.all():
+            functions[a], squares[a] = values[~is_one], squared[~is_one]
     has_values = any(
         part.values is not ONE or part.times is not ONE for parts in quantities for part in parts
     )
+    term, kept = np.repeat(np.arange(len(n_own)), n_own), rows != _NO_FUNCTION
     return Batch(
         n=len(quantities),
         quantity=np.array(quantity, np.int64),
         constant=np.array(constant, np.float64),
-        attribute=_padded(attribute, -1),
-        row=_padded(row, 0),
+        attribute=_padded(term[kept], attributes[kept], len(n_own), -1),
+        row=_padded(term[kept], rows[kept], len(n_own), 0),
         functions=functions,
-        squares={a: np.stack([square for _, square in found]) for a, found in vectors.items()}
-        if has_values
-        else functions,
+        squares=squares if has_values else functions,
     )
 
 
-def _padded(rows: Sequence[Sequence[int]], padding: int) -> Ints:
-    """Rows of different lengths as one array, shape (n_rows, longest)."""
-    width = max(map(len, rows), default=0)
-    found = np.full((len(rows), width), padding, np.int64)
-    for row, values in zip(found, rows, strict=True):
-        row[: len(values)] = values
+def _padded(row: Ints, values: Ints, n_rows: int, padding: int) -> Ints:
+    """Values of rows of different lengths, listed row by row, as one array, shape (n_rows, longest)."""
+    length = np.bincount(row, minlength=n_rows)
+    found = np.full((n_rows, int(length.max(initial=0))), padding, np.int64)
+    found[row, np.arange(len(row)) - (np.cumsum(length) - length)[row]] = values
     return found
 
 
-def _function(
-    attribute: Attribute, condition: Condition | None, values: Sequence[Values]
-) -> tuple[Floats, Floats]:
-    """A function of an attribute's codes, and its square."""
-    function = square = np.ones(attribute.size) if condition is None else code_shares(attribute, condition)
-    for each in values:
-        function, square = function * each.mean, square * each.mean**2
-    return function, square
+def _tabulated(
+    attribute: Attribute, functions: Sequence[_Function]
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Functions of an attribute's codes, their squares, shape (n, size) each, and whether each is 1 everywhere."""
+    anything = Condition(((-math.inf, math.inf),), frozenset(range(attribute.n_values)), attribute.nullable)
+    conditions = [anything if condition is None else condition for condition, _ in functions]
+    different, which = conditions, list(range(len(functions)))
+    if any(values for _, values in functions):
+        numbers: dict[Condition, int] = {}
+        which = [numbers.setdefault(condition, len(numbers)) for condition in conditions]
+        different = list(numbers)
+    shares = shares_of(attribute, different)
+    found = squares = shares if different is conditions else shares[which]
+    is_one = (shares == 1.0).all(axis=1)[which]
+    for position in range(2):
+        rows = [i for i, (_, values) in enumerate(functions) if len(values) > position]
+        if rows:
+            mean = np.stack([functions[i][1][position].mean for i in rows])
+            squares = found.copy() if squares is found else squares
+            found[rows] *= mean
+            squares[rows] *= mean**2
+            is_one[rows] = False
+    return found, squares, is_one
 
 
-def n_functions(functions: Floats | Points) -> int:
+def times_functions(batch: Batch, a: int, functions: Floats) -> Batch:
+    """Every quantity of a batch with each of several functions of an attribute as a further factor.
+
+    functions: shape (k, size). Quantity q with function j becomes quantity q · k + j.
+    """
+    k, is_own = len(functions), batch.attribute == a
+    n_own = n_functions(batch.functions.get(a, functions[:0]))
+    row = np.where(is_own.any(axis=1), np.where(is_own, batch.row, 0).sum(axis=1), n_own)
+    used, row = np.unique(row, return_inverse=True)
+
+    def products(known: dict[int, Functions], factors: Floats) -> dict[int, Functions]:
+        own = known.get(a, functions[:0])
+        assert isinstance(own, np.ndarray)
+        chosen = np.concatenate([own, np.ones((1, own.shape[1]))])[used]
+        return {**known, a: (chosen[:, None] * factors[None]).reshape(-1, own.shape[1])}
+
+    # Terms in the order of the new quantities: each with every function, and then sorted by quantity.
+    term, function = np.repeat(np.arange(batch.n_terms), k), np.tile(np.arange(k), batch.n_terms)
+    quantity = batch.quantity[term] * k + function
+    order = np.argsort(quantity, kind="stable")
+    term, function = term[order], function[order]
+    attribute = np.concatenate(
+        [np.full((batch.n_terms, 1), a), np.where(is_own, -1, batch.attribute)], axis=1
+    )
+    rows = np.concatenate([row[term][:, None] * k + function[:, None], batch.row[term]], axis=1)
+    return Batch(
+        n=batch.n * k,
+        quantity=quantity[order],
+        constant=batch.constant[term],
+        attribute=attribute[term],
+        row=rows,
+        functions=products(batch.functions, functions),
+        squares=products(batch.squares, functions**2),
+    )
+
+
+def n_functions(functions: Functions) -> int:
+    if isinstance(functions, Mixed):
+        return len(functions.dense) + len(functions.points.code)
     return len(functions.code) if isinstance(functions, Points) else len(functions)
 
 
@@ -338,12 +417,8 @@ def pack_grid(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> 
     sizes = [schema.sizes[a] for a in attributes]
     cells = np.indices(sizes).reshape(len(sizes), -1)
     n_cells, functions = cells.shape[1], dict(whole.functions)
-    # A grouped attribute has a point per code for each function that the quantity has of it, and for the constant 1.
     for a, size in zip(attributes, sizes, strict=True):
-        own = whole.functions.get(a, np.ones((0, size)))
-        assert not isinstance(own, Points)
-        values = np.concatenate([own, np.ones((1, size))])
-        functions[a] = Points(np.tile(np.arange(size), len(values)), values.reshape(-1))
+        functions[a] = _points_of_codes(whole, a, size)
     attribute, row = [], []
     for own_attribute, own_row in zip(whole.attribute.tolist(), whole.row.tolist(), strict=True):
         row_of = {a: r for a, r in zip(own_attribute, own_row, strict=True) if a >= 0}
@@ -367,3 +442,46 @@ def pack_grid(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> 
         functions=functions,
         squares=functions,
     )
+
+
+def pack_histograms(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> Batch:
+    """The quantity at every code of every attribute, one attribute after another."""
+    whole = pack([quantity], schema)
+    functions, n_terms = dict(whole.functions), whole.n_terms
+    attribute, row = [], []
+    for a in attributes:
+        size = schema.sizes[a]
+        dense = whole.functions.get(a, np.ones((0, size)))
+        assert isinstance(dense, np.ndarray)
+        functions[a] = Mixed(dense, _points_of_codes(whole, a, size))
+        # Points of the function that a term has of the attribute, or else of the constant 1.
+        is_own = whole.attribute == a
+        own = np.where(is_own.any(axis=1), np.where(is_own, whole.row, 0).sum(axis=1), len(dense))
+        points = len(dense) + own * size + np.arange(size)[:, None]
+        rest = np.where(is_own, -1, whole.attribute)
+        shape = (size, n_terms, 1 + rest.shape[1])
+        first = np.full((n_terms, 1), a)
+        attribute.append(np.broadcast_to(np.concatenate([first, rest], axis=1), shape))
+        others = np.broadcast_to(whole.row, (size, *whole.row.shape))
+        row.append(np.concatenate([points[..., None], others], axis=2))
+    n = sum(schema.sizes[a] for a in attributes)
+    width = 1 + whole.attribute.shape[1]
+    return Batch(
+        n=n,
+        quantity=np.repeat(np.arange(n), n_terms),
+        constant=np.tile(whole.constant, n),
+        attribute=np.concatenate(attribute).reshape(-1, width)
+        if attribute
+        else np.zeros((0, width), np.int64),
+        row=np.concatenate(row).reshape(-1, width) if row else np.zeros((0, width), np.int64),
+        functions=functions,
+        squares=functions,
+    )
+
+
+def _points_of_codes(batch: Batch, a: int, size: int) -> Points:
+    """A point per code for each function that a batch has of an attribute, and then for the constant 1."""
+    own = batch.functions.get(a, np.ones((0, size)))
+    assert isinstance(own, np.ndarray)
+    values = np.concatenate([own, np.ones((1, size))])
+    return Points(np.tile(np.arange(size), len(values)), values.reshape(-1))

@@ -21,7 +21,7 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Boolean, Schema
 from hdpview.errors import QueryError, SchemaError, quoted, shortened, unknown_name
 from hdpview.query.question import conditions
-from hdpview.query.question.boxes import Box, intersect, unite
+from hdpview.query.question.boxes import Box, intersect, is_empty, unite
 from hdpview.query.question.conditions import Condition
 
 MAX_TEXT = 200_000  # characters of one condition
@@ -128,12 +128,12 @@ def boxes_of_tree(
 def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
     box: dict[int, Condition] = {}
     for name, value in where.items():
-        a = attribute_number(name, schema)
+        a = schema.numbers[name] if name in schema.numbers else attribute_number(name, schema)
         attribute = schema.attributes[a]
         if isinstance(value, tuple):
             if len(value) != 2:
                 raise QueryError(f"A range of {quoted(name)} is a pair (low, high); alternatives are a list.")
-            condition = conditions.between(attribute, *map(_plain, value))
+            condition = conditions.between(attribute, _plain(value[0]), _plain(value[1]))
         else:
             alternatives = [
                 _plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])
@@ -142,14 +142,14 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
             if any(one is None for one in alternatives):
                 condition |= conditions.missing(attribute)
         box[a] = condition & box[a] if a in box else condition
-    return intersect([box], [{}])
+    return [] if is_empty(box) else [box]
 
 
 def _plain(value: Any) -> Any:
     """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes."""
-    if isinstance(value, np.datetime64):
-        return value.astype("datetime64[us]").item()
-    return value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, np.generic):
+        return value
+    return value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
 
 
 class _Reader:

@@ -53,15 +53,15 @@ class Result:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def execute(plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind) -> Result:
-    """Compute what a plan says."""
+def execute(plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind | None) -> Result:
+    """Compute what a plan says. interval: None for estimates alone; the ends are NULL then."""
     check_confidence(confidence)
     return _Execution(plan, view, confidence, counts, interval).result()
 
 
 class _Execution:
     def __init__(
-        self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind
+        self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind | None
     ) -> None:
         self.plan, self.view, self.confidence, self.counts, self.interval = (
             plan,
@@ -200,6 +200,11 @@ class _Execution:
             return self.groups.keys(slot[1])
         span = self.expressions.span(node, self.confidence)
         return self._rows(node) if span is None else as_objects(span.estimate, False)
+
+
+def is_end_of_interval(node: exp.Expr) -> bool:
+    """Whether an expression is DP_INTERVAL_LOW(…) or DP_INTERVAL_HIGH(…)."""
+    return _end_of(node) is not None
 
 
 def _end_of(node: exp.Expr) -> int | None:

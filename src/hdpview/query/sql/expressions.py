@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.query.interval.noise import confidence_of_each
-from hdpview.query.interval.spans import Measures, Span, delta_variance
+from hdpview.query.interval.spans import Measures, Span, delta_variance, estimates_alone
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.boxes import Box
@@ -59,8 +59,9 @@ class Expressions:
         """An expression with its interval; None where it is not arithmetic of numbers."""
         slots = sorted({_Slot(*slot) for part in node.walk() if (slot := slot_of(part)) is not None})
         aggregates = [slot for slot in slots if slot.kind != GROUP]
-        if self.values(node, self._estimates(confidence)) is None:
-            return None
+        estimate = self.values(node, self._estimates(confidence))
+        if estimate is None or self.measures.interval is None:
+            return None if estimate is None else estimates_alone(estimate)
         if len(aggregates) == 1 and slot_of(node.unnest()) == aggregates[0]:
             return self._of_slot(aggregates[0], confidence)
         if self.measures.interval == "typical":
