@@ -140,7 +140,7 @@ def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[
             path = Path(folder, "view.pview")
             view.save(path)
             yield _timed(
-                f"open the view and check it ({name}, {method.name})", lambda p=path: PView.open(p), repeats
+                f"open the view and check it ({name}, {method.name})", partial(PView.open, path), repeats
             )
             for words in (["--help"], ["query", str(path), "SELECT COUNT(*) FROM view"]):
                 command = partial(_run, [sys.executable, "-m", "hdpview", *words])
