@@ -122,6 +122,25 @@ def histograms(
     )
 
 
+def _counts(
+    view: ViewData,
+    boxes: Sequence[Any],
+    attributes: Sequence[int],
+    confidence: float,
+    counts: Reading,
+    interval: Kind,
+    keep_all: bool = False,
+) -> Span:
+    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in attributes])
+    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
+    if not keep_all:
+        return span
+    every = [np.zeros(math.prod(groups.shape)) for _ in span]
+    for column, values in zip(every, span, strict=True):
+        column[groups.cells] = values
+    return Span(*every)
+
+
 def histogram(
     view: ViewData, name: str, where: Where, confidence: float, counts: Reading, interval: Kind
 ) -> pa.Table:
