@@ -24,6 +24,7 @@ from people import write_people
 from typer.testing import CliRunner
 
 import hdpview
+from command_line import run
 from hdpview.cli.main import app, main
 from hdpview.errors import HdpviewError
 
@@ -40,12 +41,6 @@ other = "other"
 type = "boolean"
 nullable = true
 """
-
-
-def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hdpview", *map(str, words)], cwd=cwd, capture_output=True, text=True
-    )
 
 
 def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pytest
 from clinic import write_clinic
 from people import write_people
 
+from command_line import run
 from hdpview.counts.draft import draft_schema
 from hdpview.counts.preview import preview
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
@@ -31,16 +30,6 @@ type = "category"
 values = ["School", "Bachelor", "Master", "Doctorate"]
 other = "other"
 """
-
-
-def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hdpview", *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 @pytest.fixture

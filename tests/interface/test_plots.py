@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cells import noisy_view
+from command_line import run
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
 from hdpview.pview import PView
@@ -164,10 +163,6 @@ def test_crosstabs_have_the_intervals_of_counts(view: PView) -> None:
             found = view.count(where, **how)
             ends = [table[column + end].iloc[place] for end in ("", "_lower", "_upper")]
             assert ends == pytest.approx([found.estimate, found.lower, found.upper])
-
-
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "hdpview", *map(str, words)], capture_output=True, text=True)
 
 
 def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:

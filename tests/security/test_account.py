@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import command_line
 import hdpview as hv
 from hdpview.build import _warn_once
 from hdpview.errors import BudgetError
@@ -337,10 +339,7 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(10))))
     (tmp_path / "people.toml").write_text('[attributes.age]\ntype = "integer"\nmin = 0\nmax = 9\n')
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True
-        )
+    run = partial(command_line.run, cwd=tmp_path)
 
     build = ["build", "people.csv", "-s", "people.toml", "-o", "p.pview", "--force"]
     assert run("ledger", "limit", "people", "1.0").returncode == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import command_line
 from hdpview.audit.bound import at_least, epsilon_lower_bound, lower_end, rho_lower_bound, upper_end
 from hdpview.audit.builds import builds
 from hdpview.audit.evidence import NUMBER_OF_RECORDS, cuts_to, features_of
@@ -151,7 +150,7 @@ def test_planted_bugs_are_caught_and_the_same_build_without_them_is_not(bug: str
 def test_the_command_prints_what_a_program_reads() -> None:
     """hdpview audit --format json has the documented keys."""
     words = ["audit", "--method", "hdpview", "--epsilon", "1", "--runs", "100", "--format", "json"]
-    done = subprocess.run([sys.executable, "-m", "hdpview", *words], capture_output=True, text=True)
+    done = command_line.run(*words)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {"method", "claimed", "lower_bound", "runs"} <= set(found)

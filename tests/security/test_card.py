@@ -5,14 +5,14 @@ through.
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import command_line
 import hdpview as hv
 from cells import mixture_view
 from hdpview.methods import METHODS
@@ -110,13 +110,7 @@ def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> N
     """info --card prints text; with -o it writes HTML or text by the name."""
     view.save(tmp_path / "v.pview")
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hdpview", "info", "v.pview", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+    run = partial(command_line.run, "info", "v.pview", cwd=tmp_path)
 
     assert run("--card").stdout == view.privacy_card().text
     assert run("--card", "-o", "card.html").returncode == 0

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import command_line
 import hdpview as hv
 from hdpview.counts import learn as learning
 from hdpview.counts.contributions import Contributions
@@ -147,10 +149,7 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
     """
     pq.write_table(table(), tmp_path / "people.parquet")
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hdpview", *words], cwd=tmp_path, capture_output=True, text=True
-        )
+    run = partial(command_line.run, cwd=tmp_path)
 
     done = run(
         "schema",
