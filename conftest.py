@@ -17,8 +17,23 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# The groups that take longest, in that order: they start first, and the many short ones fill up the other worker.
-_LONGEST_FIRST = ("explorer", "spark", "spark cluster", "postgres-server", "install")
+# What starts first. The explorer's tests take longest, and compile the kernels that most builds need; meanwhile the
+# other worker has tests that build nothing, and then finds the kernels in the cache. The next longest groups follow,
+# and the many short ones fill up at the end.
+_FIRST = (
+    "explorer",
+    "install",
+    "tests/unit/test_sql.py",
+    "tests/unit/test_predicates.py",
+    "tests/property/test_logic.py",
+    "tests/property/test_answers.py",
+    "tests/conformance/test_sql_against_duckdb.py",
+    "tests/conformance/test_rows_against_duckdb.py",
+    "spark",
+    "spark cluster",
+    "postgres-server",
+    "tests/security/test_audit.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,4 +52,4 @@ def _place(item: pytest.Item) -> int:
     marker = item.get_closest_marker("xdist_group")
     assert marker is not None
     name = marker.args[0]
-    return _LONGEST_FIRST.index(name) if name in _LONGEST_FIRST else len(_LONGEST_FIRST)
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
