@@ -4,6 +4,7 @@ A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run --
 Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
 
     python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them and renews their outputs
+    python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 BLOCK = re.compile(
     r"<!-- (?P<kind>run|output|file: (?P<name>\S+)) -->\n```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL
@@ -115,13 +117,35 @@ def _python(folder: Path) -> Iterator[Callable[[str], str]]:
         yield execute
 
 
+def execute_notebook(path: Path, folder: Path) -> Any:
+    """A notebook with the outputs that its cells have when they run in a folder."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources=resources, record_timing=False
+    ).execute()
+    notebook.metadata["language_info"] = {"name": "python"}
+    return notebook
+
+
+def _renew(page: Path, folder: Path) -> None:
+    if page.suffix == ".ipynb":
+        import nbformat
+
+        nbformat.write(execute_notebook(page, folder), page)
+        return
+    before = page.read_text(encoding="utf-8")
+    if "people.csv" in before:
+        from people import write_people
+
+        write_people(folder / "people.csv")
+    page.write_text(renewed(before, run_page(before, folder)), encoding="utf-8")
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        page = Path(name)
-        before = page.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as place:
-            if "people.csv" in before:
-                from people import write_people
-
-                write_people(Path(place) / "people.csv")
-            page.write_text(renewed(before, run_page(before, Path(place))), encoding="utf-8")
+            _renew(Path(name), Path(place))
