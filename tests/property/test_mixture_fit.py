@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.bins import Axis
+from hdpview.methods.mixture.bins import Axis, refinement
 from hdpview.methods.mixture.fit import Components, Target, fit, maximise
-from hdpview.methods.mixture.smooth import Shrinkage, _Contrasts, shares_of
+from hdpview.methods.mixture.measure import Measured, Measurements
+from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, shares_of
 from hdpview.view.tables import Table
 
 seeds = st.integers(0, 2**32 - 1)
@@ -96,14 +97,54 @@ def test_shares_are_positive_and_follow_categories(seed: int) -> None:
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 40))
     noisy, order = rng.normal(20, 30, size), rng.permutation(size)
-    variances = np.full(size, 9.0)
     total = max(1.0, float(noisy.sum()))
+
+    def known(counts: np.ndarray) -> Histogram:
+        return Histogram(counts, 9.0, np.zeros(size, np.int32), np.full((1, 1), 9.0 * size))
+
     for n_ordered in (0, size - 1, size):
-        shares = shares_of(Axis(size, n_ordered), noisy, variances, total)
+        shares = shares_of(Axis(size, n_ordered), known(noisy), total)
         assert shares.min() > 0
         assert shares.sum() == pytest.approx(1)
-    plain = shares_of(Axis(size, 0), noisy, variances, total)
-    assert shares_of(Axis(size, 0), noisy[order], variances, total) == pytest.approx(plain[order])
+    plain = shares_of(Axis(size, 0), known(noisy), total)
+    assert shares_of(Axis(size, 0), known(noisy[order]), total) == pytest.approx(plain[order])
+
+
+@given(seeds)
+@settings(max_examples=30, deadline=None)
+def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None:
+    """Counts of codes are those of generalised least squares over a histogram and all tables that its attribute is in,
+    and the variances of contrasts are theirs.
+    """
+    rng = np.random.default_rng(seed)
+    size, n_tables = int(rng.integers(2, 12)), int(rng.integers(0, 4))
+    axes = (Axis(size, size), Axis(3, 0))
+    histogram = Measured(
+        Table(TableShape.of_codes([0], (size, 3)), rng.integers(-5, 99, size), "laplace", 1.0), 4.0
+    )
+    rows, counts, variances = [np.eye(size)], [histogram.noisy], [np.full(size, 4.0)]
+    measurements = Measurements(axes, 100.0, 4.0, [histogram, histogram])
+    for _ in range(n_tables):
+        bins = refinement(size, [rng.integers(0, 4, size).astype(np.int32)])
+        table = Table(
+            TableShape((0, 1), (bins, np.arange(3, dtype=np.int32))),
+            rng.integers(-5, 99, (bins.max() + 1, 3)),
+            "laplace",
+            1.0,
+        )
+        measurements.tables.append(Measured(table, 2.0))
+        rows.append((bins == np.arange(bins.max() + 1)[:, None]).astype(float))
+        counts.append(table.counts.sum(axis=1).astype(float))
+        variances.append(np.full(bins.max() + 1, 6.0))
+    weights = 1 / np.concatenate(variances)
+    covariance = np.linalg.inv(np.vstack(rows).T @ (np.vstack(rows) * weights[:, None]))
+    expected = covariance @ (np.vstack(rows).T @ (np.concatenate(counts) * weights))
+    found = measurements._combined(0)
+    assert found.counts == pytest.approx(expected, abs=1e-6)
+    contrasts = _Contrasts(size, size)
+    basis = contrasts.forward(np.eye(size), 0)
+    expected_variances = np.einsum("ib,bc,ic->i", basis, covariance, basis)
+    assert found.variances_of(size, contrasts) == pytest.approx(expected_variances, abs=1e-6)
 
 
 @given(seeds)
@@ -132,14 +173,13 @@ def test_permuted_categories_have_permuted_fits(seed: int) -> None:
 @given(seeds, st.integers(1, 70), st.integers(0, 3))
 @settings(max_examples=50, deadline=None)
 def test_contrasts_are_an_orthonormal_basis(seed: int, n_ordered: int, n_others: int) -> None:
-    """Coefficients have the energy of the table, give it back, and noise is the same in all of them."""
+    """Coefficients have the energy of the table, give it back, and are independent of each other."""
     rng = np.random.default_rng(seed)
     table = rng.normal(0, 10, (3, n_ordered + n_others))
     contrasts = _Contrasts(n_ordered, n_ordered + n_others)
     coefficients = contrasts.forward(table, 1)
     assert (coefficients**2).sum() == pytest.approx((table**2).sum())
     assert contrasts.backward(coefficients, 1) == pytest.approx(table, abs=1e-9)
-    assert contrasts.forward(np.full(table.shape, 7.0), 1, squared=True) == pytest.approx(
-        np.full(table.shape, 7.0)
-    )
+    basis = contrasts.forward(np.eye(n_ordered + n_others), 0)
+    assert basis @ basis.T == pytest.approx(np.eye(n_ordered + n_others), abs=1e-9)
     assert contrasts.level.shape == (n_ordered + n_others,)

@@ -12,7 +12,7 @@ from hdpview.errors import MethodError
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.mixture.accounting import Accounting, delta_helps, split
 from hdpview.methods.mixture.bins import Axis, axes_of, bins_of, refinement
-from hdpview.methods.mixture.plan import effort_for, plan_for, shape_for
+from hdpview.methods.mixture.plan import effort_for, nearly_constant, plan_for, shape_for
 from hdpview.privacy.budget import Budget
 
 NO_LOTS = np.zeros(200)
@@ -51,10 +51,39 @@ def test_few_records_leave_everything_to_histograms() -> None:
     assert plan.shares() == (Fraction(99, 100), 0, 0)
 
 
-def test_tables_of_three_attributes_only_where_all_fit() -> None:
+def test_tables_of_three_attributes_only_where_many_more_fit() -> None:
     """With few attributes and many records all tables of three are measured beside all pairs, else none is."""
     assert {len(table) for table in plan_of(4, 50_000).candidates} == {2, 3}
-    assert {len(table) for table in plan_of(9, 50_000).candidates} == {2}
+    assert {len(table) for table in plan_of(5, 50_000).candidates} == {2}
+
+
+def test_where_nearly_all_pairs_can_be_had_all_are() -> None:
+    """Choosing costs budget, so nothing is chosen where next to nothing would be left out."""
+    plan = plan_of(6, 5_400)
+    assert not plan.chooses
+    assert plan.n_choices == 15
+    assert plan_of(6, 2_000).chooses
+
+
+def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
+    """What nearly all records have in common cannot depend on anything by more than noise; a focus is kept."""
+    shares = [np.array([0.999, 0.001]), np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0.7, 0.3])]
+    left_out = nearly_constant(shares, 4_000.0, 20.0)
+    assert left_out == {0}
+    axes = tuple(Axis(2, 0) for _ in shares)
+    plan = plan_for(axes, ((0, 1),), 4_000.0, Accounting(Budget(Fraction(1))), left_out)
+    assert plan.focus == ((0, 1),)
+    assert set(plan.candidates) == {(1, 2), (1, 3), (2, 3)}
+
+
+def test_histograms_of_many_codes_get_more() -> None:
+    """Tables gather the codes of an attribute that has many, so its histogram matters more; tables keep something."""
+    shares = []
+    for size in (2, 10, 100, 10_000, 60_000):
+        axes = tuple(Axis(size, size) for _ in range(6))
+        shares.append(plan_for(axes, (), 1e6, Accounting(Budget(Fraction(1)))).shares()[0])
+    assert shares == sorted(set(shares[:3])) + shares[3:]
+    assert shares[-1] == Fraction(6, 10)
 
 
 def test_focus_is_measured_in_any_case() -> None:

@@ -29,6 +29,7 @@ from hdpview.methods.mixture.plan import (
     TOTAL_SHARE,
     Plan,
     effort_for,
+    nearly_constant,
     plan_for,
     shape_for,
 )
@@ -129,7 +130,7 @@ class _Build:
         self.accounting.charge_delta()
         plan, measured = self._measure_histograms()
         if plan.total_weight:
-            self._measure_tables(plan, measured)
+            self._measure_tables(self._without_nearly_constant(plan, measured), measured)
         self.accounting.close()
         mixture = self._mixture(measured)
         parameters = {
@@ -160,6 +161,17 @@ class _Build:
             for exact, shape, amount in zip(exact_histograms, shapes, amounts, strict=True)
         ]
         return plan, measured
+
+    def _without_nearly_constant(self, plan: Plan, measured: Measurements) -> Plan:
+        """The plan, with no table for attributes that histograms show to be constant but for noise."""
+        if not plan.n_choices:
+            return plan
+        amount = self.accounting.total * plan.shares()[2] / plan.total_weight
+        deviation = self.accounting.noise(amount).variance ** 0.5
+        left_out = nearly_constant(measured.shares(), measured.total, deviation)
+        found = plan_for(self.axes, self.focus, measured.noisy_total, self.accounting, left_out)
+        # Of fewer than two attributes there are no tables; then the budget goes where it was to go.
+        return found if found.total_weight else plan
 
     def _measure_tables(self, plan: Plan, measured: Measurements) -> None:
         """Tables of several attributes: those of the focus, then the chosen ones in rounds."""

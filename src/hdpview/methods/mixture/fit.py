@@ -32,7 +32,7 @@ _LEAST_TARGET = 1e-7
 # Shares and weights below are 0: products of such numbers are denormal, and computing with them is slow.
 _NO_SHARE, _NO_WEIGHT = np.float32(1e-10), np.float32(1e-12)
 # Of the gamma distribution of random starts; smaller is further from independence.
-_START_SHAPE = 2.0
+_START_SHAPE = 6.0
 # Margins are scaled so often after each pass, and at most so often after the last.
 _SCALINGS, _LAST_SCALINGS = 2, 100
 _MARGINS_AGREE = 1e-6

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.accounting import TableNoise
-from hdpview.methods.mixture.bins import Axis, sums_over
-from hdpview.methods.mixture.smooth import shares_of
+from hdpview.methods.mixture.bins import Axis, Bins, membership, refinement, sums_over
+from hdpview.methods.mixture.smooth import Histogram, shares_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
+# Margins of tables that would make more bins than this are not combined with a histogram: a matrix of as many rows and
+# columns is inverted. Only categories have so many, on tables so large that their histograms have little noise.
+_MOST_BINS_COMBINED = 1_024
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,29 +69,44 @@ class Measurements:
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""
         total = self.total
-        return [shares_of(axis, *self._combined(a), total) for a, axis in enumerate(self.axes)]
+        return [shares_of(axis, self._combined(a), total) for a, axis in enumerate(self.axes)]
 
-    def _combined(self, a: int) -> tuple[Floats, Floats]:
-        """Counts per code of an attribute and their variances: its histogram, corrected by the margins of tables.
+    def _combined(self, a: int) -> Histogram:
+        """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least squares.
 
-        A margin tells the sum over a bin's codes once more. What it differs by is shared among the codes of the bin
-        by their variances, weighted by the precision of both.
+        A margin tells sums over bins of codes once more. Within the bins that all tables tell apart nothing more is
+        known than the histogram, so a correction of their sums is shared evenly among their codes.
         """
         histogram = self.histograms[a]
-        counts, variances = histogram.noisy, np.full(len(histogram.noisy), histogram.variance)
-        for one in self.tables:
-            if a not in one.attributes:
-                continue
-            i = one.attributes.index(a)
-            bins = one.table.shape.bin_of_code[i]
-            margin = one.noisy.sum(axis=tuple(j for j in range(one.noisy.ndim) if j != i))
-            margin_variance = one.variance * one.noisy.size / len(margin)
-            variance = sums_over(bins, variances)
-            trust = variance / (variance + margin_variance)
-            part = variances / variance[bins]
-            counts = counts + part * (trust * (margin - sums_over(bins, counts)))[bins]
-            variances = variances * (1 - part * trust[bins])
-        return counts, variances
+        fine, margins = refinement(self.axes[a].size, []), list[_Margin]()
+        for margin in (_margin(one, a) for one in self.tables if a in one.attributes):
+            finer = refinement(len(fine), [fine, margin.bins])
+            if finer.max() < _MOST_BINS_COMBINED:
+                fine, margins = finer, [*margins, margin]
+        sizes = np.bincount(fine).astype(np.float64)
+        sums = sums_over(fine, histogram.noisy)
+        precision, weighted = np.diag(1 / (sizes * histogram.variance)), sums / (sizes * histogram.variance)
+        for margin in margins:
+            inside = membership(margin.bins, fine).astype(np.float64)
+            precision += inside.T @ inside / margin.variance
+            weighted += inside.T @ margin.noisy / margin.variance
+        covariance: Floats = np.linalg.inv(precision).astype(np.float64)
+        counts = histogram.noisy + ((covariance @ weighted - sums) / sizes)[fine]
+        return Histogram(counts, histogram.variance, fine, covariance)
+
+
+class _Margin(NamedTuple):
+    """What a table says of one attribute: sums over bins of its codes, and the variance of their noise."""
+
+    bins: Bins
+    noisy: Floats
+    variance: float
+
+
+def _margin(one: Measured, a: int) -> _Margin:
+    i = one.attributes.index(a)
+    noisy = one.noisy.sum(axis=tuple(j for j in range(one.noisy.ndim) if j != i))
+    return _Margin(one.table.shape.bin_of_code[i], noisy, one.variance * one.noisy.size / len(noisy))
 
 
 def n_cells(measured: Sequence[Measured]) -> int:

@@ -7,6 +7,7 @@ number of tables and the number of their cells both grow with √(N·ε).
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,9 +24,9 @@ Attributes = tuple[int, ...]
 
 # Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few percent.
 TOTAL_SHARE = Fraction(1, 100)
-# For histograms, where there are tables too: more attributes need more of it. All where there are no tables.
-_HISTOGRAM_SHARE, _HISTOGRAM_SHARE_PER_ATTRIBUTE = Fraction(25, 100), Fraction(15, 1000)
-_MOST_HISTOGRAM_SHARE = Fraction(6, 10)
+# For histograms, where there are tables too, in thousandths: more attributes need more of it, and so do those with
+# many codes, which tables gather to bins. All where there are no tables.
+_HISTOGRAM_SHARE, _PER_ATTRIBUTE, _PER_ROOT_OF_CODES, _MOST_HISTOGRAM_SHARE = 50, 10, 70, 600
 # For choosing tables, where not all are taken.
 CHOICE_SHARE = Fraction(5, 100)
 # Number of tables: √(N·ε / this). Half or twice as much changes errors by a few percent.
@@ -34,6 +35,12 @@ RECORDS_PER_TABLE = 30.0
 RECORDS_PER_CELL = 5.0
 # A code without order has its own bin if its records are this many standard deviations of their sum's noise.
 DEVIATIONS_PER_CODE = 2.0
+# An attribute takes part in tables if this many standard deviations of noise are elsewhere than at its commonest code.
+DEVIATIONS_OFF_THE_COMMONEST = 5.0
+# All pairs are measured where so many of them can be had: then none has to be chosen.
+_NEARLY_ALL = 0.8
+# Tables of three attributes are measured beside all pairs where so many times as many tables can be had.
+_TRIPLES_FROM = 3
 # Bins of an ordered attribute in a table, at least (so that a table can show a shape) and at most.
 _LEAST_BINS, _MOST_BINS = 3, 128
 # Cells of all tables together, so that drawing noise and fitting take seconds.
@@ -49,10 +56,10 @@ ROUNDS = 3
 @dataclass(frozen=True)
 class Plan:
     """candidates: tables that may be chosen; focus: those that are measured in any case. n_choices: how many of the
-    candidates are.
+    candidates are. for_histograms: their share of the budget where there are tables.
     """
 
-    n_attributes: int
+    for_histograms: Fraction
     candidates: tuple[Attributes, ...]
     focus: tuple[Attributes, ...]
     n_choices: int
@@ -74,26 +81,50 @@ class Plan:
         left = 1 - TOTAL_SHARE
         if not self.total_weight:
             return left, Fraction(0), Fraction(0)
-        wanted = _HISTOGRAM_SHARE + self.n_attributes * _HISTOGRAM_SHARE_PER_ATTRIBUTE
-        histograms = min(_MOST_HISTOGRAM_SHARE, wanted)
         choices = CHOICE_SHARE if self.chooses else Fraction(0)
-        return histograms, choices, left - histograms - choices
+        return self.for_histograms, choices, left - self.for_histograms - choices
 
 
 def plan_for(
-    axes: tuple[Axis, ...], focus: tuple[Attributes, ...], noisy_total: float, accounting: Accounting
+    axes: tuple[Axis, ...],
+    focus: tuple[Attributes, ...],
+    noisy_total: float,
+    accounting: Accounting,
+    left_out: Container[int] = (),
 ) -> Plan:
-    """The plan for about so many records."""
+    """The plan for about so many records. left_out: attributes that no table is chosen for, but those of the focus."""
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
+    divided = [a for a in divided if a not in left_out]
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
     pairs, triples = ([*combinations(divided, k)] for k in (2, 3))
-    # Tables of three attributes pay where all of them can be had beside all pairs.
-    tables = pairs + triples if len(pairs) + len(triples) <= n_tables else pairs
+    # Tables of three attributes pay where several times as many tables could be had.
+    tables = pairs + triples if _TRIPLES_FROM * (len(pairs) + len(triples)) <= n_tables else pairs
     candidates = tuple(table for table in tables if table not in focus)
     # Too few to connect all attributes: then the budget is better spent on histograms.
     n_choices = 0 if n_tables < len(divided) - 1 else min(len(candidates), n_tables)
-    return Plan(len(axes), candidates, focus, n_choices)
+    if n_choices >= _NEARLY_ALL * len(candidates):
+        n_choices = len(candidates)
+    return Plan(_for_histograms(axes), candidates, focus, n_choices)
+
+
+def _for_histograms(axes: tuple[Axis, ...]) -> Fraction:
+    """The share of histograms beside tables: it grows with the number of attributes and the cube root of their codes."""
+    roots = sum(axis.size ** (1 / 3) for axis in axes) / len(axes)
+    wanted = _HISTOGRAM_SHARE + _PER_ATTRIBUTE * len(axes) + round(_PER_ROOT_OF_CODES * roots)
+    return Fraction(min(_MOST_HISTOGRAM_SHARE, wanted), 1000)
+
+
+def nearly_constant(shares: list[Floats], noisy_total: float, deviation: float) -> set[int]:
+    """Attributes that cannot depend on others by more than noise: nearly all records are at one of their codes.
+
+    shares: of codes, per attribute, released. deviation: of the noise of a table's cells.
+    """
+    return {
+        a
+        for a, share in enumerate(shares)
+        if noisy_total * (1 - share.max()) < DEVIATIONS_OFF_THE_COMMONEST * deviation
+    }
 
 
 def shape_for(

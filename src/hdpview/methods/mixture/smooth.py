@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.mixture.bins import Axis
+from hdpview.methods.mixture.bins import Axis, Bins
 from hdpview.view.blocks import project_to_simplex
 
 Floats = NDArray[np.float64]
@@ -23,16 +24,42 @@ _STRONG, _NOISE_OF_WEAK = 3.0, 0.95
 _FREE_OF_TABLE, _FREE_OF_HISTOGRAM = 2, 0
 
 
-def shares_of(axis: Axis, noisy: Floats, variances: Floats, total: float) -> Floats:
-    """Shares of an attribute's codes from a noisy histogram, positive, sum 1, shape (size,).
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """What is known of one attribute's codes.
+
+    counts: estimates per code, shape (size,).
+    variance: of a code's count, if the sum of its bin were not known better.
+    bins: of codes whose sums are known better, shape (size,). covariance: of these sums.
+    """
+
+    counts: Floats
+    variance: float
+    bins: Bins
+    covariance: Floats
+
+    def variances_of(self, n: int, contrasts: _Contrasts) -> Floats:
+        """Of the coefficients of the first n codes."""
+        sizes = np.bincount(self.bins).astype(np.float64)
+        spread = np.zeros((n, len(sizes)))
+        spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
+        parts = contrasts.forward(spread, 0)
+        within = self.variance * (1 - parts**2 @ sizes)
+        found: Floats = np.maximum(within + ((parts @ self.covariance) * parts).sum(axis=1), 0.0)
+        return found
+
+
+def shares_of(axis: Axis, known: Histogram, total: float) -> Floats:
+    """Shares of an attribute's codes, positive, sum 1, shape (size,).
 
     Contrasts between neighbouring runs of ordered codes are shrunk; other codes stay as they are.
     """
     n = axis.n_ordered
-    counts = noisy.copy()
-    if n:
-        even = noisy[:n].mean()
-        counts[:n] = even + Shrinkage([n], (n,), variances[:n], _FREE_OF_HISTOGRAM)(noisy[:n] - even)
+    counts = known.counts.copy()
+    if n > 1:
+        even = counts[:n].mean()
+        variances = known.variances_of(n, _Contrasts(n, n))
+        counts[:n] = even + Shrinkage([n], (n,), variances, _FREE_OF_HISTOGRAM)(counts[:n] - even)
     positive = project_to_simplex(counts, total) + LEAST_SHARE * total
     shares: Floats = positive / positive.sum()
     return shares
@@ -54,17 +81,17 @@ class Shrinkage:
         variance: float | Floats,
         free: int = _FREE_OF_TABLE,
     ) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the cells.
-        free: coefficients of each group that noise is not taken off.
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the coefficients,
+        which is that of the cells where they all have the same. free: coefficients of each group that noise is not
+        taken off.
         """
         self._free = free
         self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
-        group, variances = np.zeros((), np.int64), np.broadcast_to(np.asarray(variance, np.float64), shape)
-        for i, axis in enumerate(self._axes):
+        group = np.zeros((), np.int64)
+        for axis in self._axes:
             group = group[..., None] * (int(axis.level.max()) + 1) + axis.level
-            variances = axis.forward(variances, i, squared=True)
         self._group = np.unique(group, return_inverse=True)[1].reshape(-1)
-        self._variance = np.ascontiguousarray(variances).reshape(-1)
+        self._variance = np.broadcast_to(np.asarray(variance, np.float64), shape).reshape(-1)
 
     def __call__(self, departures: Floats) -> Floats:
         """Any table of the given shape to another of it."""
@@ -107,17 +134,16 @@ class _Contrasts:
         self._right = np.sqrt(left / np.maximum(right * (left + right), 1))
         self.level = np.concatenate([np.zeros(size - len(depth), np.int64), depth])
 
-    def forward(self, table: Floats, axis: int, squared: bool = False) -> Floats:
-        """Coefficients along an axis; with `squared`, their variances from those of independent cells."""
-        cells = np.moveaxis(table, axis, 0)
-        n, power, sign = self._n, 2 if squared else 1, 1 if squared else -1
+    def forward(self, table: Floats, axis: int) -> Floats:
+        """Coefficients along an axis."""
+        cells, n = np.moveaxis(table, axis, 0), self._n
         if not n:
             return table
         sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells[:n], axis=0)])
-        left = _times(self._left**power, sums[self._middle] - sums[self._start])
-        right = _times(self._right**power, sums[self._stop] - sums[self._middle])
-        mean = sums[n : n + 1] * (1 / math.sqrt(n)) ** power
-        return np.moveaxis(np.concatenate([mean, cells[n:], left + sign * right]), 0, axis)
+        left = _times(self._left, sums[self._middle] - sums[self._start])
+        right = _times(self._right, sums[self._stop] - sums[self._middle])
+        mean = sums[n : n + 1] / math.sqrt(n)
+        return np.moveaxis(np.concatenate([mean, cells[n:], left - right]), 0, axis)
 
     def backward(self, coefficients: Floats, axis: int) -> Floats:
         """The cells of which these are the coefficients."""
