@@ -28,6 +28,7 @@ from hdpview.domain import Attribute, Integer, Real
 from hdpview.errors import HdpviewError
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql
+from hdpview_bench.serve import busy_seconds
 
 _PER_CONNECTION = 5  # messages that are wrong
 _PATIENCE_SECONDS = 30.0  # after which a connection that is not closed counts as hanging
@@ -179,16 +180,29 @@ async def _ask(port: int, sql: str) -> bytes | None:
 class _Measured:
     milliseconds: list[float] = field(default_factory=list)
     errors: int = 0
+    late: list[float] = field(default_factory=list)
 
 
-async def load(view: PView, port: int, clients: int, seconds: float, looking: bool = True) -> dict[str, Any]:
+async def load(
+    view: PView, port: int, clients: int, seconds: float, looking: bool = True, pid: int | None = None
+) -> dict[str, Any]:
     """Let many clients ask for a while: times that they waited, in milliseconds.
 
     looking: whether they look at each answer, as people do; if not, each asks again at once.
+    pid: the server's process, whose processor time is told per question.
+
+    `late_…` says how busy the machine is: by how much a sleep of 10 ms is too long, in the process of the clients.
     """
     import asyncpg
 
     measured, end = _Measured(), time.monotonic() + seconds
+    busy_before = None if pid is None else busy_seconds(pid)
+
+    async def sleeper() -> None:
+        while time.monotonic() < end:
+            start = time.perf_counter()
+            await asyncio.sleep(0.01)
+            measured.late.append(1000 * (time.perf_counter() - start) - 10)
 
     async def client(seed: int) -> None:
         rng = random.Random(seed)
@@ -207,8 +221,10 @@ async def load(view: PView, port: int, clients: int, seconds: float, looking: bo
                 await asyncio.sleep(rng.uniform(*_LOOKING))
         await connection.close()
 
-    await asyncio.gather(*(client(seed) for seed in range(clients)))
-    times = np.array(measured.milliseconds or [np.nan])
+    await asyncio.gather(sleeper(), *(client(seed) for seed in range(clients)))
+    times, late = (np.array(column or [np.nan]) for column in (measured.milliseconds, measured.late))
+    busy_after = None if pid is None else busy_seconds(pid)
+    busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     return {
         "clients": clients,
         "seconds": seconds,
@@ -217,6 +233,10 @@ async def load(view: PView, port: int, clients: int, seconds: float, looking: bo
         "errors": measured.errors,
         **{f"p{share}_ms": round(float(np.percentile(times, share)), 1) for share in (50, 95, 99)},
         "max_ms": round(float(times.max()), 1),
+        "server_cpu_ms_per_question": None
+        if busy is None
+        else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
+        **{f"late_p{share}_ms": round(float(np.percentile(late, share)), 1) for share in (50, 95)},
     }
 
 
@@ -246,8 +266,8 @@ def _condition(attribute: Attribute, rng: random.Random) -> str:
 
 
 @contextmanager
-def running_server(view: Path) -> Iterator[int]:
-    """A server of the view in a process of its own, on a free port of this machine."""
+def running_server(view: Path) -> Iterator[tuple[int, int]]:
+    """A server of the view in a process of its own, on a free port of this machine: its port and process."""
     command = [sys.executable, "-m", "hdpview", "serve", str(view), "--postgres", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -255,7 +275,7 @@ def running_server(view: Path) -> Iterator[int]:
             found = re.search(r"postgresql://127\.0\.0\.1:(\d+)/", process.stdout.readline())
             if found is None:
                 raise HdpviewError("The server did not start.")
-            yield int(found[1])
+            yield int(found[1]), process.pid
             if process.poll() is not None:
                 raise HdpviewError("The server ended by itself.")
         finally:
@@ -273,13 +293,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--no-looking", action="store_true")
     asked = parser.parse_args(arguments)
-    with running_server(asked.view) as port:
+    with running_server(asked.view) as (port, pid):
         if asked.what == "fuzz":
             found: dict[str, Any] = vars(asyncio.run(fuzz(port, asked.messages, asked.seed)))
         else:
-            found = asyncio.run(
-                load(PView.open(asked.view), port, asked.clients, asked.seconds, not asked.no_looking)
-            )
+            view, looking = PView.open(asked.view), not asked.no_looking
+            found = asyncio.run(load(view, port, asked.clients, asked.seconds, looking, pid))
     sys.stdout.write(json.dumps(found) + "\n")
 
 

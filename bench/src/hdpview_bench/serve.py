@@ -47,9 +47,9 @@ def serve_row(view: Path, users: int, seconds: float) -> dict[str, Any]:
         )
     with running_server(view) as (port, pid):
         asyncio.run(_warm_up(opened, view.name, port))
-        before, busy_before = _resident_mb(pid), _busy_seconds(pid)
+        before, busy_before = _resident_mb(pid), busy_seconds(pid)
         measured, halfway = asyncio.run(_load(opened, view.name, port, users, seconds, pid))
-        after, busy_after = _resident_mb(pid), _busy_seconds(pid)
+        after, busy_after = _resident_mb(pid), busy_seconds(pid)
     busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     times = np.array(measured.milliseconds or [np.nan])
     return {
@@ -227,7 +227,7 @@ def _resident_mb(pid: int) -> float | None:
     return round(int(text.split("VmRSS:")[1].split()[0]) / 1024, 1)
 
 
-def _busy_seconds(pid: int) -> float | None:
+def busy_seconds(pid: int) -> float | None:
     """CPU time that a process has used; None where the system does not tell."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

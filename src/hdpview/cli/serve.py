@@ -52,6 +52,7 @@ def explore(
             "listening beyond this machine needs --token, a secret that requests must carry.",
             param_hint="--host",
         )
+    _answer_with_one_thread()
     with ExitStack() as stack:
         opened = _opened(views)
         if postgres:
@@ -91,6 +92,7 @@ def serve(
 
     if not postgres:
         raise typer.BadParameter("say what to speak: --postgres.", param_hint="--postgres")
+    _answer_with_one_thread()
     from hdpview.explore.postgres import PostgresServer, ServerSettings
 
     if log_statements:
@@ -102,6 +104,16 @@ def serve(
     server = PostgresServer(_as_tables(_opened(views)), settings)
     _prepare(server.answerer.warm_up)
     asyncio.run(server.serve(lambda: typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")))
+
+
+def _answer_with_one_thread() -> None:
+    """Keep NumPy's linear algebra to one thread per answer, unless the environment says otherwise.
+
+    Matrices here are small. On a busy machine threads that wait for each other double the time of an answer.
+    """
+    import os
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _opened(paths: list[Path]) -> dict[str, PView]:

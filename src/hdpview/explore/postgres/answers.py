@@ -6,11 +6,11 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, cast
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from hdpview.domain import Ordered
 from hdpview.errors import QueryError, unknown_name
@@ -31,7 +31,7 @@ from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql, parse
-from hdpview.query.sql import Result, run
+from hdpview.query.sql import Result, run, run_tree
 from hdpview.query.sql.rows import asks_for_rows
 
 _MOST_KEPT, _MOST_CELLS_KEPT = 500, 5_000  # answers, and cells of one
@@ -84,7 +84,6 @@ class Question:
     of_rows: bool
     columns: Sequence[OutputColumn]
     parameters: tuple[PgType, ...]
-    plain_text: str = field(default="")
 
 
 class Answerer:
@@ -97,7 +96,7 @@ class Answerer:
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
         self._lock = threading.Lock()
         self._questions: OrderedDict[str, Question] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, str, Reading], Answer] = OrderedDict()
+        self._kept: OrderedDict[tuple[Question, tuple[str, ...], Reading], Answer] = OrderedDict()
 
     def warm_up(self) -> None:
         """Answer a question of each kind before anyone asks: kernels are loaded, or compiled where they never
@@ -189,23 +188,16 @@ class Answerer:
             found = self.engine.answer(tree, context)
             return Answer(found.columns, found.rows)
         tree = rewrite.with_constants(tree) if question.parameters else tree
-        key = (question.view, self._text(question, tree), reading)
+        key = (question, tuple(map(repr, values)), reading)
         with self._lock:
             kept = self._kept.get(key)
         if kept is not None:
             return kept
-        made = self._of_rows(question, tree) if question.of_rows else self._of_view(question, key[1], reading)
+        made = self._of_rows(question, tree) if question.of_rows else self._of_view(question, tree, reading)
         if len(made.columns) * len(made.rows) <= _MOST_CELLS_KEPT:
             with self._lock:
                 _keep(self._kept, key, made, _MOST_KEPT)
         return made
-
-    def _text(self, question: Question, tree: exp.Expr) -> str:
-        if tree is not question.tree:
-            return _sql(tree)
-        if not question.plain_text:
-            question.plain_text = _sql(tree)
-        return question.plain_text
 
     def _of_rows(self, question: Question, tree: exp.Expr) -> Answer:
         assert question.view is not None
@@ -216,16 +208,15 @@ class Answerer:
         # Tools look at the columns of no rows first; there is nothing to say about those.
         return Answer(question.columns, typed, (records.notice(question.view),) if rows else ())
 
-    def _of_view(self, question: Question, text: str, reading: Reading) -> Answer:
+    def _of_view(self, question: Question, tree: exp.Expr, reading: Reading) -> Answer:
         assert question.view is not None
         view, starts = self.views[question.view], self._bin_starts[question.view]
-        result = run(
+        result = run_tree(
             view,
-            text,
+            tree,
             reading.confidence,
             cast("Any", reading.counts),
             cast("Any", reading.interval),
-            dialect="postgres",
             with_intervals=reading.intervals,
         )
         found = _by_position(result)
@@ -347,11 +338,6 @@ def _parsed(text: str) -> exp.Expr:
         if quoted == text:
             raise
     return parse(quoted, "postgres")
-
-
-def _sql(tree: exp.Expr) -> str:
-    """The text of a statement. What the generator would warn of holds words of the statement, so it may not."""
-    return tree.sql(dialect="postgres", comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
 def _keep(store: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:

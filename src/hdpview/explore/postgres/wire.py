@@ -32,14 +32,21 @@ IN_SESSION = ConnectionPhase.READY
 
 
 class Wire:
-    """A socket as messages."""
+    """A socket as messages.
+
+    Messages wait here until `flush`: every call of the system lets another thread go first, which may take longer
+    than all the rest.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        self._waiting = bytearray()
         self.phase = IN_STARTUP
 
     async def receive(self) -> PGMessage | None:
         """The next message; None where the client has gone. PgError, fatal, where it is not one."""
+        if self.phase is not IN_SESSION:  # in a session the client says when it waits
+            self._write()
         has_kind = self.phase is not IN_STARTUP
         most = MOST_BYTES if self.phase is IN_SESSION else _MOST_BYTES_BEFORE_LOGIN
         try:
@@ -61,14 +68,20 @@ class Wire:
     def send(self, *content: PGMessage) -> None:
         """Put messages into the buffer; `flush` waits until they are on their way."""
         for message in content:
-            self._writer.write(message.to_wire())
+            self._waiting += message.to_wire()
 
     def send_byte(self, byte: bytes) -> None:
         """The answer to a request for TLS or GSS, which is one byte."""
         self._writer.write(byte)
 
     async def flush(self) -> None:
+        self._write()
         await self._writer.drain()
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._writer.write(bytes(self._waiting))
+            self._waiting.clear()
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
         await self._writer.start_tls(context)
@@ -81,6 +94,7 @@ class Wire:
     async def close(self) -> None:
         """Send what is left and end the connection."""
         try:
+            self._write()
             await asyncio.wait_for(self._writer.drain(), 1.0)
             self._writer.close()
             await asyncio.wait_for(self._writer.wait_closed(), 1.0)
@@ -119,15 +133,13 @@ class Wire:
         self, rows: Iterable[Sequence[object]], columns: Sequence[OutputColumn], formats: Sequence[int]
     ) -> int:
         """Send rows, some at a time, and tell how many."""
-        n, size, kinds = 0, 0, [column.kind for column in columns]
+        n, kinds = 0, [column.kind for column in columns]
         for row in rows:
             values = [encode(*each) for each in zip(row, kinds, formats, strict=True)]
-            frame = messages.DataRow(values).to_wire()
-            self._writer.write(frame)
-            n, size = n + 1, size + len(frame)
-            if size > _FLUSH_BYTES:
+            self.send(messages.DataRow(values))
+            n += 1
+            if len(self._waiting) > _FLUSH_BYTES:
                 await self.flush()
-                size = 0
         return n
 
 

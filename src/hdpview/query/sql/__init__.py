@@ -18,7 +18,7 @@ from hdpview.query.sql.relations import WHAT_WORKS
 from hdpview.query.sql.scalar import shown
 from hdpview.view.data import ViewData
 
-__all__ = ["Result", "run"]
+__all__ = ["Result", "run", "run_tree"]
 
 # What the parser's own list takes for optional, and cannot be done without here.
 _ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {
@@ -44,7 +44,13 @@ def run(
     if not isinstance(statement, str):
         raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
     _check_dialect(dialect)
-    tree = parse(statement, dialect)
+    return run_tree(view, parse(statement, dialect), confidence, counts, interval, with_intervals)
+
+
+def run_tree(
+    view: ViewData, tree: exp.Expr, confidence: float, counts: Reading, interval: Kind, with_intervals: bool
+) -> Result:
+    """As `run`, of a statement that is parsed already; the tree is left as it is."""
     try:
         _check_complete(tree)
         uses_ends = any(is_end_of_interval(node) for node in tree.find_all(exp.Anonymous))
