@@ -1,4 +1,6 @@
-"""What all suites share: where compiled kernels are kept, how properties are tried, and who runs which tests."""
+"""What all suites share: where compiled kernels are kept, how properties are tried, and who runs which
+tests.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# What starts first. The explorer's tests take longest, and compile the kernels that most builds need; meanwhile the
-# other worker has tests that build nothing, and then finds the kernels in the cache. The next longest groups follow,
-# and the many short ones fill up at the end.
+# What starts first. The explorer's tests take longest, and compile the kernels that most builds need;
+# meanwhile the other worker has tests that build nothing, and then finds the kernels in the cache. The next
+# longest groups follow, and the many short ones fill up at the end.
 _FIRST = (
     "explorer",
     "install",
@@ -37,8 +39,8 @@ _FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of a file, or of all files that share a browser, so that what they share is made
-    once. Tests that name a group of their own keep it.
+    """One worker runs all tests of a file, or of all files that share a browser, so that what they share is
+    made once. Tests that name a group of their own keep it.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:

@@ -22,7 +22,8 @@ TINY_NOISE = 1e-3  # the discrete Laplace law of this scale is 0 but for one dra
 
 
 def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...], noise_scale: float = TINY_NOISE) -> Blocks:
-    """Blocks of the rows' codes, (n_rows, n_attributes): halve the longest side until a block is empty or one cell."""
+    """Blocks of the rows' codes, (n_rows, n_attributes): halve the longest side until a block is empty or one
+    cell."""
     found: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
 
     def halve(
@@ -59,7 +60,8 @@ def view_of(
     why: tuple[str, ...] = (),
     tables: tuple[Table, ...] = (),
 ) -> PView:
-    """A view of these components, as if a method had made it with a budget of 1. why: reasons it is not private."""
+    """A view of these components, as if a method had made it with a budget of 1. why: reasons it is not
+    private."""
     spending = (Spending("noise on counts", Fraction(1), 1),)
     manifest = Manifest(schema, method, Fraction(1), spending, {}, {}, "0", not_private_because=why)
     return PView(manifest, (ViewPart(components, prior_quality(components, tables), tables),))
@@ -110,7 +112,8 @@ def random_mixture(sizes: tuple[int, ...], seed: int, n_components: int = 5, n_m
 
 
 def tables_of(mixture: Mixture, seed: int, scale: float = 5.0) -> tuple[Table, ...]:
-    """Released tables as a build would have made them: a histogram per attribute, and tables of some pairs."""
+    """Released tables as a build would have made them: a histogram per attribute, and tables of some
+    pairs."""
     rng = np.random.default_rng(seed)
     sizes = mixture.sizes
     sets = [(a,) for a in range(len(sizes))] + [(a, a + 1) for a in range(0, len(sizes) - 1, 2)]

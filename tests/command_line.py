@@ -1,4 +1,5 @@
-"""The command `hdpview`, called in this process: starting Python and loading the libraries costs seconds each time."""
+"""The command `hdpview`, called in this process: starting Python and loading the libraries costs seconds each
+time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from hdpview.cli import main
 
 
 def run(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
-    """What the command prints and how it ends, called with these words in this folder. No terminal is there."""
+    """What the command prints and how it ends, called with these words in this folder. No terminal is
+    there."""
     arguments = ["hdpview", *map(str, words)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (

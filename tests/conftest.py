@@ -33,7 +33,8 @@ def _binary(name: str) -> str:
     found = shutil.which(name) or (debian[-1] if debian else None)
     if found is None:
         pytest.fail(
-            f"PostgreSQL's {name!r} is not installed; these tests need a real server. Run `make test`, which installs it."
+            f"PostgreSQL's {name!r} is not installed; these tests need a real server. Run `make test`, "
+            "which installs it."
         )
     return os.path.realpath(found)
 
@@ -48,7 +49,8 @@ def _server_user() -> str | None:
         return pwd.getpwnam("postgres").pw_name
     except KeyError:
         pytest.fail(
-            "PostgreSQL refuses to run as root and there is no user 'postgres'. Run `make test`, which installs it."
+            "PostgreSQL refuses to run as root and there is no user 'postgres'. Run `make test`, which "
+            "installs it."
         )
 
 

@@ -26,10 +26,16 @@ class Statements:
             return f"SELECT {self._aggregates(1, 4)} FROM view{where}"
         if form == "distinct":
             names = self.random.sample([*TEXTS, *TRUTHS], self.random.randint(1, 2))
-            return f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > 0.5 ORDER BY {', '.join(names)}"
+            return (
+                f"SELECT {', '.join(names)} FROM view{where} GROUP BY {', '.join(names)} HAVING COUNT(*) > "
+                f"0.5 ORDER BY {', '.join(names)}"
+            )
         source, columns = "view", ""
         if form == "with":
-            columns = f"WITH t AS (SELECT * FROM view{where}), u AS (SELECT *, age + children AS both FROM t WHERE {self.condition()}) "
+            columns = (
+                f"WITH t AS (SELECT * FROM view{where}), u AS (SELECT *, age + children AS both FROM t "
+                f"WHERE {self.condition()}) "
+            )
             source, where = "u", ""
         elif form == "subquery":
             source, where = f"(SELECT * FROM view{where}) AS s", f" WHERE {self.condition()}"
@@ -41,7 +47,10 @@ class Statements:
             "expressions": ", ".join(keys),
         }[self.random.choice(["names", "positions", "expressions"])]
         having = "COUNT(*) > 0.5" + (f" AND {self._having()}" if self.random.random() < 0.4 else "")
-        inner = f"SELECT {', '.join(named)}, {self._aggregates(1, 3)} FROM {source}{where} GROUP BY {by} HAVING {having}"
+        inner = (
+            f"SELECT {', '.join(named)}, {self._aggregates(1, 3)} FROM {source}{where} GROUP BY {by} "
+            f"HAVING {having}"
+        )
         order = ", ".join(
             f"k{i}{self.random.choice(['', ' DESC', ' ASC NULLS FIRST', ' DESC NULLS LAST'])}"
             for i in range(len(keys))

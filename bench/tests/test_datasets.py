@@ -23,7 +23,10 @@ from hdpview_bench import datasets, originals
 from hdpview_bench.datasets import DATASETS, dataset_counts, discretise
 from hdpview_bench.originals import ORIGINALS, Original, fetched
 
-ADULT_ROW = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K"
+ADULT_ROW = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, "
+    "0, 40, United-States, <=50K"
+)
 
 
 def test_codes_are_the_papers() -> None:

@@ -144,7 +144,8 @@ def test_a_limit_that_is_there_is_not_raised() -> None:
     told = (
         "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_CPU, (50, resource.RLIM_INFINITY))\n"
     )
-    told += f"runpy.run_path({str(_PROGRAM)!r})['_limit_computing'](float(sys.argv[1]))\nprint(resource.getrlimit(resource.RLIMIT_CPU)[0])"
+    told += f"runpy.run_path({str(_PROGRAM)!r})['_limit_computing'](float(sys.argv[1]))\n"
+    told += "print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
     assert resource.getrlimit(resource.RLIMIT_CPU)[1] == resource.RLIM_INFINITY
     for asked, expected in ((600.0, 50), (7.5, 8)):
         done = subprocess.run(

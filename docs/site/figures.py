@@ -27,7 +27,8 @@ class Drawing:
         self, x: float, y: float, words: str, size: int = 13, anchor: str = "start", fill: str = INK
     ) -> None:
         self.elements.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{fill}">{words}</text>'
+            f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" '
+            f'fill="{fill}">{words}</text>'
         )
 
     def rect(self, x: float, y: float, width: float, height: float, **style: object) -> None:
@@ -43,7 +44,10 @@ class Drawing:
 
     def save(self, name: str) -> None:
         width, height = self.size
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            'font-family="sans-serif">'
+        )
         (IMAGES / name).write_text("\n".join([head, *self.elements, "</svg>", ""]), encoding="utf-8")
 
 
@@ -52,7 +56,9 @@ def _style(style: dict[str, object]) -> str:
 
 
 def _records(rng: Generator) -> NDArray[np.int64]:
-    """Cells (column, row) of 120 records on a grid of 16 × 10: a crowd, a smaller one, and a few elsewhere."""
+    """Cells (column, row) of 120 records on a grid of 16 × 10: a crowd, a smaller one, and a few
+    elsewhere.
+    """
     crowd = rng.normal((4, 3), (1.6, 1.2), (70, 2))
     second = rng.normal((12, 7), (1.2, 1.0), (40, 2))
     rest = rng.uniform((0, 0), (15.9, 9.9), (10, 2))

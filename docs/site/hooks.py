@@ -1,5 +1,5 @@
-"""Pages of the documentation site that are made from the code when MkDocs builds it: the reference of the command
-line, and the page that the gallery shows.
+"""Pages of the documentation site that are made from the code when MkDocs builds it: the reference of the
+command line, and the page that the gallery shows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def command_line_page() -> str:
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
-    """All commands below a group, in the order of its help. `bench` is a package of its own, with a page of its own."""
+    """All commands below a group, in the order of its help. `bench` is a package of its own, with a page of
+    its own.
+    """
     found: list[tuple[tuple[str, ...], Any]] = []
     for name, command in getattr(group, "commands", {}).items():
         if name == "bench":

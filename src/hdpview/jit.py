@@ -1,9 +1,9 @@
 """Numba, with a cache of compiled kernels that notices every change of this package.
 
-Numba keeps a compiled kernel until the file of that kernel changes. It does not see changes of the functions that
-the kernel calls: a correction in one file would not run where another file's kernel was compiled before. So the
-age of each of our kernels is that of the whole package: a hash of its sources. Where caches are kept stays Numba's
-own choice, NUMBA_CACHE_DIR included; kernels of others are none of our business.
+Numba keeps a compiled kernel until the file of that kernel changes. It does not see changes of the functions
+that the kernel calls: a correction in one file would not run where another file's kernel was compiled before.
+So the age of each of our kernels is that of the whole package: a hash of its sources. Where caches are kept
+stays Numba's own choice, NUMBA_CACHE_DIR included; kernels of others are none of our business.
 
 Every module with kernels writes `from hdpview.jit import numba as nb`.
 """

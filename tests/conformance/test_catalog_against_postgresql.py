@@ -1,4 +1,5 @@
-"""The catalogue beside that of a real PostgreSQL with a table of the same shape: clients see no difference."""
+"""The catalogue beside that of a real PostgreSQL with a table of the same shape: clients see no
+difference."""
 
 from __future__ import annotations
 
@@ -23,40 +24,65 @@ SCHEMA = Schema(
         Datetime(name="at", min="2024-01-01", max="2024-01-02", every="1h"),
     ]
 )
-TABLE = """CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL, weight double precision,
+TABLE = """CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
+        weight double precision,
     region text, smoker boolean NOT NULL, day date NOT NULL, at timestamp NOT NULL)"""
 STATEMENTS = [
-    "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'public'",
     (
-        "SELECT column_name, ordinal_position, is_nullable, data_type, udt_name, numeric_precision, numeric_scale, "
-        "datetime_precision FROM information_schema.columns WHERE table_name = 'People' ORDER BY ordinal_position"
+        "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = "
+        "'public'"
     ),
     (
-        "SELECT a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attlen, t.typname, t.typcategory "
-        "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = '\"People\"'::regclass AND attnum > 0 "
+        "SELECT column_name, ordinal_position, is_nullable, data_type, udt_name, numeric_precision, "
+        "numeric_scale, "
+        "datetime_precision FROM information_schema.columns WHERE table_name = 'People' ORDER BY "
+        "ordinal_position"
+    ),
+    (
+        "SELECT a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attlen, "
+        "t.typname, t.typcategory "
+        "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = "
+        "'\"People\"'::regclass AND attnum > 0 "
         "ORDER BY attnum"
     ),
     "SELECT relname, relkind, relnatts, relhasindex, relispartition FROM pg_class WHERE relname = 'People'",
     (
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE relkind = 'r' "
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE relkind = 'r' "
         "AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
     ),
     "SELECT '\"People\"'::regclass::text, 'int4'::regtype, 23::regtype::text, to_regclass('nosuch') IS NULL",
     (
         "SELECT oid, typname, typlen, typtype, typcategory, typelem, typarray FROM pg_type "
-        "WHERE typname IN ('int4', 'text', 'float8', 'bool', 'date', 'timestamp', '_text', 'oid', 'name') ORDER BY oid"
+        "WHERE typname IN ('int4', 'text', 'float8', 'bool', 'date', 'timestamp', '_text', 'oid', "
+        "'name') ORDER BY oid"
     ),
-    "SELECT nspname FROM pg_namespace WHERE nspname IN ('public', 'pg_catalog', 'information_schema') ORDER BY 1",
-    "SELECT 1, 1.5, 'a', true, NULL, 1 + 1, 7 / 2, 'a' || 'b', 2 > 1, 'x' LIKE 'X', 'x' ILIKE 'X', upper('a')",
+    (
+        "SELECT nspname FROM pg_namespace WHERE nspname IN ('public', 'pg_catalog', 'information_schema') "
+        "ORDER BY 1"
+    ),
+    (
+        "SELECT 1, 1.5, 'a', true, NULL, 1 + 1, 7 / 2, 'a' || 'b', 2 > 1, 'x' LIKE 'X', 'x' ILIKE 'X', "
+        "upper('a')"
+    ),
     "SELECT CASE WHEN 1 = 1 THEN 'yes' END, coalesce(NULL, 'b'), nullif(1, 1), '5'::int + 1, length('abc')",
     "SELECT i FROM generate_series(2, 4) AS g(i)",
     "SELECT 'b' = ANY(ARRAY['a', 'b']), 3 <> ALL(ARRAY[1, 2]), array_to_string(ARRAY['a', 'b'], '-')",
     "SELECT quote_ident('a b'), quote_ident('plain'), split_part('a.b', '.', 2), strpos('abc', 'c')",
     "VALUES (1, 'a'), (2, 'b')",
-    "SELECT attrelid::regclass::text, count(*) FROM pg_attribute WHERE attrelid = 'pg_am'::regclass AND attnum > 0 GROUP BY 1",
+    (
+        "SELECT attrelid::regclass::text, count(*) FROM pg_attribute WHERE attrelid = 'pg_am'::regclass "
+        "AND attnum > 0 GROUP BY 1"
+    ),
     "SELECT x.a FROM (SELECT 3 AS a UNION ALL SELECT 1 UNION ALL SELECT 2) x ORDER BY 1 DESC LIMIT 2",
-    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT sum(n), max(n) FROM t",
-    "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = 'People'), 'People' IN (SELECT relname FROM pg_class)",
+    (
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT sum(n), max(n) "
+        "FROM t"
+    ),
+    (
+        "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = 'People'), 'People' IN (SELECT relname FROM "
+        "pg_class)"
+    ),
     "SHOW standard_conforming_strings",
     "SELECT has_table_privilege('\"People\"', 'SELECT'), pg_table_is_visible('\"People\"'::regclass)",
 ]

@@ -138,7 +138,8 @@ def table_of_persons() -> tuple[pa.Table, hv.Schema]:
     """Rows that name a person in two ways and stand for several records, or none."""
     rng = np.random.default_rng(RNG_SEED)
     table = pa.table({
-        "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000), "n": rng.integers(-1, 9, 2000),
+        "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000),
+        "n": rng.integers(-1, 9, 2000),
         "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000), "c": rng.integers(0, 400, 2000),
     })  # fmt: skip
     return table, hv.Schema(

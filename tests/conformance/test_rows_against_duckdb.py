@@ -58,7 +58,10 @@ STATEMENTS = [
     "SELECT date_trunc('month', day) AS m, year(day) AS y FROM view WHERE weight > 10",
     "SELECT age, weight FROM view ORDER BY weight DESC NULLS LAST, age, region, day LIMIT 20",
     "SELECT region AS r FROM (SELECT region, age + 1 AS a FROM view WHERE age > 20) AS t WHERE a < 60",
-    "WITH t AS (SELECT age AS years, smoker FROM view) SELECT years FROM t WHERE smoker ORDER BY years LIMIT 5",
+    (
+        "WITH t AS (SELECT age AS years, smoker FROM view) SELECT years FROM t WHERE smoker ORDER BY years "
+        "LIMIT 5"
+    ),
     "SELECT * FROM (SELECT age FROM view ORDER BY age LIMIT 10) AS t LIMIT 4",
     "SELECT age FROM view WHERE 1 = 0",
     "SELECT 1 AS one, age > 50 AS old FROM view WHERE TRUE",
@@ -71,7 +74,8 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_rows_are_those_of_duckdb(records: pa.Table, sql: str) -> None:
-    """Filters, expressions, orders, limits and subqueries, row by row; rows in order where one is asked for."""
+    """Filters, expressions, orders, limits and subqueries, row by row; rows in order where one is asked
+    for."""
     with duckdb.connect() as connection:
         connection.register("records", records)
         theirs = connection.execute(sql.replace("FROM view", "FROM records")).fetchall()

@@ -61,21 +61,27 @@ PARIS = timezone(timedelta(hours=2))
 _edges = Real(name="real", min=0.0, max=1.0, bins=10).edges
 VALUES: dict[str, list[Any]] = {
     "whole": [None, -(2**63), 2**63 - 1, -8, -7, -3, -2, 0, 89, 90, 91],
-    "extreme": [None, -(2**63), -(2**63) + 1, 2**63 - 1, -(2**63) + 2**48 - 1, -(2**63) + 2**48, -(2**62) - 1, -3, -2, 0],
-    "real": [None, math.nan, math.inf, -math.inf, -0.0, 0.0, *_edges, *np.nextafter(_edges, -1), *np.nextafter(_edges, 2)],
-    "edged": [None, math.nan, math.inf, -0.0, 0.0, -1e-310, 1e-300, 1 / 3, float(np.nextafter(1 / 3, 0)), 0.4, 1e300, 1.7e308, -1.7e308],
+    "extreme": [None, -(2**63), -(2**63) + 1, 2**63 - 1, -(2**63) + 2**48 - 1, -(2**63) + 2**48,
+        -(2**62) - 1, -3, -2, 0],
+    "real": [None, math.nan, math.inf, -math.inf, -0.0, 0.0, *_edges, *np.nextafter(_edges, -1),
+        *np.nextafter(_edges, 2)],
+    "edged": [None, math.nan, math.inf, -0.0, 0.0, -1e-310, 1e-300, 1 / 3, float(np.nextafter(1 / 3, 0)),
+        0.4, 1e300, 1.7e308, -1.7e308],
     "single": [None, -1.0, 0.5, math.inf, math.nan, float(np.float32(-5 / 7)), float(np.float32(1 / 7))],
     "word": [None, "", "a", "A", "a ", "é", "É", "日本", "quote's, \"x\"", "line\nbreak", "NULL", "nan"],
     "many": [None, "", "value 0", "value 299", "value 300", "Value 1", "é", "日本"],
     "number": [None, 1, 2, -3, 4, 2**63 - 1],
     "truth": [None, True, False],
     "day": [
-        None, date(1, 1, 1), date(1950, 1, 14), date(1950, 1, 31), date(1950, 2, 1), date(1969, 12, 31), date(2000, 2, 29),
+        None, date(1, 1, 1), date(1950, 1, 14), date(1950, 1, 31), date(1950, 2, 1), date(1969, 12, 31),
+        date(2000, 2, 29),
         date(9999, 12, 31),
     ],
     "moment": [
-        None, datetime(1, 1, 1), datetime(1969, 12, 31, 11, 59, 59, 999_999), datetime(1969, 12, 31, 13), datetime(1970, 1, 1),
-        datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(1970, 1, 2, 23, 59, 59, 999_999), datetime(1970, 1, 3),
+        None, datetime(1, 1, 1), datetime(1969, 12, 31, 11, 59, 59, 999_999), datetime(1969, 12, 31, 13),
+        datetime(1970, 1, 1),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(1970, 1, 2, 23, 59, 59, 999_999),
+        datetime(1970, 1, 3),
         datetime(9999, 12, 31, 23),
     ],
     "aware": [
@@ -84,9 +90,12 @@ VALUES: dict[str, list[Any]] = {
     ],
 }  # fmt: skip
 TYPES = {
-    "whole": (pa.int64(), "bigint"), "extreme": (pa.int64(), "bigint"), "real": (pa.float64(), "float8"), "edged": (pa.float64(), "float8"),
-    "single": (pa.float32(), "real"), "word": (pa.string(), "text"), "many": (pa.string(), "varchar"), "number": (pa.int64(), "bigint"),
-    "truth": (pa.bool_(), "boolean"), "day": (pa.date32(), "date"), "moment": (pa.timestamp("us"), "timestamp"),
+    "whole": (pa.int64(), "bigint"), "extreme": (pa.int64(), "bigint"), "real": (pa.float64(), "float8"),
+    "edged": (pa.float64(), "float8"),
+    "single": (pa.float32(), "real"), "word": (pa.string(), "text"), "many": (pa.string(), "varchar"),
+    "number": (pa.int64(), "bigint"),
+    "truth": (pa.bool_(), "boolean"), "day": (pa.date32(), "date"),
+    "moment": (pa.timestamp("us"), "timestamp"),
     "aware": (pa.timestamp("us", "Europe/Paris"), "timestamptz"),
 }  # fmt: skip
 N_ROWS = max(map(len, VALUES.values()))
@@ -248,8 +257,8 @@ def assert_streamed_as_cells(source: Any, limits: Contributions) -> None:
 )
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 def test_every_source_has_the_same_statistics(kind: str, limits: str, tmp_path: Path) -> None:
-    """Rows streamed from any source, bounded by person and aggregated or not, give the tables and counts of boxes
-    that occupied cells give, pass after pass.
+    """Rows streamed from any source, bounded by person and aggregated or not, give the tables and counts of
+    boxes that occupied cells give, pass after pass.
     """
     assert_streamed_as_cells(SOURCES[kind](tmp_path), LIMITS[limits])
 
@@ -288,7 +297,8 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
 def test_postgresql_has_the_same_statistics(
     limits: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied cells."""
+    """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied
+    cells."""
     monkeypatch.setattr(stream, "BATCH_ROWS", 7)
     connection, backend = postgres
     kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}

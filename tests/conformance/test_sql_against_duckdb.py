@@ -100,18 +100,36 @@ WRITTEN = [
     "SELECT sum(age), avg(age), count(*), median(age) FROM view WHERE age < 0",
     "SELECT region, COUNT(*) AS n FROM view GROUP BY ALL HAVING n > 0 ORDER BY ALL",
     "SELECT region AS r, COUNT(*) FROM view GROUP BY r HAVING COUNT(*) > 0 ORDER BY r NULLS FIRST",
-    "SELECT COUNT(*) FILTER (WHERE smoker) * 1.0 / COUNT(*) AS share, sex FROM view GROUP BY sex ORDER BY sex",
-    "SELECT sex, urban, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS share FROM view GROUP BY 1, 2 ORDER BY 1, 2",
+    (
+        "SELECT COUNT(*) FILTER (WHERE smoker) * 1.0 / COUNT(*) AS share, sex FROM view GROUP BY sex ORDER "
+        "BY sex"
+    ),
+    (
+        "SELECT sex, urban, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS share FROM view "
+        "GROUP BY 1, 2 ORDER BY 1, 2"
+    ),
     "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY n DESC LIMIT 1",
     "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY COUNT(*), 1 OFFSET 1",
     "SELECT DISTINCT sex FROM view ORDER BY sex",
-    "WITH adults AS (SELECT age AS years, sex AS s FROM view WHERE age >= 3) SELECT s, AVG(years) FROM adults GROUP BY s ORDER BY s",
+    (
+        "WITH adults AS (SELECT age AS years, sex AS s FROM view WHERE age >= 3) SELECT s, AVG(years) FROM "
+        "adults GROUP BY s ORDER BY s"
+    ),
     "WITH a(x, y) AS (SELECT age, sex FROM view) SELECT y, SUM(x) FROM a GROUP BY y ORDER BY y",
-    "SELECT * FROM (SELECT region AS r, COUNT(*) AS n FROM view GROUP BY region) AS g WHERE n > 10 AND r IS NOT NULL ORDER BY r",
-    "SELECT age, n * 2 AS twice FROM (SELECT age, COUNT(*) AS n FROM view GROUP BY age) AS g WHERE n > 0 ORDER BY age",
+    (
+        "SELECT * FROM (SELECT region AS r, COUNT(*) AS n FROM view GROUP BY region) AS g WHERE n > 10 AND "
+        "r IS NOT NULL ORDER BY r"
+    ),
+    (
+        "SELECT age, n * 2 AS twice FROM (SELECT age, COUNT(*) AS n FROM view GROUP BY age) AS g WHERE n > "
+        "0 ORDER BY age"
+    ),
     "SELECT view.sex, COUNT(*) FROM view GROUP BY view.sex ORDER BY view.sex",
     "SELECT v.sex, COUNT(*) FROM view AS v WHERE v.age > 2 GROUP BY v.sex ORDER BY v.sex",
-    "SELECT COUNT(*) FROM view WHERE age IN (1, 2) AND (region = 'North' OR NOT urban) AND income IS NOT NULL",
+    (
+        "SELECT COUNT(*) FROM view WHERE age IN (1, 2) AND (region = 'North' OR NOT urban) AND income IS "
+        "NOT NULL"
+    ),
     "SELECT COUNT(*) FROM view WHERE (age < 3 AND sex = 'F') OR (income > 20 AND urban) OR smoker IS NULL",
     "SELECT SUM(income * age) AS s, SUM(income + age) AS t, AVG(income - age) AS u FROM view",
     "SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age) FROM view",
@@ -133,7 +151,8 @@ def test_statements_of_every_kind_are_answered_as_duckdb_does(both: Both, sql: s
 
 @pytest.mark.parametrize("sql", [sql for sql in WRITTEN if "ALL" not in sql])
 def test_statements_in_the_words_of_postgresql_mean_the_same(both: Both, sql: str) -> None:
-    """The parser builds other trees for other dialects (IS NOT NULL is one node there); answers stay the same."""
+    """The parser builds other trees for other dialects (IS NOT NULL is one node there); answers stay the
+    same."""
     written = sqlglot.transpile(sql, read="duckdb", write="postgres")[0]
     view, connection = both
     theirs = connection.execute(sql.replace("FROM view", 'FROM "view"')).fetchall()

@@ -9,7 +9,8 @@ from hdpview.query.question.where import name_in_sql
 
 
 def random_filters(schema: Schema, n: int, seed: int) -> list[str]:
-    """Conditions on one to four attributes, joined by AND; ranges begin and end anywhere, also inside bins and beyond."""
+    """Conditions on one to four attributes, joined by AND; ranges begin and end anywhere, also inside bins
+    and beyond."""
     rng = random.Random(seed)
     return [
         " AND ".join(

@@ -36,7 +36,10 @@ def test_views_and_schema_are_the_public_facts(client: TestClient, hospital: PVi
 
 def test_sql_answers_are_the_views(client: TestClient, hospital: PView) -> None:
     """Rows, columns and intervals of a statement are those of `view.sql`, at the confidence asked for."""
-    statement = f"SELECT region, COUNT(*) AS n, AVG(age) AS mean_age FROM view WHERE {WHERE} GROUP BY region ORDER BY n DESC"
+    statement = (
+        f"SELECT region, COUNT(*) AS n, AVG(age) AS mean_age FROM view WHERE {WHERE} GROUP BY region ORDER "
+        "BY n DESC"
+    )
     answer = asked(client, "/api/sql", sql=statement, confidence=0.9)
     assert answer["rows"] == hospital.sql(statement, confidence=0.9, as_="pyarrow").to_pylist()
     assert answer["columns"][:2] == ["region", "n"]
@@ -73,8 +76,8 @@ def test_pairs_are_the_marginal(client: TestClient, hospital: PView) -> None:
 
 
 def test_blocks_are_the_views_own(client: TestClient, blocky: PView) -> None:
-    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for; a view by the
-    default method has none.
+    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for; a view by
+    the default method has none.
     """
     with TestClient(create_app({"blocks.pview": blocky}), HOME) as own:
         answer = asked(own, "/api/blocks", first="age", second="stay_days", limit=50)
@@ -102,8 +105,8 @@ def test_comparison_is_the_views(client: TestClient, hospital: PView) -> None:
 
 
 def test_shares_have_differences_of_their_own(client: TestClient, hospital: PView) -> None:
-    """Shares under two conditions are the view's rates, and so is their difference; its interval is no wider than both
-    intervals together. Of an attribute that is filtered itself there are none.
+    """Shares under two conditions are the view's rates, and so is their difference; its interval is no wider
+    than both intervals together. Of an attribute that is filtered itself there are none.
     """
     first, second = "age >= 65", "age < 65"
     answer = asked(client, "/api/shares", first=first, second=second, attribute="sex")

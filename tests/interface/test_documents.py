@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Pages that exist on the documentation site alone; tests/interface/test_site.py builds it and checks links to them.
+# Pages that exist on the documentation site alone; tests/interface/test_site.py builds it and checks links to
+# them.
 GENERATED = {"docs/gallery/admissions.html", "docs/reference/command-line.md"}
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 

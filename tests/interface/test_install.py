@@ -1,4 +1,5 @@
-"""The wheel as an analyst installs it: small, without the curator's packages, and enough to open, ask, publish."""
+"""The wheel as an analyst installs it: small, without the curator's packages, and enough to open, ask,
+publish."""
 
 from __future__ import annotations
 

@@ -186,7 +186,10 @@ def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:
 def test_query_prints_groups_with_intervals_for_programs(view: PView, tmp_path: Path) -> None:
     """JSON has columns, rows with lower and upper ends, confidence, epsilon and delta; dates are ISO text."""
     view.save(tmp_path / "a.pview")
-    sql = "SELECT date_trunc('year', day) AS year, COUNT(*) AS n, COUNT(*) / 0 AS x FROM view GROUP BY year ORDER BY year"
+    sql = (
+        "SELECT date_trunc('year', day) AS year, COUNT(*) AS n, COUNT(*) / 0 AS x FROM view GROUP BY year "
+        "ORDER BY year"
+    )
     found = json.loads(run("query", tmp_path / "a.pview", sql, "--format", "json").stdout)
     assert found["columns"] == ["year", "n", "n_lower", "n_upper", "x", "x_lower", "x_upper"]
     assert [row["year"] for row in found["rows"]] == ["2023-01-01", "2024-01-01"]

@@ -31,7 +31,8 @@ def _prepare(folder: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_do_what_they_show(page: str, tmp_path: Path) -> None:
-    """Every block marked to run succeeds, in the order of the page, and prints what the page says, numbers aside.
+    """Every block marked to run succeeds, in the order of the page, and prints what the page says, numbers
+    aside.
 
     `python tests/interface/pages.py PAGE` renews outputs that changed for a good reason.
     """

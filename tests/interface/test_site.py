@@ -1,5 +1,5 @@
-"""The documentation site: it builds without warnings, so every link and heading it names is there, and its pages load
-nothing from elsewhere.
+"""The documentation site: it builds without warnings, so every link and heading it names is there, and its
+pages load nothing from elsewhere.
 """
 
 from __future__ import annotations

@@ -82,7 +82,10 @@ def test_prepared_statements_turn_to_binary_and_stay_right(
     connection: Any, gateway: JavaGateway, served: Served
 ) -> None:
     """After five uses the driver names its statement and asks for binary results."""
-    sql = "SELECT ward, count(*) FROM admissions WHERE age > ? AND sex = ? AND admitted >= ? GROUP BY ward ORDER BY ward"
+    sql = (
+        "SELECT ward, count(*) FROM admissions WHERE age > ? AND sex = ? AND admitted >= ? GROUP BY ward "
+        "ORDER BY ward"
+    )
     statement = connection.prepareStatement(sql)
     for age in range(60, 68):
         statement.setInt(1, age)

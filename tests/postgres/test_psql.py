@@ -119,7 +119,10 @@ def test_nothing_can_be_written(served: Served) -> None:
 
 def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
     """Quoted names reach a view and its columns as they are; bins are numbers and moments timestamps."""
-    statement = 'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 LIMIT 1'
+    statement = (
+        'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 '
+        "LIMIT 1"
+    )
     found = psql(served, "-At", "-c", statement)
     assert not found.stderr
     assert found.stdout.startswith("it's|0|0|2024-01-01 00:00:00|")

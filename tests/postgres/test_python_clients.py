@@ -31,7 +31,8 @@ def test_psycopg_gets_the_numbers_of_python(served: Served, binary: bool) -> Non
 def test_values_have_the_types_of_their_columns(served: Served) -> None:
     """Whole numbers, reals, truths, dates, moments and texts arrive as such, in both formats alike."""
     sql = (
-        "SELECT age, cost, smoker, admitted, ward, date_trunc('month', admitted), extract(year FROM admitted) "
+        "SELECT age, cost, smoker, admitted, ward, date_trunc('month', admitted), extract(year FROM "
+        "admitted) "
         "FROM admissions WHERE smoker IS NOT NULL LIMIT 20"
     )
     with psycopg.connect(served.url) as connection:
@@ -65,7 +66,8 @@ def test_parameters_of_every_type(served: Served) -> None:
 
 
 def test_cursors_copies_pipelines_and_types_of_psycopg(served: Served) -> None:
-    """A server-side cursor, COPY in three formats, a pipeline, prepared statements, and a look-up of types."""
+    """A server-side cursor, COPY in three formats, a pipeline, prepared statements, and a look-up of
+    types."""
     with psycopg.connect(served.url) as connection:
         with connection.cursor(name="some") as cursor:
             cursor.itersize = 10
@@ -138,7 +140,8 @@ def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
     async def ask() -> None:
         connection = await asyncpg.connect(served.url)
         found = await connection.fetch(
-            "SELECT ward, count(*) AS n FROM admissions WHERE age > $1 AND ward = ANY($2::text[]) GROUP BY ward",
+            "SELECT ward, count(*) AS n FROM admissions WHERE age > $1 AND ward = ANY($2::text[]) "
+            "GROUP BY ward",
             65,
             ["surgery"],
         )

@@ -34,7 +34,8 @@ def test_r_gets_the_numbers_of_python(served: Served, tmp_path: Path) -> None:
     questions.write_text("\n".join(" ".join(each.split()) for each in QUESTIONS) + "\n")
     program = _CONNECT.format(port=served.port) + (
         "in_full <- function(x) {\n"
-        "  if (is.numeric(x)) sprintf('%.17g', x) else if (inherits(x, 'POSIXt')) format(x, '%Y-%m-%d') else as.character(x)\n"
+        "  if (is.numeric(x)) sprintf('%.17g', x) else if (inherits(x, 'POSIXt')) format(x, "
+        "'%Y-%m-%d') else as.character(x)\n"
         "}\n"
         f"for (sql in readLines('{questions}')) {{\n"
         "  rows <- dbGetQuery(con, sql)\n"
@@ -50,14 +51,16 @@ def test_r_gets_the_numbers_of_python(served: Served, tmp_path: Path) -> None:
 def test_dbplyr_writes_questions_that_are_answered(served: Served) -> None:
     """Verbs of dplyr: tables are found, filtered, grouped, summarised, counted and looked at."""
     program = _CONNECT.format(port=served.port) + (
-        "stopifnot(setequal(dbListTables(con), c('admissions', 'Odd View')), dbExistsTable(con, 'admissions'))\n"
+        "stopifnot(setequal(dbListTables(con), c('admissions', 'Odd View')), dbExistsTable(con, "
+        "'admissions'))\n"
         "admissions <- tbl(con, 'admissions')\n"
         "found <- admissions %>% filter(age > 65, sex == 'Female') %>% group_by(ward) %>%\n"
         "  summarise(n = n(), cost = mean(cost, na.rm = TRUE)) %>% arrange(desc(n)) %>% collect()\n"
         "cat(sprintf('%.17g', found$n[found$ward == 'surgery']), '\\n')\n"
         "old <- admissions %>% mutate(old = age > 65) %>% group_by(old) %>%\n"
         "  summarise(rate = mean(as.numeric(readmitted), na.rm = TRUE)) %>% collect()\n"
-        "cat(nrow(old), nrow(admissions %>% head(3) %>% collect()), nrow(admissions %>% count(sex) %>% collect()), '\\n')\n"
+        "cat(nrow(old), nrow(admissions %>% head(3) %>% collect()), nrow(admissions %>% count(sex) %>% "
+        "collect()), '\\n')\n"
     )
     n, sizes = run_r(program).strip().splitlines()
     expected = served.view.count("age > 65 AND sex = 'Female' AND ward = 'surgery'").estimate

@@ -82,7 +82,8 @@ def test_a_server_with_a_certificate_takes_no_plain_connection(guarded: Postgres
         _connect(guarded, mode="disable")
     certificate = str(guarded.settings.tls_certificate)
     with psycopg.connect(
-        host="localhost", port=guarded.port, user="x", dbname="hdpview", password=PASSWORD, sslrootcert=certificate,
+        host="localhost", port=guarded.port, user="x", dbname="hdpview", password=PASSWORD,
+        sslrootcert=certificate,
         sslmode="verify-full", hostaddr="127.0.0.1",
     ) as connection:  # fmt: skip
         assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -98,7 +98,8 @@ def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
 
 
 def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
-    """No protocol, no password beyond this machine, half a certificate, an empty password: one sentence each."""
+    """No protocol, no password beyond this machine, half a certificate, an empty password: one sentence
+    each."""
     assert "--postgres" in refused("serve", view_file)
     assert "--password-file" in refused("serve", view_file, "--postgres", "--host", "0.0.0.0")
     assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)

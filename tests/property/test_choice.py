@@ -73,8 +73,9 @@ def running_shares(scores: list[float], rate: Fraction, prior: list[int]) -> lis
 def test_a_choice_is_the_one_of_the_exact_law_next_to_every_boundary(
     scores: list[float], rate: Fraction, random: Any
 ) -> None:
-    """The two doubles next to each boundary, and the one that it falls into with zeros and with ones behind: the
-    choice is that of an oracle with 120 digits. In doubles alone many of these came out on the wrong side.
+    """The two doubles next to each boundary, and the one that it falls into with zeros and with ones behind:
+    the choice is that of an oracle with 120 digits. In doubles alone many of these came out on the wrong
+    side.
     """
     prior = [random.choice([1, 1, 3]) for _ in scores]
     boundaries = running_shares(scores, rate, prior)
@@ -132,8 +133,8 @@ def test_a_decision_follows_e_to_the_minus_x() -> None:
 
 
 def test_a_choice_follows_the_exponential_mechanism() -> None:
-    """60,000 choices among four, from fixed keys: not rejected by a chi-square test at 1e-6, and a rate 10 % off
-    is.
+    """60,000 choices among four, from fixed keys: not rejected by a chi-square test at 1e-6, and a rate 10 %
+    off is.
     """
     scores, rate, n = np.array([0.0, 1.5, 2.0, -1.0]), Fraction(1, 2), 60_000
     draws = Draws(Randomness.from_test_key(b"choices").root_key("x"))
@@ -184,8 +185,8 @@ def grown_exactly(
     st.sampled_from([1, 40, 2**40]),
 )
 def test_trees_are_the_same_with_and_without_doubles(seed: int, sizes: tuple[int, ...], largest: int) -> None:
-    """Decisions by whole numbers alone grow the tree that the fast kernels grow, in sparse and in dense tables,
-    and where counts are so large that doubles can hardly tell.
+    """Decisions by whole numbers alone grow the tree that the fast kernels grow, in sparse and in dense
+    tables, and where counts are so large that doubles can hardly tell.
     """
     rng = np.random.default_rng(seed)
     cells = np.unique(rng.integers(0, sizes, (rng.integers(1, 30), len(sizes))), axis=0).astype(np.uint8)
@@ -212,8 +213,8 @@ def undecided(propose: Any) -> Any:
 
 
 def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With counts near 2⁶⁰ doubles are off by records: the kernels stop there, exact numbers decide, and every row
-    ends in one leaf.
+    """With counts near 2⁶⁰ doubles are off by records: the kernels stop there, exact numbers decide, and
+    every row ends in one leaf.
     """
     handed: list[tuple[int, int]] = []
     before = growing._decide_exactly
@@ -244,8 +245,8 @@ def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch: pytest.MonkeyPa
 def test_a_record_moves_exact_deviations_by_less_than_two(
     counts: list[int], place: int, epsilon: Fraction, depth: int
 ) -> None:
-    """Whatever the counts: by doubles the deviation of counts near 2⁶⁰ moved by hundreds. And what is charged for
-    random converge covers its loss with the numbers as they are.
+    """Whatever the counts: by doubles the deviation of counts near 2⁶⁰ moved by hundreds. And what is charged
+    for random converge covers its loss with the numbers as they are.
     """
     more = list(counts)
     more[place % len(counts)] += 1

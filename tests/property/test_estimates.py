@@ -1,4 +1,5 @@
-"""Estimates and their errors: equal to sums over single cells, in groups as one by one, for blocks and mixtures."""
+"""Estimates and their errors: equal to sums over single cells, in groups as one by one, for blocks and
+mixtures."""
 
 from __future__ import annotations
 
@@ -124,7 +125,8 @@ def test_grids_are_sums_over_cells(kind: str, seed: int, where: str | None, attr
 @SOME
 @given(kinds, seeds, wheres)
 def test_histograms_and_quantiles_follow_from_cells(kind: str, seed: int, where: str | None) -> None:
-    """The histogram of every attribute under a filter; the median lies in the bin where half the records are."""
+    """The histogram of every attribute under a filter; the median lies in the bin where half the records
+    are."""
     view, cells = a_view(kind, seed), by_cells(kind, seed, where)[0]
     for a, histogram in enumerate(histograms(view, where)):
         expected = cells.sum(axis=tuple(b for b in range(len(SCHEMA)) if b != a))
@@ -143,8 +145,8 @@ def test_histograms_and_quantiles_follow_from_cells(kind: str, seed: int, where:
 def test_groups_are_those_asked_one_by_one(
     kind: str, seed: int, where: str | None, attributes: list[int]
 ) -> None:
-    """Estimates of a grid equal those of listed questions. So do errors of mixtures; those of blocks are never
-    smaller, and equal where the condition is one box.
+    """Estimates of a grid equal those of listed questions. So do errors of mixtures; those of blocks are
+    never smaller, and equal where the condition is one box.
     """
     view = a_view(kind, seed)
     conditions = [code_boxes(a) for a in attributes]
@@ -191,8 +193,8 @@ def test_covariances_of_groups_are_those_asked_one_by_one(
 @SOME
 @given(kinds, seeds, st.lists(wheres, min_size=1, max_size=4))
 def test_covariances_are_those_of_some_errors(kind: str, seed: int, asked_for: list[str | None]) -> None:
-    """Symmetric, without negative eigenvalues but for rounding; the diagonal is the variance of each question, and
-    a question goes with itself as it goes with its variance.
+    """Symmetric, without negative eigenvalues but for rounding; the diagonal is the variance of each
+    question, and a question goes with itself as it goes with its variance.
     """
     view = a_view(kind, seed)
     quantities = [quantity for where in asked_for for quantity in some_quantities(where)[:2]]

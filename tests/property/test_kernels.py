@@ -187,8 +187,8 @@ def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, s
 @FAST
 @given(st.integers(0, 2**32 - 1), st.integers(20, 57), st.booleans())
 def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: int, also_far: bool) -> None:
-    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations by what is
-    charged. Scores of cuts may round; decisions between them are then taken without doubles.
+    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations by what
+    is charged. Scores of cuts may round; decisions between them are then taken without doubles.
     """
     rng = np.random.default_rng(seed)
     x = 2**power + rng.integers(0, 50, (3, 4))

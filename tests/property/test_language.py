@@ -107,7 +107,8 @@ def test_intervals_hold_their_estimates(
 ) -> None:
     """Every aggregate of every group lies inside its interval, and counts and shares are never negative."""
     sql = (
-        "SELECT region, COUNT(*) AS n, SUM(income) AS s, AVG(age) AS a, MEDIAN(age) AS m, COUNT(*) / SUM(COUNT(*)) OVER () AS p, "
+        "SELECT region, COUNT(*) AS n, SUM(income) AS s, AVG(age) AS a, MEDIAN(age) AS m, COUNT(*) / "
+        "SUM(COUNT(*)) OVER () AS p, "
         "SUM(age) - 3 * COUNT(*) AS d FROM view GROUP BY region"
     )
     for row in table(seed, sql, where, interval=interval, confidence=confidence):
@@ -123,7 +124,10 @@ def test_intervals_hold_their_estimates(
 def test_a_filter_and_its_negation_share_the_known(seed: int, where: str) -> None:
     """COUNT(*) FILTER of a condition, of its negation and of neither make the count of all."""
     known = f"COUNT(CASE WHEN {where} THEN 1 WHEN NOT ({where}) THEN 2 END) AS k"
-    sql = f"SELECT COUNT(*) FILTER (WHERE {where}) AS p, COUNT(*) FILTER (WHERE NOT ({where})) AS q, COUNT(*) AS n, {known} FROM view"
+    sql = (
+        f"SELECT COUNT(*) FILTER (WHERE {where}) AS p, COUNT(*) FILTER (WHERE NOT ({where})) AS q, "
+        f"COUNT(*) AS n, {known} FROM view"
+    )
     row = table(seed, sql, None)[0]
     assert row["p"] + row["q"] == pytest.approx(row["k"], abs=1e-6)
     assert row["k"] <= row["n"] + 1e-6

@@ -53,13 +53,15 @@ def schemas(draw: Any) -> Schema:
     names = draw(st.lists(texts.filter(bool), min_size=1, max_size=5, unique_by=str.casefold))
     others = [
         lambda name: st.builds(Boolean, name=st.just(name), nullable=st.booleans(), label=labels),
-        lambda name: st.just(Datetime(name=name, min="2020-01-01", max="2020-03-01", every="1w", missing="2020-01-05")),
+        lambda name: st.just(Datetime(name=name, min="2020-01-01", max="2020-03-01", every="1w",
+            missing="2020-01-05")),
         categories,
         numbers,
     ]  # fmt: skip
     source = TextFormat(
         separator=draw(st.sampled_from([None, ";", "\t"])), decimal=draw(st.sampled_from([".", ","])),
-        missing=tuple(draw(st.lists(texts, max_size=3))), dates=draw(st.sampled_from([(), ("%d.%m.%y", "%b %d, %Y")])),
+        missing=tuple(draw(st.lists(texts, max_size=3))),
+        dates=draw(st.sampled_from([(), ("%d.%m.%y", "%b %d, %Y")])),
     )  # fmt: skip
     return Schema([draw(draw(st.sampled_from(others))(name)) for name in names], source=source)
 

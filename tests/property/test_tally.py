@@ -1,4 +1,5 @@
-"""Tables and counts of boxes, added up by kernels: against NumPy's definition, whatever the parts and threads."""
+"""Tables and counts of boxes, added up by kernels: against NumPy's definition, whatever the parts and
+threads."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def some_rows(sizes: tuple[int, ...], n: int, rng: np.random.Generator, most: in
 
 
 def as_rows(sizes: tuple[int, ...], codes: Ints, counts: Ints | None) -> Rows:
-    """Contiguous columns of the smallest types, or columns of a matrix where counts are given, as cells have."""
+    """Contiguous columns of the smallest types, or columns of a matrix where counts are given, as cells
+    have."""
     if counts is None:
         columns = [codes[:, a].astype(np.uint8 if size <= 256 else np.uint16) for a, size in enumerate(sizes)]
         return Rows(tuple(columns))
@@ -87,8 +89,8 @@ def test_tables_are_those_of_numpy(
 @SOME
 @given(sizes_of_domains, numbers_of_rows, seeds, st.sampled_from([0, 1, 5, 2**40]), st.integers(1, 3))
 def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, most: int, threads: int) -> None:
-    """Records in boxes on none to four attributes, empty, whole and repeated ranges among them, are those that
-    comparing row by row finds.
+    """Records in boxes on none to four attributes, empty, whole and repeated ranges among them, are those
+    that comparing row by row finds.
     """
     rng = np.random.default_rng(seed)
     codes, counts = some_rows(sizes, n, rng, most)
@@ -104,7 +106,8 @@ def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, mos
 
 
 def test_sums_are_held_at_a_bound() -> None:
-    """Rows that stand for more records than 64 bits can add up do not wrap around, on one thread or several."""
+    """Rows that stand for more records than 64 bits can add up do not wrap around, on one thread or
+    several."""
     huge = Rows((np.zeros(1000, np.uint8),), np.full(1000, 2**40))
     shapes, box = [TableShape.of_codes((0,), (2,))], CodeBoxes(*np.array([[[0]], [[0]], [[1]]]))
     for threads in (1, 3):
@@ -163,7 +166,8 @@ class Watched:
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_few_parts_are_held_at_a_time(threads: int) -> None:
-    """However many parts there are, no more are in memory than threads can work on, and two: memory has a bound."""
+    """However many parts there are, no more are in memory than threads can work on, and two: memory has a
+    bound."""
     gc.disable()  # what is let go of only by the collector would count against the bound
     try:
         parts = Watched(200)
@@ -176,8 +180,8 @@ def test_few_parts_are_held_at_a_time(threads: int) -> None:
 
 
 def test_few_threads_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads have tables of their own, so there are fewer threads where these would not fit, and the sums are the
-    same.
+    """Threads have tables of their own, so there are fewer threads where these would not fit, and the sums
+    are the same.
     """
     monkeypatch.setattr(tally, "_BYTES_OF_SUMS", 100)
     started: list[int] = []

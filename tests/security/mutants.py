@@ -2,8 +2,8 @@
 
 python tests/security/mutants.py    prints what the audit finds of each, and of the same build without the bug
 
-Keys are numbered, one for each build: views are as random as with keys from the system, and a test passes always or
-never.
+Keys are numbered, one for each build: views are as random as with keys from the system, and a test passes
+always or never.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def with_bug(build: Build, bug: Patch) -> Build:
 def noise_replaced(
     is_meant: Callable[[Any, str], bool], replaced: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> Patch:
-    """Other noise on some vectors. is_meant: by their exact values and purpose; replaced: from the exact values and
-    the right noise.
+    """Other noise on some vectors. is_meant: by their exact values and purpose; replaced: from the exact
+    values and the right noise.
     """
     right = noise._with_noise
 
@@ -304,7 +304,8 @@ PLANTED = {
         500,
     ),
 }
-# Found too, by more builds than a test has time for; tests/security/test_path_losses.py adds up these losses exactly.
+# Found too, by more builds than a test has time for; tests/security/test_path_losses.py adds up these losses
+# exactly.
 RARE = {
     "hdpview: no bias with depth": planted_in_partition(
         2, MOSTLY_CONVERGE, lambda _: {"converge_bias_per_level": 0.0}, _path_to_a_crowd(), 12_000

@@ -145,7 +145,8 @@ def test_two_processes_cannot_exceed_the_limit_together(account: Ledger) -> None
     """
     account.set_limit("t", Fraction(1, 2))
     program = (
-        "import sys; from fractions import Fraction; from hdpview.privacy.ledger import Ledger; from hdpview.errors import BudgetError\n"
+        "import sys; from fractions import Fraction; from hdpview.privacy.ledger import Ledger; from "
+        "hdpview.errors import BudgetError\n"
         "won = 0\n"
         "for _ in range(20):\n"
         "    try: Ledger(sys.argv[1]).charge('t', Fraction(1, 20), 'x'); won += 1\n"
@@ -205,7 +206,8 @@ def test_a_frame_needs_a_name(account: Ledger) -> None:
 
 
 def test_delta_has_a_limit_of_its_own(account: Ledger) -> None:
-    """A millionth in all where nothing was said, or what was said; before, any number of builds with a delta passed."""
+    """A millionth in all where nothing was said, or what was said; before, any number of builds with a delta
+    passed."""
     account.charge("t", Fraction(1), "x", delta=Fraction(6, 10**7))
     with pytest.raises(
         BudgetError, match=r"delta 5e-07 is more than is left for 't': 4e-07 of 1e-06.*--delta"
@@ -245,8 +247,8 @@ def test_a_views_name_goes_to_its_own_charge(account: Ledger) -> None:
 def test_a_table_has_one_ledger_for_everyone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Beside its file, from wherever and however it is built, or where HDPVIEW_LEDGER says; the start of one is
-    announced once, in capitals.
+    """Beside its file, from wherever and however it is built, or where HDPVIEW_LEDGER says; the start of one
+    is announced once, in capitals.
     """
     data = tmp_path / "data"
     data.mkdir()
@@ -317,11 +319,14 @@ def test_ledgers_of_the_first_version_are_read_and_charged_on(account: Ledger) -
     with sqlite3.connect(account.path) as con:
         con.executescript(
             "CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL);"
-            "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL,"
-            " delta TEXT NOT NULL, purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL,"
+            "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon "
+            "TEXT NOT NULL,"
+            " delta TEXT NOT NULL, purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER "
+            "NOT NULL,"
             " charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT);"
             "INSERT INTO limits VALUES ('t', '2');"
-            "INSERT INTO charges VALUES (1, 't', '3/2', '0', 'x', 'row', 1, '2026-01-01', 'finished', 'v.pview');"
+            "INSERT INTO charges VALUES (1, 't', '3/2', '0', 'x', 'row', 1, '2026-01-01', 'finished', "
+            "'v.pview');"
             "PRAGMA user_version = 1;"
         )
     con.close()

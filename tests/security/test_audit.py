@@ -53,13 +53,15 @@ def test_the_bound_is_wrong_no_more_often_than_it_says() -> None:
 
 
 def test_a_bound_with_delta_allows_for_it() -> None:
-    """An event that only delta explains proves no epsilon, and one that e^ε and delta explain proves no more than ε."""
+    """An event that only delta explains proves no epsilon, and one that e^ε and delta explain proves no more
+    than ε."""
     assert epsilon_lower_bound(100, 0, 1_000_000, 0.999, delta=1e-3) == 0.0
     assert 0.9 < epsilon_lower_bound(272_828, 100_000, 1_000_000, 0.999, delta=1e-3) <= 1
 
 
 def test_a_bound_on_rho_is_near_what_gaussian_noise_has() -> None:
-    """For a shift of μ standard deviations ρ is μ²/2. An event keeps about two thirds of it, never more than all."""
+    """For a shift of μ standard deviations ρ is μ²/2. An event keeps about two thirds of it, never more than
+    all."""
     shift, runs = 1.2, 1_000_000
     hits, others = (round(runs * stats.norm.cdf(z)) for z in (shift / 2, -shift / 2))
     assert 0.5 * shift**2 / 2 < rho_lower_bound(hits, others, runs, 0.999) <= shift**2 / 2
@@ -120,15 +122,16 @@ def test_builds_without_fits_release_the_same_numbers() -> None:
 
 @pytest.mark.parametrize(("method", "delta"), [("mixture", None), ("mixture", "1e-3"), ("hdpview", None)])
 def test_no_method_shows_more_than_it_claims(method: str, delta: str | None) -> None:
-    """The lower bounds on ε and ρ stay at or below what was charged. False alarms: one in a thousand at most."""
+    """The lower bounds on ε and ρ stay at or below what was charged. False alarms: one in a thousand at
+    most."""
     found = audit(method, 1, delta=delta, runs=100)
     assert found.passed
     assert (found.claimed_rho is None) == (delta is None)
 
 
 def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> None:
-    """With one attribute nearly all of ε is noise on its histogram, and the audit comes near ε from below: it has
-    the power that planted bugs need.
+    """With one attribute nearly all of ε is noise on its histogram, and the audit comes near ε from below: it
+    has the power that planted bugs need.
     """
     build = mutants.honest(Mixture(), Fraction(1))
     found = audit_builds("honest", Claim(1.0), build, [CROWD], 2_000)
@@ -139,8 +142,8 @@ def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> Non
 def test_planted_bugs_are_caught_and_the_same_build_without_them_is_not(bug: str) -> None:
     """The lower bound exceeds what is claimed with the bug and stays below it without.
 
-    At most 1,000 builds of each table (2,000 for the keys of halves), bounds of 99.9 %. Keys are numbered, so the
-    outcome is the same in every run.
+    At most 1,000 builds of each table (2,000 for the keys of halves), bounds of 99.9 %. Keys are numbered, so
+    the outcome is the same in every run.
     """
     planted = mutants.PLANTED[bug]
     assert planted.audit(is_wrong=False).passed

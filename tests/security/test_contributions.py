@@ -102,8 +102,8 @@ def test_a_column_cannot_pass_for_the_word_that_means_each_row() -> None:
     "ignore:fetch_arrow_table:DeprecationWarning"
 )  # Ibis calls DuckDB by a name that DuckDB has renamed
 def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_equal() -> None:
-    """In a column where `Ab` equals `aB`, each of them has a quota of its own: one of them more changes no row of
-    the other. Before, they shared one.
+    """In a column where `Ab` equals `aB`, each of them has a quota of its own: one of them more changes no
+    row of the other. Before, they shared one.
     """
     connection = ibis.duckdb.connect()
     connection.raw_sql("CREATE TABLE visits (who VARCHAR COLLATE NOCASE, age INT, ill BOOLEAN)")
@@ -214,7 +214,8 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int
 
 
 def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(tmp_path: Path) -> None:
-    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and opening."""
+    """Noise of scale k/ε, charges that add up to ε, and words about the person, also after saving and
+    opening."""
     how = {"method": "hdpview", "quality": False, "ledger": False}
     view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=5, **how)
     view.save(tmp_path / "v.pview")

@@ -234,8 +234,8 @@ def visits(n_people: int, rows_each: int) -> pa.Table:
 
 
 def test_persons_are_protected_where_bounds_are_learnt() -> None:
-    """What one person alone has is not learnt, however many rows they have of it: before, their thousands of rows
-    set the bounds. Noise grows with the rows of a person that are looked at.
+    """What one person alone has is not learnt, however many rows they have of it: before, their thousands of
+    rows set the bounds. Noise grows with the rows of a person that are looked at.
     """
     kinds, limits = {"age": "integer", "city": "category"}, Contributions("who", 2)
     learnt = learn(visits(3_000, 2), kinds, Fraction(4), TINY, limits)
@@ -252,7 +252,8 @@ def test_persons_are_protected_where_bounds_are_learnt() -> None:
 def test_text_files_are_learnt_types_and_all(tmp_path: Path) -> None:
     """Types of a CSV file's columns are found under noise, for a fifth of the budget, which is charged."""
     lines = [
-        f"{18 + i % 60},{i % 7}.5,20{10 + i % 10}-05-01,{'Lyon' if i % 2 else 'Oslo'},{'yes' if i % 3 else 'no'}"
+        f"{18 + i % 60},{i % 7}.5,20{10 + i % 10}-05-01,"
+        f"{'Lyon' if i % 2 else 'Oslo'},{'yes' if i % 3 else 'no'}"
         for i in range(5_000)
     ]
     (tmp_path / "t.csv").write_text("age,score,born,city,ill\n" + "\n".join(lines))
@@ -269,7 +270,8 @@ def test_text_files_are_learnt_types_and_all(tmp_path: Path) -> None:
 
 
 def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
-    """Only those named, without those excluded and without the one that names persons; unknown ones are refused."""
+    """Only those named, without those excluded and without the one that names persons; unknown ones are
+    refused."""
     pq.write_table(visits(5, 1), tmp_path / "t.parquet")
     assert list(learnable_columns(tmp_path / "t.parquet", unit="who")) == ["age", "city"]
     assert list(learnable_columns(tmp_path / "t.parquet", ["age", "who"], ["who"])) == ["age"]
@@ -280,8 +282,8 @@ def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
 def test_words_of_databases_go_to_a_file_of_the_curator_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without HDPVIEW_DEBUG they go nowhere; with it into a file of mode 0600 that the error names, and never into
-    the error itself.
+    """Without HDPVIEW_DEBUG they go nowhere; with it into a file of mode 0600 that the error names, and never
+    into the error itself.
     """
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 secret value PAR1")
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])

@@ -66,7 +66,8 @@ def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source: str, kind: st
 def test_moments_beyond_a_database_are_missing_or_clamped(
     source: str, unit: str, zone: str | None, tmp_path: Path
 ) -> None:
-    """A moment that 64 bits of microseconds do not reach is missing, one that they do goes to the last bin."""
+    """A moment that 64 bits of microseconds do not reach is missing, one that they do goes to the last
+    bin."""
     far = [2**62, -(2**62), 2**63 - 1, -(2**63) + 1]
     if unit == "s" and source == "parquet":
         far = [2**53, -(2**53)]  # more of them do not fit into the milliseconds of a file
@@ -79,8 +80,8 @@ def test_moments_beyond_a_database_are_missing_or_clamped(
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_persons_whose_name_is_no_utf8_are_nobody(source: str, tmp_path: Path) -> None:
-    """With ? for the odd bytes two of them would be one person, or the person called `a?`: rows of one could then
-    change which rows of the other are counted.
+    """With ? for the odd bytes two of them would be one person, or the person called `a?`: rows of one could
+    then change which rows of the other are counted.
     """
     who = texts(b"a?", b"a\xff", b"a\xfe", b"b")
     table = pa.table({"who": who, "x": ["a", "b", "b", "b"]})

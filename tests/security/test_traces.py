@@ -48,7 +48,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import sys, time; from hdpview.counts.spill import private_directory\n"
-        "with private_directory() as d:\n    (d / 'rows').write_text('x'); print(d, flush=True); time.sleep(60)"
+        "with private_directory() as d:\n    (d / 'rows').write_text('x'); print(d, flush=True); "
+        "time.sleep(60)"
     )
     killed = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -47,7 +47,8 @@ def progress(fraction, text):
         while not go.exists():
             time.sleep(0.05)
 with spark_session(master=master), distributed_rows(table, schema) as rows:
-    hv.build(table, schema, 1.0, engine=master, test_key=b"cluster", method="hdpview", progress=progress).save(view)
+    options = dict(engine=master, test_key=b"cluster", method="hdpview", progress=progress)
+    hv.build(table, schema, 1.0, **options).save(view)
     np.save(view + ".npy", rows.exact_tables(shapes))
 """
 _SECONDS = 300
@@ -132,8 +133,8 @@ def test_a_cluster_builds_the_same_view(cluster: Standalone, table: Path, tmp_pa
 
 
 def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
-    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view is the
-    same, and so are tables of rows that were held there.
+    """A worker is killed with its executor when cells have been counted and blocks are being grown: the view
+    is the same, and so are tables of rows that were held there.
     """
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:

@@ -104,11 +104,14 @@ def test_an_ibis_table_on_spark(spark: Any) -> None:
 REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
     "no such table": (lambda spark, _: "nowhere.people", {}, "neither a table nor a file"),
     "no such file": (lambda spark, folder: folder / "none.parquet", {}, "There is no file"),
-    "another type": (lambda spark, _: spark.createDataFrame([(b"x", "a")], "age BINARY, ward STRING"), {}, "cannot be read as integer"),
-    "no such column": (lambda spark, _: spark.createDataFrame([(1, "a")], "aged INT, ward STRING"), {}, "Did you mean 'aged'"),
+    "another type": (lambda spark, _: spark.createDataFrame([(b"x", "a")], "age BINARY, ward STRING"), {},
+        "cannot be read as integer"),
+    "no such column": (lambda spark, _: spark.createDataFrame([(1, "a")], "aged INT, ward STRING"), {},
+        "Did you mean 'aged'"),
     "a table elsewhere": (lambda spark, _: ibis.memtable(people()), {}, "not on Spark"),
     "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the Spark session"),
-    "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"}, "A Spark session is at work"),
+    "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"},
+        "A Spark session is at work"),
     "a method that needs cells": (lambda spark, _: people(), {"method": "identity"}, "looks at cells itself"),
     "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
 }  # fmt: skip
@@ -131,7 +134,8 @@ def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> Non
 def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
     """When Spark gives up on a row, the message has its kind and the step, and nothing of the row."""
     frame = spark.sql(
-        "SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM range(5)"
+        "SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM "
+        "range(5)"
     )
     with pytest.raises(hv.DataError) as refusal:
         hv.build(frame, SCHEMA, 1.0, engine="spark")

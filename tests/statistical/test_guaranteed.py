@@ -1,7 +1,8 @@
 """Guaranteed intervals hold whatever the data, as often as they say: over fresh noise on simulated tables.
 
-A false alarm is a miss rate that is above 5 % by chance alone. Each group of questions is asked of N_DRAWS releases;
-if the true miss rate were 5 %, more than MOST_MISSES of them would miss once in 100,000 times (binomial tail).
+A false alarm is a miss rate that is above 5 % by chance alone. Each group of questions is asked of N_DRAWS
+releases; if the true miss rate were 5 %, more than MOST_MISSES of them would miss once in 100,000 times
+(binomial tail).
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def block_view(cells: Ints, rng: np.random.Generator, scale: float) -> PView:
 
 
 def table_view(cells: Ints, rng: np.random.Generator, scale: float) -> PView:
-    """Exact histograms and tables of pairs plus noise, some with several codes in a bin. The mixture is of no use:
+    """Exact histograms and tables of pairs plus noise, some with several codes in a bin. The mixture is of no
+    use:
     what is guaranteed may not rest on it.
     """
     tables = []
@@ -106,7 +108,8 @@ def questions() -> list[Quantity]:
 
 
 def worst_cases(cells: Ints, quantity: Quantity) -> tuple[float, float]:
-    """The least and the greatest that the truth can be: records of a bin that is cut through may lie anywhere in it."""
+    """The least and the greatest that the truth can be: records of a bin that is cut through may lie anywhere
+    in it."""
     least, greatest = np.zeros(SCHEMA.sizes), np.zeros(SCHEMA.sizes)
     for part in quantity:
         share = np.ones(SCHEMA.sizes)
@@ -127,7 +130,8 @@ def worst_cases(cells: Ints, quantity: Quantity) -> tuple[float, float]:
 def test_the_truth_lies_inside_at_least_as_often_as_stated(
     make: Callable[[Ints, np.random.Generator, float], PView], scale: float
 ) -> None:
-    """At 95 %, for each of eight counts and eight sums: both the least and the greatest possible truth lie inside."""
+    """At 95 %, for each of eight counts and eight sums: both the least and the greatest possible truth lie
+    inside."""
     rng = np.random.default_rng(17)
     quantities = questions()
     missed = np.zeros(len(quantities), int)
@@ -141,7 +145,8 @@ def test_the_truth_lies_inside_at_least_as_often_as_stated(
 
 
 def test_half_the_noise_would_be_found_out() -> None:
-    """The test can fail: where noise is twice what the view says, whole counts miss far more often than allowed."""
+    """The test can fail: where noise is twice what the view says, whole counts miss far more often than
+    allowed."""
     rng, missed = np.random.default_rng(18), 0
     for _ in range(N_DRAWS):
         cells = a_table(rng)

@@ -79,7 +79,8 @@ def answers(view: PView) -> list[Any]:
 
 
 def test_no_flipped_bit_changes_an_answer(tmp_path: Path, smallest: bytes) -> None:
-    """Each of 200 single bits, spread over the file by a fixed rule: the file is refused, or answers the same.
+    """Each of 200 single bits, spread over the file by a fixed rule: the file is refused, or answers the
+    same.
     Bits that Parquet does not read, such as statistics that nobody uses, may differ.
     """
     target = tmp_path / "v"

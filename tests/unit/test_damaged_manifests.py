@@ -214,7 +214,8 @@ MANY = packed(np.zeros(1_000_000, np.int64))
 def test_hostile_facts_of_a_mixture_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], Any]
 ) -> None:
-    """Tables of absurd size, wrong bins and numbers that are none, with a checksum that fits: refused in words."""
+    """Tables of absurd size, wrong bins and numbers that are none, with a checksum that fits: refused in
+    words."""
     path = tmp_path / "m.pview"
     a_mixture().save(path)
     rewrite(path, change=change)
@@ -254,7 +255,8 @@ def with_column(name: str, values: Callable[[pa.Table], list[Any]]) -> Callable[
 def test_components_that_are_no_mixture_are_refused(
     tmp_path: Path, change: Callable[[pa.Table], pa.Table], message: str
 ) -> None:
-    """Weights that are no numbers of records, shares that are not all of a component, foreign columns: by name."""
+    """Weights that are no numbers of records, shares that are not all of a component, foreign columns: by
+    name."""
     path = tmp_path / "m.pview"
     a_mixture().save(path)
     rewrite(path, change)

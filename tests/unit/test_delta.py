@@ -161,7 +161,8 @@ def test_a_file_keeps_the_delta(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"delta": 0}, {"delta": "0"}, {"delta": "2"}, {"delta": "-1/1000000000"}, {"delta": 1e-9}, {"delta": "1/1000000001"},
+        {"delta": 0}, {"delta": "0"}, {"delta": "2"}, {"delta": "-1/1000000000"}, {"delta": 1e-9},
+        {"delta": "1/1000000001"},
         {"delta": None}, {"spending": []},
     ],
 )  # fmt: skip

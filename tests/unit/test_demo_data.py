@@ -91,7 +91,8 @@ def test_all_admissions_lie_in_the_declared_period(table: pa.Table) -> None:
 
 
 def test_patients_have_one_to_six_rows_that_agree_on_what_does_not_change(table: pa.Table) -> None:
-    patients = """(SELECT COUNT(*) AS n, COUNT(DISTINCT (sex, region, insurance, smoker)) AS lives, MAX(age) - MIN(age) AS years
+    patients = """(SELECT COUNT(*) AS n, COUNT(DISTINCT (sex, region, insurance, smoker)) AS lives,
+        MAX(age) - MIN(age) AS years
                    FROM admissions GROUP BY patient_id)"""
     assert select(table, "[MIN(n), MAX(n), MAX(lives)]", source=patients) == [1, 6, 1]
     assert select(table, "MAX(years)", source=patients) <= 5

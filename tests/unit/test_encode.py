@@ -305,7 +305,8 @@ def test_odd_column_types(row_codes: RowCodes) -> None:
     """Half precision, huge integers and identifiers are read like their plainer kin."""
     assert column_codes(row_codes, whole, pa.array([1.5, 99.0], pa.float16())) == [1, 9]
     relation = duckdb.sql(
-        "SELECT 0 AS row, 340282366920938463463374607431768211455::UHUGEINT AS x UNION ALL SELECT 1, 3::UHUGEINT"
+        "SELECT 0 AS row, 340282366920938463463374607431768211455::UHUGEINT AS x UNION ALL SELECT 1, "
+        "3::UHUGEINT"
     )
     assert row_codes(relation, whole, n_rows=2)[:, 0].tolist() == [10, 3]
     assert row_codes(

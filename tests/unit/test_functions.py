@@ -1,4 +1,5 @@
-"""Functions of sums: values as a database and NumPy have them, limits, and intervals that do not depend on spelling."""
+"""Functions of sums: values as a database and NumPy have them, limits, and intervals that do not depend on
+spelling."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ RATES = [
 @pytest.mark.parametrize("make", [noisy_view, mixture_view])
 @pytest.mark.parametrize("where", ["", " WHERE age < 4", " WHERE smoker OR region = 'N'"])
 def test_a_rate_has_one_interval_however_it_is_written(make: Any, where: str) -> None:
-    """As a mean of 0 and 1, as a share of counts, as a share of sums: the same estimate, lower and upper end."""
+    """As a mean of 0 and 1, as a share of counts, as a share of sums: the same estimate, lower and upper
+    end."""
     view = make(SCHEMA, 5)
     found = [view.sql(f"SELECT {rate} AS x FROM view{where}", as_="pyarrow").to_pylist()[0] for rate in RATES]
     for row in found[1:]:
@@ -159,7 +161,8 @@ def test_shares_end_at_their_limits_and_ratios_do_not(make: Any) -> None:
 
 @pytest.mark.parametrize("make", [noisy_view, mixture_view])
 def test_values_beyond_the_bounds_are_counted_in_the_outer_bins(make: Any) -> None:
-    """`age > 9` and `age < 0` find nothing, say why, and their guaranteed interval reaches over the outer bin."""
+    """`age > 9` and `age < 0` find nothing, say why, and their guaranteed interval reaches over the outer
+    bin."""
     view = make(SCHEMA, 7)
     for beyond, inside in (("age > 9", "age = 9"), ("age < 0", "age = 0")):
         found = view.count(beyond)

@@ -45,11 +45,15 @@ PACKAGE = {
             "schema": {
                 "missingValues": ["", "-"],
                 "fields": [
-                    {"name": "age", "type": "integer", "title": "Age", "constraints": {"minimum": 0, "maximum": 110}},
+                    {"name": "age", "type": "integer", "title": "Age",
+                        "constraints": {"minimum": 0, "maximum": 110}},
                     {"name": "weight", "type": "number", "decimalChar": ",", "constraints": {"minimum": 0.5}},
                     {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
-                    {"name": "grade", "type": "integer", "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}], "categoriesOrdered": True},
-                    {"name": "admitted", "type": "date", "format": "%d.%m.%Y", "constraints": {"minimum": "2020-01-01", "maximum": "2024-12-31"}},
+                    {"name": "grade", "type": "integer",
+                        "categories": [{"value": 1, "label": "low"}, {"value": 2, "label": "high"}],
+                        "categoriesOrdered": True},
+                    {"name": "admitted", "type": "date", "format": "%d.%m.%Y",
+                        "constraints": {"minimum": "2020-01-01", "maximum": "2024-12-31"}},
                     {"name": "alive", "type": "boolean"},
                     {"name": "place", "type": "geopoint"},
                 ],
@@ -61,14 +65,16 @@ PACKAGE = {
 
 
 def test_frictionless_packages(tmp_path: Path) -> None:
-    """Bounds, lists, orders, titles and the way the file is written come over; types without a place are named."""
+    """Bounds, lists, orders, titles and the way the file is written come over; types without a place are
+    named."""
     text = described(tmp_path, "datapackage.json", json.dumps(PACKAGE), table="stays")
     found = attributes(text)
     assert found["age"] == {"type": "integer", "min": 0, "max": 110, "label": "Age"}
     assert found["weight"] == {"type": "real", "max": "OPEN", "bins": 100, "min": 0.5}
     assert found["sex"] == {"type": "category", "values": ["F", "M"]}
     assert found["grade"] == {
-        "type": "category", "values": ["low", "high"], "ordered": True, "aliases": {"low": ["1"], "high": ["2"]},
+        "type": "category", "values": ["low", "high"], "ordered": True,
+        "aliases": {"low": ["1"], "high": ["2"]},
     }  # fmt: skip
     assert found["alive"] == {"type": "boolean"}
     assert "place" not in found
@@ -97,7 +103,13 @@ YAML_OF_PANDERA = """
 schema_type: dataframe
 version: 0.24.0
 columns:
-  age: {title: Age in years, dtype: int64, nullable: true, checks: {greater_than_or_equal_to: 0, less_than_or_equal_to: {value: 120, options: {raise_warning: false}}}}
+  age:
+    title: Age in years
+    dtype: int64
+    nullable: true
+    checks:
+      greater_than_or_equal_to: 0
+      less_than_or_equal_to: {value: 120, options: {raise_warning: false}}
   weight: {dtype: float64, in_range: {min_value: 0, max_value: 300, include_min: true, include_max: true}}
   sex: {dtype: "string[pyarrow]", isin: [F, M]}
   at: {dtype: "datetime64[ns, UTC]"}
@@ -193,7 +205,10 @@ def test_sql_of_postgresql(tmp_path: Path) -> None:
 
 def test_sql_of_mysql(tmp_path: Path) -> None:
     """Enumerations inside a column and comments are read in MySQL's dialect."""
-    ddl = "CREATE TABLE `t` (`a` ENUM('x','y') NOT NULL COMMENT 'The letter', `b` int unsigned, `c` double) ENGINE=InnoDB;"
+    ddl = (
+        "CREATE TABLE `t` (`a` ENUM('x','y') NOT NULL COMMENT 'The letter', `b` int unsigned, `c` double) "
+        "ENGINE=InnoDB;"
+    )
     found = attributes(described(tmp_path, "t.sql", ddl))
     assert found["a"] == {"type": "category", "values": ["x", "y"], "label": "The letter"}
     assert (found["b"]["type"], found["c"]["type"]) == ("integer", "real")
@@ -207,8 +222,10 @@ def test_alternatives_in_a_check_bound_nothing(tmp_path: Path) -> None:
 
 
 REDCAP = [
-    ["Variable / Field Name", "Form Name", "Field Type", "Field Label", "Choices, Calculations, OR Slider Labels",
-     "Text Validation Type OR Show Slider Number", "Text Validation Min", "Text Validation Max", "Identifier?"],
+    ["Variable / Field Name", "Form Name", "Field Type", "Field Label",
+        "Choices, Calculations, OR Slider Labels",
+     "Text Validation Type OR Show Slider Number", "Text Validation Min", "Text Validation Max",
+     "Identifier?"],
     ["record_id", "base", "text", "Record", "", "", "", "", ""],
     ["patient", "base", "text", "Name", "", "", "", "", "y"],
     ["age", "base", "text", "Age", "", "integer", "18", "99", ""],

@@ -18,8 +18,8 @@ PACKAGE = Path(hdpview.__file__).parent
 
 @pytest.mark.parametrize("is_set", [False, True])
 def test_a_change_in_a_callee_is_compiled(tmp_path: Path, is_set: bool) -> None:
-    """A kernel that calls a changed function of another file, or of its own, runs the change, also where the file
-    of the kernel itself looks as old as before. Before, the kernel of yesterday ran on.
+    """A kernel that calls a changed function of another file, or of its own, runs the change, also where the
+    file of the kernel itself looks as old as before. Before, the kernel of yesterday ran on.
     """
     copy = tmp_path / "hdpview"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -179,7 +179,10 @@ def test_two_halves_of_a_table_are_the_table() -> None:
     whole = noiseless_view(SCHEMA, codes)
     halves = hv.merge([noiseless_view(SCHEMA, codes[:90]), noiseless_view(SCHEMA, codes[90:])])
     assert halves.count_many(WHERES).estimate == pytest.approx(whole.count_many(WHERES).estimate)
-    sql = "SELECT region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m FROM view GROUP BY ALL HAVING COUNT(*) > 0.5 ORDER BY ALL"
+    sql = (
+        "SELECT region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m FROM view GROUP BY ALL "
+        "HAVING COUNT(*) > 0.5 ORDER BY ALL"
+    )
     ours, theirs = (
         each.sql(sql, as_="pyarrow").select(["region", "smoker", "n", "a", "m"]).to_pylist()
         for each in (halves, whole)

@@ -48,7 +48,8 @@ def build(
 
 
 def test_noise_of_all_tables_costs_what_was_charged() -> None:
-    """1/scale of the number of records, of each histogram and of each table add up to ε less that of choices."""
+    """1/scale of the number of records, of each histogram and of each table add up to ε less that of
+    choices."""
     released, charges = build(Mixture())
     spent = sum(1 / table.scale for table in released.tables)
     charged = sum(
@@ -70,7 +71,8 @@ def test_noise_with_delta_costs_what_rho_pays_for() -> None:
 
 
 def test_focus_is_among_the_tables_with_less_noise() -> None:
-    """A table in focus is released where records are too few for any other, and with less noise than others."""
+    """A table in focus is released where records are too few for any other, and with less noise than
+    others."""
     few, _ = build(Mixture(focus=(("d", "a"),)), codes=rows(60))
     assert [table.shape.attributes for table in few.tables if len(table.shape.attributes) > 1] == [(0, 3)]
     many, _ = build(Mixture(focus=(("d", "a"),)))
@@ -90,7 +92,8 @@ def test_a_dependence_is_in_the_view() -> None:
 
 
 def test_margins_of_the_view_are_those_of_the_histograms() -> None:
-    """Every attribute's histogram by the view is that of what was measured about it, up to rounding of shares."""
+    """Every attribute's histogram by the view is that of what was measured about it, up to rounding of
+    shares."""
     released, _ = build(Mixture())
     weight, total = released.components.weight, released.components.weight.sum()
     for a, size in enumerate(SIZES):

@@ -56,7 +56,10 @@ def children(key: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.ui
 def test_chacha20_gives_the_standards_vector() -> None:
     """The block function gives the test vector of RFC 8439, section 2.3.2."""
     nonce = bytes.fromhex("000000090000004a00000000")
-    expected = "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4ed2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+    expected = (
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+    )
     assert our_block(bytes(range(32)), 1, nonce).hex() == expected
 
 

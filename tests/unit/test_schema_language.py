@@ -1,4 +1,5 @@
-"""What a schema file may say in short: presets, lists, files, defaults, labels; and how files are rewritten."""
+"""What a schema file may say in short: presets, lists, files, defaults, labels; and how files are
+rewritten."""
 
 from __future__ import annotations
 
@@ -42,10 +43,13 @@ def one(tmp_path: Path, fields: str, above: str = "") -> Any:
         ('type = "integer"\nmin = 0\nmax = 10\nbins = 4', ["0–2", "3–5", "6–8", "9–10"]),
         ('type = "integer"\nedges = [0, 1, 5, 10]', ["0", "1–4", "5–10"]),
         ('type = "integer"\nmin = 17\nmax = 33\nbins = "age"', ["17–19", "20–24", "25–29", "30–33"]),
-        ('type = "integer"\nmin = -3\nmax = 12\nbins = "log"', ["-3", "-2", "-1", "0", "1", "2–4", "5–9", "10–12"]),
-        ('type = "real"\nmin = 0.0\nmax = 1.0\nevery = 0.25', ["[0, 0.25)", "[0.25, 0.5)", "[0.5, 0.75)", "[0.75, 1]"]),
+        ('type = "integer"\nmin = -3\nmax = 12\nbins = "log"',
+            ["-3", "-2", "-1", "0", "1", "2–4", "5–9", "10–12"]),
+        ('type = "real"\nmin = 0.0\nmax = 1.0\nevery = 0.25',
+            ["[0, 0.25)", "[0.25, 0.5)", "[0.5, 0.75)", "[0.75, 1]"]),
         ('type = "real"\nmin = 0\nmax = 1\nevery = 0.4', ["[0, 0.4)", "[0.4, 0.8)", "[0.8, 1]"]),
-        ('type = "real"\nmin = 0.5\nmax = 20\nbins = "log"', ["[0.5, 1)", "[1, 2)", "[2, 5)", "[5, 10)", "[10, 20]"]),
+        ('type = "real"\nmin = 0.5\nmax = 20\nbins = "log"',
+            ["[0.5, 1)", "[1, 2)", "[2, 5)", "[5, 10)", "[10, 20]"]),
     ],
 )  # fmt: skip
 def test_bins_are_stated_by_width_number_edges_or_preset(
@@ -72,8 +76,8 @@ def test_a_width_in_decimals_is_exact(tmp_path: Path) -> None:
 
 
 def test_lists_are_shared_and_read_from_files(tmp_path: Path) -> None:
-    """@name is a list of the schema, @file.csv its first column, @file.csv:column another; repetitions are one
-    value.
+    """@name is a list of the schema, @file.csv its first column, @file.csv:column another; repetitions are
+    one value.
     """
     shared = '[lists]\nanswers = ["yes", "no"]\ncodes = "@icd.csv:code"'
     assert one(tmp_path, 'type = "category"\nvalues = "@answers"', shared).values == ("yes", "no")
@@ -118,8 +122,8 @@ def test_defaults_hold_where_nothing_else_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_missing_values_go_where_the_schema_says(attribute: Any, code: int) -> None:
-    """`missing` names a value; without it, and without a code of their own, missing values go to `other` or to
-    the first value. All of it survives a file.
+    """`missing` names a value; without it, and without a code of their own, missing values go to `other` or
+    to the first value. All of it survives a file.
     """
     assert attribute.missing_code == code
     assert Schema.from_toml(Schema([attribute]).to_toml())["x"].missing_code == code
@@ -138,7 +142,8 @@ def test_every_part_of_the_language_survives_toml_json_and_pickle() -> None:
             ),
             Datetime(name="at", min="2020-01-01", max="2020-02-01", every="1d", missing="2020-01-05"),
         ],
-        source=TextFormat(separator=";", decimal=",", thousands=".", encoding="cp1252", dates=("%d.%m.%y",), missing=("?", "")),
+        source=TextFormat(separator=";", decimal=",", thousands=".", encoding="cp1252", dates=("%d.%m.%y",),
+            missing=("?", "")),
     )  # fmt: skip
     for copy in (
         Schema.from_toml(schema.to_toml()),
@@ -180,7 +185,8 @@ stay = { type = "integer", min = 0, max = 90 }   # days
 
 
 def test_rewriting_changes_what_differs_and_keeps_the_rest(tmp_path: Path) -> None:
-    """Saving into a file keeps its comments, order, presets and defaults, except where the meaning changes."""
+    """Saving into a file keeps its comments, order, presets and defaults, except where the meaning
+    changes."""
     text = COMMENTED.replace("[attributes]\nstay =", "[attributes.stay]\ntype =").replace(
         "{ type = \"integer\", min = 0, max = 90 }   # days", '"integer"\nmin = 0\nmax = 90   # days'
     )  # fmt: skip
@@ -228,7 +234,8 @@ WRONG = {
     "log without bounds": ('type = "real"\nbins = "log"', "needs min and max"),
     "two ways to bin": ('type = "integer"\nmin = 0\nmax = 9\nevery = 2\nbins = 3', "Keep one of them"),
     "preset and edges": ('type = "integer"\nedges = [0, 1]\nbins = "age"', "Keep one of them"),
-    "a preset with fractions": ('type = "integer"\nmin = 0.5\nmax = 9\nbins = "log"', "must be whole numbers"),
+    "a preset with fractions": ('type = "integer"\nmin = 0.5\nmax = 9\nbins = "log"',
+        "must be whole numbers"),
     "width of nothing": ('type = "real"\nmin = 0\nmax = 1\nevery = 0', "every > 0"),
     "many narrow bins": ('type = "real"\nmin = 0\nmax = 1\nevery = 0.0003', "Use `bins`"),
     "no such list": ('type = "category"\nvalues = "@nothing"', "Unknown list 'nothing'"),
@@ -236,11 +243,15 @@ WRONG = {
     "no such column": ('type = "category"\nvalues = "@icd.csv:cod"', "Did you mean 'code'"),
     "no reference": ('type = "category"\nvalues = "icd.csv"', 'name one with an @: "@codes.csv"'),
     "groups without a file": ('type = "category"\nvalues = ["a"]\ngroups = ["b"]', "columns of the file"),
-    "groups of another length": ('type = "category"\nvalues = ["a"]\ngroups = { g = ["x", "y"] }', "one for each value"),
+    "groups of another length": ('type = "category"\nvalues = ["a"]\ngroups = { g = ["x", "y"] }',
+        "one for each value"),
     "alias of nothing": ('type = "category"\nvalues = ["a"]\naliases = { b = ["c"] }', "'b' is none of them"),
-    "alias that is a value": ('type = "category"\nvalues = ["a", "b"]\naliases = { a = ["b"] }', "taken already"),
-    "missing beside nullable": ('type = "boolean"\nnullable = true\nmissing = true', "line 4: .*code of their own"),
-    "missing beyond the bounds": ('type = "integer"\nmin = 0\nmax = 9\nmissing = 10', r"one of 0 … 9, not 10"),
+    "alias that is a value": ('type = "category"\nvalues = ["a", "b"]\naliases = { a = ["b"] }',
+        "taken already"),
+    "missing beside nullable": ('type = "boolean"\nnullable = true\nmissing = true',
+        "line 4: .*code of their own"),
+    "missing beyond the bounds": ('type = "integer"\nmin = 0\nmax = 9\nmissing = 10',
+        r"one of 0 … 9, not 10"),
     "missing of another type": ('type = "boolean"\nmissing = "no"', "one of false … true, not 'no'"),
     "label": ('type = "boolean"\nlabel = 5', "label is a text"),
     "ordered": ('type = "category"\nvalues = ["a"]\nordered = 1', "ordered is true or false"),
@@ -282,7 +293,10 @@ def test_wrong_sources_are_refused_with_the_way_out(source: str, message: str) -
 
 def test_open_places_of_a_draft_are_named_by_their_lines() -> None:
     """A ? that was not replaced is no riddle about TOML."""
-    text = '[attributes]\nage = { type = "integer", min = ?, max = 9 }\nsex = { type = "category", values = [?] }\n'
+    text = (
+        '[attributes]\nage = { type = "integer", min = ?, max = 9 }\nsex = { type = "category", values = '
+        "[?] }\n"
+    )
     with pytest.raises(SchemaError, match=r"a \? stands in lines 2, 3\. Replace each by what is known"):
         Schema.from_toml(text)
 

@@ -163,7 +163,8 @@ def test_steps_cut_bins_where_they_have_to(view: PView, codes: np.ndarray) -> No
     by_bin = np.bincount(codes[:, 2], minlength=11)
     tens = rows(
         view,
-        "SELECT floor(pressure / 10) * 10 AS p, COUNT(*) AS n FROM view WHERE pressure IS NOT NULL GROUP BY p ORDER BY p",
+        "SELECT floor(pressure / 10) * 10 AS p, COUNT(*) AS n FROM view WHERE pressure IS NOT NULL "
+        "GROUP BY p ORDER BY p",
     )
     assert [(row["p"], row["n"]) for row in tens] == [
         (10 * i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)
@@ -176,7 +177,8 @@ def test_steps_cut_bins_where_they_have_to(view: PView, codes: np.ndarray) -> No
     )
     buckets = rows(
         view,
-        "SELECT width_bucket(pressure, 10, 40, 3) AS b, COUNT(*) AS n FROM view WHERE pressure >= 0 GROUP BY b ORDER BY b",
+        "SELECT width_bucket(pressure, 10, 40, 3) AS b, COUNT(*) AS n FROM view WHERE pressure >= 0 "
+        "GROUP BY b ORDER BY b",
     )
     assert [(row["b"], row["n"]) for row in buckets] == [
         (i, by_bin[2 * i] + by_bin[2 * i + 1]) for i in range(5)
@@ -223,7 +225,8 @@ def test_every_aggregate_has_its_interval(view: PView) -> None:
     """
     sql = (
         "SELECT region, COUNT(*) AS n, AVG(age) AS a, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share, "
-        "DP_INTERVAL_LOW(COUNT(*)) AS low, DP_INTERVAL_HIGH(COUNT(*)) AS high, CASE WHEN COUNT(*) > 5 THEN 'many' END AS word "
+        "DP_INTERVAL_LOW(COUNT(*)) AS low, DP_INTERVAL_HIGH(COUNT(*)) AS high, CASE WHEN COUNT(*) > 5 "
+        "THEN 'many' END AS word "
         "FROM view GROUP BY region"
     )
     result = run(view, sql)
@@ -249,7 +252,8 @@ def test_groups_have_the_intervals_that_single_questions_have() -> None:
     """
     for seed in range(8):
         noisy = mixture_view(SCHEMA, seed) if seed % 2 else noisy_view(SCHEMA, seed)
-        # Not guaranteed ones: a group of an outer bin holds the values beyond it, the question `age = 0` does not.
+        # Not guaranteed ones: a group of an outer bin holds the values beyond it, the question `age = 0` does
+        # not.
         for kind in ("typical", "noise"):
             found = rows(
                 noisy,
@@ -300,12 +304,18 @@ def test_too_many_groups_are_refused(view: PView) -> None:
 WORDS = re.findall(
     r"\S+",
     """
-    SELECT COUNT ( * ) FROM view WHERE GROUP BY HAVING ORDER LIMIT age size region smoker day pressure AND OR NOT IN BETWEEN LIKE IS NULL
-    = <> < > + - * / % , . ; ' " 1 2.5 'North' CASE WHEN THEN ELSE END SUM AVG MEDIAN FILTER OVER PARTITION WITH t AS DISTINCT UNION JOIN ON
-    DATE '2024-01-01' floor date_trunc 'month' CAST :: INT [ ] { } ? $1 -- /* */ \\ \0 é 🙂 1e999 9999999999999999999999 VALUES PIVOT
+    SELECT COUNT ( * ) FROM view WHERE GROUP BY HAVING ORDER LIMIT age size region smoker day pressure
+    AND OR NOT IN BETWEEN LIKE IS NULL = <> < > + - * / % , . ; ' " 1 2.5 'North' CASE WHEN THEN ELSE END
+    SUM AVG MEDIAN FILTER OVER PARTITION
+    WITH t AS DISTINCT UNION JOIN ON
+    DATE '2024-01-01' floor date_trunc 'month' CAST :: INT [ ] { } ? $1 -- /* */ \\ \0 é 🙂 1e999
+    9999999999999999999999 VALUES PIVOT
     """,
 )
-STATEMENT = "SELECT region , COUNT ( * ) AS n FROM view WHERE age > 3 AND smoker GROUP BY region HAVING COUNT ( * ) > 2 ORDER BY n LIMIT 3"
+STATEMENT = (
+    "SELECT region , COUNT ( * ) AS n FROM view WHERE age > 3 AND smoker GROUP BY region HAVING COUNT ( * "
+    ") > 2 ORDER BY n LIMIT 3"
+)
 DEEP = {
     "parentheses": "SELECT COUNT(*) FROM view WHERE " + "(" * 5_000 + "age = 1" + ")" * 5_000,
     "subqueries": "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 300 + "view" + ")" * 300,

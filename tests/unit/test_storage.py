@@ -154,7 +154,8 @@ def test_the_manifest_is_in_the_file_once(path: Path) -> None:
 
 @pytest.mark.parametrize("n_parts", [1, 3])
 def test_a_mixture_is_the_same_after_its_file(tmp_path: Path, n_parts: int) -> None:
-    """Components, tables, quality, manifest and answers of a mixture survive a file, to the bit; so do merged ones."""
+    """Components, tables, quality, manifest and answers of a mixture survive a file, to the bit; so do merged
+    ones."""
     views = [a_mixture(seed=seed) for seed in range(n_parts)]
     view = views[0] if n_parts == 1 else merge(views)
     view.save(tmp_path / "m.pview")
@@ -188,8 +189,8 @@ def assert_same(one: NDArray[Any], other: NDArray[Any]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 12), st.sampled_from([0.05, 1.0, 30.0]))
 def test_quantised_shares_add_up_to_one_exactly(seed: int, n_bins: int, n: int, evenness: float) -> None:
-    """Whole units that add up to SHARE_UNITS, none negative, each less than a unit from what it was; quantising
-    again changes nothing.
+    """Whole units that add up to SHARE_UNITS, none negative, each less than a unit from what it was;
+    quantising again changes nothing.
     """
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(n_bins, evenness), n).T

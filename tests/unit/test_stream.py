@@ -90,7 +90,8 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_batches_are_let_go_of_one_by_one() -> None:
-    """While rows are stored, one batch of the source is held and no more: memory does not grow with the table."""
+    """While rows are stored, one batch of the source is held and no more: memory does not grow with the
+    table."""
     alive: list[weakref.ref[Any]] = []
     most = 0
 

@@ -1,4 +1,5 @@
-"""CSV as people have it: separators, decimal commas, encodings, dates, marks for missing values, odd lines."""
+"""CSV as people have it: separators, decimal commas, encodings, dates, marks for missing values, odd
+lines."""
 
 from __future__ import annotations
 

@@ -84,7 +84,10 @@ def _compared(text: str, found: Sequence[float], above: bool, what: str) -> Clai
     if not found:
         return Claim(text, None, "not measured in this run")
     mean, share = statistics.fmean(found), sum(x > 1 for x in found)
-    evidence = f"{what}: {number(mean)} times HDPView's error on average, larger in {share} of {len(found)} workloads"
+    evidence = (
+        f"{what}: {number(mean)} times HDPView's error on average, larger in {share} of {len(found)} "
+        "workloads"
+    )
     return Claim(text, (mean > 1) == above, evidence)
 
 
@@ -172,7 +175,10 @@ def blocks_of(rows: Sequence[Row], dataset: str, method: str) -> float | None:
 
 
 def _fewer_blocks(rows: Sequence[Row]) -> Claim:
-    text = f"PrivTree makes many more blocks than HDPView, on Jm1 {number(JM1_BLOCKS_OF_PRIVTREE)} times as many."
+    text = (
+        f"PrivTree makes many more blocks than HDPView, on Jm1 {number(JM1_BLOCKS_OF_PRIVTREE)} times as "
+        "many."
+    )
     ratios = {}
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         ours, theirs = blocks_of(rows, dataset, "hdpview"), blocks_of(rows, dataset, "privtree")
@@ -188,7 +194,10 @@ def _fewer_blocks(rows: Sequence[Row]) -> Claim:
 
 
 def _controlled_cuts(rows: Sequence[Row]) -> Claim:
-    text = "However many attributes PrivTree cuts at a time, HDPView's error is smaller on Numerical-adult and Jm1."
+    text = (
+        "However many attributes PrivTree cuts at a time, HDPView's error is smaller on Numerical-adult "
+        "and Jm1."
+    )
     found = [row for row in rows if row["method"].startswith("privtree") and row["relative_rmse"] is not None]
     if not found:
         return Claim(text, None, "not measured in this run")
@@ -219,7 +228,10 @@ def _growing(rows: Sequence[Row]) -> Claim:
     ]
     if len(found) < 2:
         return Claim(text, None, "not measured in this run")
-    evidence = f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(found[0])} with the fewest to {number(found[-1])} with all"
+    evidence = (
+        f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(found[0])} with the fewest to "
+        f"{number(found[-1])} with all"
+    )
     return Claim(text, found[0] > 1 and found[-1] < found[0], evidence)
 
 

@@ -205,7 +205,9 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def _with_gaps_below(table: pa.Table) -> pa.Table:
-    """A table of anyone's: dates and truth values become numbers, and missing numbers lie one bin below the least."""
+    """A table of anyone's: dates and truth values become numbers, and missing numbers lie one bin below the
+    least.
+    """
     columns = []
     for column in table.columns:
         if pa.types.is_temporal(column.type):

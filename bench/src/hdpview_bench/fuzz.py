@@ -55,10 +55,11 @@ _QUESTIONS = [
     "SELECT CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS g, COUNT(*) FROM view GROUP BY g",
     "SELECT MEDIAN(age), COUNT(*) FILTER (WHERE ill) / COUNT(*) FROM view WHERE sex LIKE 'F%'",
 ]
-_WORDS = """SELECT FROM view WHERE GROUP BY HAVING ORDER LIMIT COUNT(*) SUM( AVG( MEDIAN( ) ( , * = < >= <> + - / % AND OR NOT IN BETWEEN
-IS NULL LIKE CASE WHEN THEN ELSE END CAST( AS INT DATE '2022-01-01' INTERVAL 1e308 1e -9223372036854775808 0.1 'Female' '' age income sex
-admitted ill WITH t AS ( UNION ALL JOIN ON TRUE FALSE DISTINCT FILTER OVER PARTITION ; -- /* */ ☃ " ` $1 ? :x @@v 1/0 \x00
-read_csv('/etc/passwd')""".split()  # noqa: SIM905 a list would be ten times as long
+_WORDS = """\
+SELECT FROM view WHERE GROUP BY HAVING ORDER LIMIT COUNT(*) SUM( AVG( MEDIAN( ) ( , * = < >= <> + - / % AND
+OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE END CAST( AS INT DATE '2022-01-01' INTERVAL 1e308 1e
+-9223372036854775808 0.1 'Female' '' age income sex admitted ill WITH t AS ( UNION ALL JOIN ON TRUE FALSE
+DISTINCT FILTER OVER PARTITION ; -- /* */ ☃ " ` $1 ? :x @@v 1/0 \x00 read_csv('/etc/passwd')""".split()  # noqa: SIM905 a list would be ten times as long
 
 
 @dataclass(frozen=True)

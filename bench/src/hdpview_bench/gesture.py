@@ -33,7 +33,8 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 _WATCH = """(chart) => {
   window.moves = [];
   const card = document.querySelectorAll("#charts article")[chart];
-  card.querySelector("svg").addEventListener("pointermove", (event) => window.moves.push({ at: event.timeStamp }), true);
+  const chart = card.querySelector("svg");
+  chart.addEventListener("pointermove", (event) => window.moves.push({ at: event.timeStamp }), true);
   new MutationObserver((changes) => {
     const move = window.moves.at(-1);
     if (!move || changes.every((change) => card.contains(change.target))) return;
@@ -43,7 +44,8 @@ _WATCH = """(chart) => {
       port1.onmessage = () => { move.painted = performance.now(); };
       port2.postMessage(null);
     });
-  }).observe(document.getElementById("charts"), { subtree: true, childList: true, attributes: true, characterData: true });
+  }).observe(document.getElementById("charts"),
+    { subtree: true, childList: true, attributes: true, characterData: true });
 }"""
 
 

@@ -90,7 +90,8 @@ from hdpview.demo import hospital_schema, hospital_table
 folder, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-hv.build(hospital_table(1000), hospital_schema(), 1.0, method="hdpview", ledger=False)  # load and compile everything first
+# Load and compile everything first.
+hv.build(hospital_table(1000), hospital_schema(), 1.0, method="hdpview", ledger=False)
 found = {"before": peak()}
 schema = hv.Schema(hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range(n_attributes))
 read = door.read_counts
@@ -105,7 +106,8 @@ view = hv.build(folder + "/large.parquet", schema, 1.0, method="hdpview", ledger
 view.save(folder + "/large.pview")
 wall = time.perf_counter() - started
 found["cpu_s"] = round(time.process_time() - before_cpu, 1)
-found.update(wall_s=round(wall, 1), grow_s=round(wall - found["read_s"], 1), blocks=len(view.blocks), peak=peak())
+grow_s = round(wall - found["read_s"], 1)
+found.update(wall_s=round(wall, 1), grow_s=grow_s, blocks=len(view.blocks), peak=peak())
 print(json.dumps(found))
 """
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 _STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b2a41;background:#fff}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
+color:#1b2a41;background:#fff}
 table{border-collapse:collapse;font-size:.85rem;margin:1rem 0;display:block;overflow-x:auto}
 td,th{padding:.2rem .6rem;border-bottom:1px solid #ddd}img{max-width:100%;height:auto}
 code{background:#f3f3f3;padding:0 .2rem}

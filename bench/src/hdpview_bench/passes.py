@@ -1,5 +1,5 @@
-"""A table too large to hold, passed over: rows of a Parquet file streamed into tables and boxes, in a process of its
-own that tells its peak memory.
+"""A table too large to hold, passed over: rows of a Parquet file streamed into tables and boxes, in a process
+of its own that tells its peak memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Row = dict[str, Any]
 
 
 def passes_row(n_rows: int, n_attributes: int = 10, size: int = 100, memory_limit: str | None = None) -> Row:
-    """Seconds to read and encode the file, and of one pass each for all histograms, the tables of all pairs and 1,000
-    boxes on three attributes; peak memory of the process, the database's included.
+    """Seconds to read and encode the file, and of one pass each for all histograms, the tables of all pairs
+    and 1,000 boxes on three attributes; peak memory of the process, the database's included.
     """
     with tempfile.TemporaryDirectory(prefix="hdpview-passes-") as name:
         path = Path(name) / "large.parquet"
@@ -45,7 +45,10 @@ from hdpview.counts.stream import streamed_counts
 from hdpview.domain.tables import CodeBoxes, TableShape
 path, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
 schema = hv.Schema(hv.Integer(name=f"a{i}", min=0, max=size - 1) for i in range(n_attributes))
-one, two = ([TableShape.of_codes(chosen, schema.sizes) for chosen in itertools.combinations(range(n_attributes), k)] for k in (1, 2))
+one, two = (
+    [TableShape.of_codes(chosen, schema.sizes) for chosen in itertools.combinations(range(n_attributes), k)]
+    for k in (1, 2)
+)
 rng = np.random.default_rng(1)
 chosen = np.argsort(rng.random((1000, n_attributes)), axis=1)[:, :3]
 ends = np.sort(rng.integers(0, size + 1, (2, 1000, 3)), axis=0)
@@ -54,7 +57,8 @@ def peak():
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 def lap(name):
     global wall, cpu
-    found[name + "_s"], found[name + "_cpu_s"] = round(time.perf_counter() - wall, 1), round(time.process_time() - cpu, 1)
+    found[name + "_s"] = round(time.perf_counter() - wall, 1)
+    found[name + "_cpu_s"] = round(time.process_time() - cpu, 1)
     wall, cpu = time.perf_counter(), time.process_time()
 def passes(source):
     global wall, cpu

@@ -97,7 +97,8 @@ started = time.perf_counter()
 session, options = nullcontext(), {"threads": cores} if engine == "local" else {}
 if engine != "local":
     from hdpview.spark.session import spark_session
-    session = spark_session(master=None if engine == "spark" else engine, threads=cores if engine == "spark" else None)
+    master, threads = (None, cores) if engine == "spark" else (engine, None)
+    session = spark_session(master=master, threads=threads)
 with session:
     import pyarrow as pa
     few = pa.table({f"a{i}": [value % size for value in range(1000)] for i in range(n_attributes)})
@@ -107,9 +108,11 @@ with session:
     def progress(fraction, text):
         if text.lower().startswith("growing"):
             grown.append(time.perf_counter())
-    view = hv.build(table, schema, 1.0, method="hdpview", engine=engine, test_key=b"bench", progress=progress, **options)
+    options |= {"method": "hdpview", "engine": engine, "test_key": b"bench"}
+    view = hv.build(table, schema, 1.0, progress=progress, **options)
     ended = time.perf_counter()
-digest = hashlib.blake2b(b"".join(getattr(view.blocks, name).tobytes() for name in ("lower", "upper", "depth", "noisy_counts")))
+names = ("lower", "upper", "depth", "noisy_counts")
+digest = hashlib.blake2b(b"".join(getattr(view.blocks, name).tobytes() for name in names))
 print(json.dumps({"start_s": ready - started, "count_s": grown[0] - ready, "grow_s": ended - grown[0],
                   "blocks": len(view.blocks), "view": digest.hexdigest()}))
 """

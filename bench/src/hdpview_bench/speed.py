@@ -128,7 +128,8 @@ def random_ranges(
 
 
 def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:
-    """Time of what people ask of a view by the default method and of one by the paper's, and of the command line.
+    """Time of what people ask of a view by the default method and of one by the paper's, and of the command
+    line.
 
     ms: on the clock. cpu_ms: of the processor, which other work on the machine disturbs less.
     """
@@ -191,8 +192,8 @@ def _run(command: list[str]) -> str:
 
 
 def _timed(what: str, work: Callable[[], Any], repeats: int) -> Row:
-    """Medians over repetitions, the first of which is left out where there are several. Processes that the work
-    starts count as its own.
+    """Medians over repetitions, the first of which is left out where there are several. Processes that the
+    work starts count as its own.
     """
     clock, processor = [], []
     for _ in range(repeats + (repeats > 1)):

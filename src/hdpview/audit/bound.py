@@ -25,9 +25,11 @@ def epsilon_lower_bound(
 
 
 def rho_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> float:
-    """With probability `confidence` at least, no ρ below this one fits, where ρ-zero-concentrated privacy is promised.
+    """With probability `confidence` at least, no ρ below this one fits, where ρ-zero-concentrated privacy is
+    promised.
 
-    It says that the Rényi divergence of order α between the outcomes on two tables is at most α·ρ, for all α > 1.
+    It says that the Rényi divergence of order α between the outcomes on two tables is at most α·ρ, for all α
+    > 1.
     Whether an event happened is a function of the outcome, so its divergence is no larger.
     """
     least, largest = _ends(hits, hits_on_neighbour, runs, confidence)
@@ -35,13 +37,15 @@ def rho_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: fl
 
 
 def divergence_per_order(p: float, q: float) -> float:
-    """The largest Rényi divergence, by its order, between coins that fall heads with probability p > q > 0."""
+    """The largest Rényi divergence, by its order, between coins that fall heads with probability p > q >
+    0.
+    """
     return max(_divergence(p, q, order) / order for order in _ORDERS)
 
 
 def _ends(hits: int, hits_on_neighbour: int, runs: int, confidence: float) -> tuple[float, float]:
-    """The least P and the largest P′ that the hits allow (Clopper and Pearson's intervals, which hold for every
-    number of runs), each with half of the allowed error.
+    """The least P and the largest P′ that the hits allow (Clopper and Pearson's intervals, which hold for
+    every number of runs), each with half of the allowed error.
     """
     error = (1 - confidence) / 2
     return lower_end(hits, runs, error), upper_end(hits_on_neighbour, runs, error)

@@ -1,4 +1,6 @@
-"""What is audited: builds as everyone makes them, with a fresh key and the system's noise, again and again."""
+"""What is audited: builds as everyone makes them, with a fresh key and the system's noise, again and
+again.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ def build_file(source: PersonsFile, method: Method, epsilon: Fraction, **options
 def without_fits() -> Iterator[None]:
     """Mixtures with independent attributes in place of fitted components.
 
-    A fit takes most of the time of a small build. It works on released numbers alone, which the audit looks at
-    themselves; whatever is computed from them cannot tell more than they do.
+    A fit takes most of the time of a small build. It works on released numbers alone, which the audit looks
+    at themselves; whatever is computed from them cannot tell more than they do.
     """
 
     def independent(_start: Components, _targets: Any, margins: Any, *_settings: Any) -> Components:

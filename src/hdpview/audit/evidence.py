@@ -1,7 +1,8 @@
 """What a view tells about the canary: every number it releases, beside what it would be without noise.
 
-The auditor knows both tables. So of each released count they take what it differs by from the exact count without
-the canary; of each decision, which way it went. `scores.py` learns from many views how much that tells.
+The auditor knows both tables. So of each released count they take what it differs by from the exact count
+without the canary; of each decision, which way it went. `scores.py` learns from many views how much that
+tells.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def features_of(view: PView, pair: Neighbours) -> Features:
 
 
 def _of_tables(tables: tuple[Table, ...], pair: Neighbours) -> Features:
-    """Differences of all cells, differences between them, which tables there are, and what noise as it is promised
-    would tell of it all.
+    """Differences of all cells, differences between them, which tables there are, and what noise as it is
+    promised would tell of it all.
     """
     seen: dict[str, Hashable] = {}
     loss = 0.0
@@ -84,7 +85,8 @@ def _claimed_loss(difference: NDArray[np.int64], change: NDArray[np.int64], tabl
 def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
     """The number of records that the view implies and, behind it, the one that was measured at first.
 
-    The first is the mean of all that tables tell, weighted by precision. So the second follows from it and the tables.
+    The first is the mean of all that tables tell, weighted by precision. So the second follows from it and
+    the tables.
     """
     implied = float(part.components.weight.sum())
     exact_total = int(pair.exact_without.exact_counts.sum())
@@ -101,7 +103,9 @@ def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
 
 
 def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
-    """The factors that were drawn, and how many more of them are the best ones for the table with the canary."""
+    """The factors that were drawn, and how many more of them are the best ones for the table with the
+    canary.
+    """
     factors, prior = part.quality.factors, prior_quality(part.components, part.tables)
     seen: dict[str, Hashable] = {"sizes of errors": factors}
     if pair.turns_quality:
@@ -136,7 +140,9 @@ def _quality_scores(
 
 
 def _of_blocks(blocks: Blocks, pair: Neighbours) -> Features:
-    """Cuts on the way to the canary and elsewhere, differences of the counts of leaves, and how leaves compare."""
+    """Cuts on the way to the canary and elsewhere, differences of the counts of leaves, and how leaves
+    compare.
+    """
     at = np.array(pair.canary)
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
@@ -203,6 +209,8 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
 
 
 def _end_of_left(blocks: Blocks, first: int, last: int, depth: int) -> int:
-    """Where the leaves of the left half of a block end: they come first and fill half of it, 2^-(levels below) each."""
+    """Where the leaves of the left half of a block end: they come first and fill half of it, 2^-(levels
+    below) each.
+    """
     filled = np.cumsum(0.5 ** (blocks.depth[first:last] - depth))
     return first + int(np.searchsorted(filled, 0.5)) + 1

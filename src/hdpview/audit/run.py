@@ -47,7 +47,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Audit:
-    """claimed, lower_bound: of ε at this δ. claimed_rho, rho_lower_bound: of ρ, where builds keep accounts in ρ.
+    """claimed, lower_bound: of ε at this δ. claimed_rho, rho_lower_bound: of ρ, where builds keep accounts in
+    ρ.
     runs: builds of each table that the bound rests on. table, event, hits: where the most was seen.
     """
 
@@ -116,8 +117,8 @@ def audit(
             choose the event.
         max_rows: rows of one person; the tables then differ by that many.
         from_files: build from files in which persons have several rows, reading included; takes longer.
-        fits: fit components in every build too. Without, the audit looks at the numbers that fits start from, which
-            tell no less, and takes a fraction of the time.
+        fits: fit components in every build too. Without, the audit looks at the numbers that fits start from,
+            which tell no less, and takes a fraction of the time.
         confidence: with which the bound holds.
         progress: called with the fraction done and a few words.
         **settings: settings of the method.
@@ -155,7 +156,9 @@ def _feasible(pairs: list[Neighbours], method: Method, epsilon: Fraction) -> lis
 
 
 def claim_of(method: Method, epsilon: Fraction, max_rows: int = 1, quality: bool = True) -> Claim:
-    """What builds by a method promise. With a δ: ρ of the method, and ε²/2 for the pure ε of measured errors."""
+    """What builds by a method promise. With a δ: ρ of the method, and ε²/2 for the pure ε of measured
+    errors.
+    """
     delta = delta_of(method)
     if not delta:
         return Claim(float(epsilon))
@@ -267,7 +270,9 @@ def _signed(scores: Scores, is_second: bool) -> Scores:
 def _thresholds(
     likelier: Scores, other: Scores, runs: int, delta: float, is_rho: bool
 ) -> Iterator[tuple[float, float]]:
-    """Thresholds on a score, and about the bound that each would give in `runs` builds: this only guides the choice."""
+    """Thresholds on a score, and about the bound that each would give in `runs` builds: this only guides the
+    choice.
+    """
     shares = np.geomspace(10 / len(likelier), 0.995, 60)
     factor = runs / len(likelier)
     for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():

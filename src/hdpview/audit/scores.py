@@ -1,4 +1,6 @@
-"""Scores: how much more likely what is seen in a view is on one table than on the other, learnt from many views."""
+"""Scores: how much more likely what is seen in a view is on one table than on the other, learnt from many
+views.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ class Scorer:
         return (*self.names, *self.numbers, TOGETHER)
 
     def scores(self, views: Sequence[Features]) -> Scores:
-        """By what was learnt of each feature, by the value of each number, and by the weighted sum of what was
-        learnt, shape (n_views, n_columns). A number that a view does not have counts for no score at all.
+        """By what was learnt of each feature, by the value of each number, and by the weighted sum of what
+        was learnt, shape (n_views, n_columns). A number that a view does not have counts for no score at all.
         """
         ratios = self.ratio_scores(views)
         numbers = [[_number(view.get(name)) for view in views] for name in self.numbers]

@@ -2,7 +2,8 @@
 more in one of them.
 
 The auditor is the strongest adversary there is: they know both tables and every setting, and must tell which
-one a view came from. Where a build decides something, there is a pair for which one record turns the decision.
+one a view came from. Where a build decides something, there is a pair for which one record turns the
+decision.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ PERSON = "person"
 
 @dataclass(frozen=True)
 class PersonsFile:
-    """A Parquet file with a row per line and a column that says whose it is; of each person `max_rows` count."""
+    """A Parquet file with a row per line and a column that says whose it is; of each person `max_rows`
+    count.
+    """
 
     path: Path
     schema: Schema
@@ -48,7 +51,8 @@ Source = SparseCounts | PersonsFile
 class Neighbours:
     """Two tables that differ by the records of one person, all of them in the canary's cell.
 
-    without, with_canary: what is built of. exact_without, exact_with: what each of them counts, by the promise.
+    without, with_canary: what is built of. exact_without, exact_with: what each of them counts, by the
+        promise.
     turns_quality: whether the record may turn what a build measures of its own errors.
     """
 
@@ -73,7 +77,8 @@ class Neighbours:
 
 
 def neighbours(method: str, epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
-    """The pairs to try, for a method and a budget: how many records are on the verge of being noticed depends on it.
+    """The pairs to try, for a method and a budget: how many records are on the verge of being noticed depends
+    on it.
 
     max_rows: records of the person that only one of the tables has.
     """
@@ -104,8 +109,8 @@ def block_neighbours(epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
 
 
 def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Three attributes and a budget for two tables of pairs: the first and the second depend on each other as much as
-    the first and the third, until the record is there.
+    """Three attributes and a budget for two tables of pairs: the first and the second depend on each other as
+    much as the first and the third, until the record is there.
 
     All attributes are balanced, so that noise on histograms hardly moves how dependent pairs seem.
     """
@@ -120,7 +125,9 @@ def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
 
 
 def undecided_quality(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Two attributes that depend on each other so little that possible sizes of errors lie a few records apart."""
+    """Two attributes that depend on each other so little that possible sizes of errors lie a few records
+    apart.
+    """
     cells = np.array([[4.0, 3.96], [3.96, 4.0]]) * CROWD * max_rows / epsilon
     found = pair("errors between two sizes", np.rint(cells).astype(np.int64), (0, 0), max_rows)
     return replace(found, turns_quality=True)
@@ -146,7 +153,9 @@ def equal_halves(epsilon: float, max_rows: int = 1) -> Neighbours:
 
 
 def _at_threshold(epsilon: float, max_rows: int, depth: int) -> Cells:
-    """Four cells, one of them with so many records more that their deviation is just below the paper's threshold."""
+    """Four cells, one of them with so many records more that their deviation is just below the paper's
+    threshold.
+    """
     n_cells = 4 * depth
     parameters = PartitionParameters.choose(PartitionSettings(), Fraction(epsilon) / max_rows, n_cells)
     limit = parameters.converge_threshold + depth * parameters.converge_bias_per_level
@@ -163,7 +172,9 @@ def pair(name: str, exact_cells: Cells, canary: tuple[int, ...], rows: int = 1) 
 
 
 def persons(folder: Path, max_rows: int) -> Neighbours:
-    """Two files: a crowd of persons with a row each, and the same with one who has many more rows than may count."""
+    """Two files: a crowd of persons with a row each, and the same with one who has many more rows than may
+    count.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 

@@ -40,7 +40,8 @@ def demo(
     (directory / "admissions.toml").write_text(hospital_schema_text(), encoding="utf-8")
     typer.secho("1. A sensitive table", bold=True)
     typer.echo(
-        f"   {table.num_rows:,} admissions of a hospital that does not exist: {directory / 'admissions.parquet'}"
+        f"   {table.num_rows:,} admissions of a hospital that does not exist: "
+        f"{directory / 'admissions.parquet'}"
     )
     typer.secho("2. Its view, built once at epsilon 1 (the first build compiles the kernels)", bold=True)
     with ProgressBar() as progress:
@@ -60,7 +61,10 @@ def demo(
     for arguments in (
         f"info {shown}",
         f"query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"",
-        f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY n DESC"',
+        (
+            f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY '
+            'n DESC"'
+        ),
         f"explore {shown}",
         f"publish {shown} -o {directory / 'admissions.html'}",
         "schema draft your-table.parquet -o your-table.toml",
@@ -111,11 +115,13 @@ def _ask(view: PView, table: pa.Table) -> None:
         for ends in ([found.typical for found in answers], [found.guaranteed for found in answers])
     )
     typer.echo(
-        f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider guaranteed ones."
+        f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider "
+        "guaranteed ones."
     )
     if inside < len(rows):
         typer.echo(
-            "   Typical intervals can miss where attributes go together in ways that no released table counted."
+            "   Typical intervals can miss where attributes go together in ways that no released table "
+            "counted."
         )
 
 

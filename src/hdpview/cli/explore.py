@@ -52,7 +52,8 @@ def info(
         f"over {facts['n_cells']:.3g} cells; about {facts['about']}"
     )
     typer.echo(
-        f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); spent on {spent}"
+        f"privacy: {opened.manifest.budget} for one {facts['privacy_unit']} ({facts['neighbours']}); "
+        f"spent on {spent}"
     )
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
@@ -203,5 +204,6 @@ def merge(
     merged.save(output_path)
     how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
     typer.echo(
-        f"{output_path}: {merged.n_components:,} components of {len(views)} views; {merged.manifest.budget} ({how})"
+        f"{output_path}: {merged.n_components:,} components of {len(views)} views; "
+        f"{merged.manifest.budget} ({how})"
     )

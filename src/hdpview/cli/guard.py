@@ -156,7 +156,8 @@ def audit(
         )
         if found.claimed_rho is not None:
             typer.echo(
-                f"It keeps accounts in rho: claims {found.claimed_rho:.3g}, shows {found.rho_lower_bound:.3g} at least"
+                f"It keeps accounts in rho: claims {found.claimed_rho:.3g}, shows "
+                f"{found.rho_lower_bound:.3g} at least"
             )
         typer.echo(
             f"{found.runs:,} builds of each table of the pair {found.table!r}; "
@@ -200,7 +201,8 @@ def learnt_schema(wanted: Learning) -> str:
     slack = Fraction(0) if wanted.delta is None else exact_delta(wanted.delta)
     if wanted.delta is not None and slack < _LEAST_LEARNT_DELTA:
         raise BudgetError(
-            f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as 1e-9, not {wanted.delta!r}."
+            f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as "
+            f"1e-9, not {wanted.delta!r}."
         )
     data, unit = wanted.data, wanted.privacy_unit
     kinds = learnable_columns(data, wanted.columns, wanted.exclude, unit)
@@ -221,7 +223,8 @@ def warn_if_view_beside_table(data: str, view: Path) -> None:
         and view.stat().st_mode & ~table.stat().st_mode & 0o044
     ):
         typer.secho(
-            f"Note: {view.name} may be read by more people than {table.name}, and lies in the same folder. Move it to one of its own.",
+            f"Note: {view.name} may be read by more people than {table.name}, and lies in the same "
+            "folder. Move it to one of its own.",
             fg="yellow",
             err=True,
         )
@@ -238,6 +241,7 @@ def _existing(account: Ledger) -> Ledger:
 
     if not account.path.exists():
         raise BudgetError(
-            f"There is no ledger {str(account.path)!r}. A build makes it, or: hdpview ledger limit TABLE EPSILON."
+            f"There is no ledger {str(account.path)!r}. A build makes it, or: hdpview ledger limit "
+            "TABLE EPSILON."
         )
     return account

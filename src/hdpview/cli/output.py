@@ -113,7 +113,8 @@ def check_draft_place(output_path: Path | None) -> None:
 
     if output_path is not None and output_path.exists():
         raise SchemaError(
-            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or name another file."
+            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or "
+            "name another file."
         )
     if output_path is not None and not output_path.parent.is_dir():
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")

@@ -98,7 +98,8 @@ def import_schema(
         str | None, typer.Option(help="Columns to leave out, with commas between them.", show_default=False)
     ] = None,
 ) -> None:
-    """Make a schema of a description that exists: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars, pandas.
+    """Make a schema of a description that exists: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars,
+    pandas.
 
     Example: hdpview schema import datapackage.json -o adult.toml
     """

@@ -83,8 +83,8 @@ def serve(
         typer.Option("--log-statements", help="Log sessions and what they ask. Off: questions are private."),
     ] = False,
 ) -> None:
-    """Serve views as tables of a read-only PostgreSQL database, for psql, DBeaver, Metabase, Excel, R, pandas …
-    Costs no budget.
+    """Serve views as tables of a read-only PostgreSQL database, for psql, DBeaver, Metabase, Excel, R, pandas
+    … Costs no budget.
 
     Example: hdpview serve adult.pview --postgres
     """
@@ -154,7 +154,10 @@ def _password(path: Path | None) -> str | None:
 
 def _postgres_address(host: str, port: int) -> str:
     place = f"[{host}]" if ":" in host else host
-    return f"Serving PostgreSQL at postgresql://{place}:{port}/hdpview; try: psql -h {host} -p {port} -U analyst hdpview"
+    return (
+        f"Serving PostgreSQL at postgresql://{place}:{port}/hdpview; try: psql -h {host} -p {port} -U "
+        "analyst hdpview"
+    )
 
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
@@ -171,7 +174,8 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
             listener.bind((host, port))
         except OSError as problem:
             raise ViewFileError(
-                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free one."
+                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a "
+                "free one."
             ) from None
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/" + (
             f"?token={token}" if token else ""

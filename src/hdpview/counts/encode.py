@@ -46,7 +46,8 @@ def encode(
     is_postgres = table.get_backend().name == "postgres"
     table = table.select(**along, **plain)
     if schema.source != PLAIN and is_postgres:
-        # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a limit.
+        # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a
+        # limit.
         table = table.limit(_NO_LIMIT)
     safe = table.select(
         *along, **{f"value_{i}": make_castable(table[f"value_{i}"], attribute) for i, attribute in attributes}

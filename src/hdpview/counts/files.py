@@ -41,7 +41,8 @@ def files_of(path: str | Path) -> list[Path]:
     if re.match(r"[a-zA-Z][\w+.-]+://", text):
         address = re.sub(r"//[^/@]*@", "//…@", text)  # no passwords in messages
         raise DataError(
-            f"{address!r} is an address, not a file. Download it, or pass a table: ibis.connect(address).table(name)."
+            f"{address!r} is an address, not a file. Download it, or pass a table: "
+            "ibis.connect(address).table(name)."
         )
     given = Path(text).expanduser()
     if given.is_dir():
@@ -52,7 +53,8 @@ def files_of(path: str | Path) -> list[Path]:
         )
         if not found:
             raise DataError(
-                f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name another folder."
+                f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name "
+                "another folder."
             )
     elif given.exists():
         found = [given]
@@ -85,7 +87,8 @@ def open_files(
     """
     if kind_of_file(files[0]) == "parquet":
         paths = [_literal_path(file) for file in files]
-        # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the table.
+        # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the
+        # table.
         return con.read_parquet(paths, union_by_name=len(paths) > 1, utf8_validation="replace")  # [P7]
     delimiter, names = csv_layout(files, text)
     readable = files if room is None else [utf8_copy(file, text, room) or file for file in files]
@@ -114,7 +117,8 @@ def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, li
     for file in files[1:]:
         if _header(file, text) != (delimiter, names):
             raise DataError(
-                f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the same header line."
+                f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the "
+                "same header line."
             )
     return delimiter, names
 
@@ -157,7 +161,9 @@ def _literal_path(file: Path) -> str:
 
 
 def _lines(file: Path, text: TextFormat) -> IO[str]:
-    """The lines of a file. Bytes that the encoding does not have must not raise: they matter in names alone."""
+    """The lines of a file. Bytes that the encoding does not have must not raise: they matter in names
+    alone.
+    """
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
     return cast("IO[str]", opened(file, "rt", encoding=encoding, errors="replace", newline=""))
@@ -182,7 +188,8 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     names = list(text.columns) or first
     if any("\ufffd" in name for name in names):
         raise DataError(
-            f"Cannot read the header line of {file.name!r} as {text.encoding}. It has to be a CSV file that you may "
+            f"Cannot read the header line of {file.name!r} as {text.encoding}. It has to be a CSV file "
+            "that you may "
             'read; state another encoding in the schema, such as [source] encoding = "cp1252".'
         )
     if not names:
@@ -205,12 +212,14 @@ def _check_separator(file: Path, line: str, delimiter: str, first: list[str], te
     better = _delimiter(line)
     if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
         raise DataError(
-            f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; {better!r} does. "
+            f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; "
+            f"{better!r} does. "
             "Correct [source] separator."
         )
     if text.columns and first and len(first) != len(text.columns):
         raise DataError(
-            f"The schema names {len(text.columns)} columns in [source] columns; the first line of {file.name!r} "
+            f"The schema names {len(text.columns)} columns in [source] columns; the first line of "
+            f"{file.name!r} "
             f"has {len(first)} fields. Name each column once, from left to right."
         )
 

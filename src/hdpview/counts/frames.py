@@ -1,7 +1,7 @@
 """Data frames as Arrow, by rules that look at one value alone.
 
-Databases refuse a whole table for one value that they cannot hold: bytes that are no UTF-8 in a text, a moment
-beyond their calendar. So such values become null here, before a database sees them. [P7]
+Databases refuse a whole table for one value that they cannot hold: bytes that are no UTF-8 in a text, a
+moment beyond their calendar. So such values become null here, before a database sees them. [P7]
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def clean_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str]) -> bool:
-    """Whether Parquet files, by the types of their columns, hold what DuckDB's own reader would refuse or blur.
+    """Whether Parquet files, by the types of their columns, hold what DuckDB's own reader would refuse or
+    blur.
 
     It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
     UTF-8, which may make two texts one: that matters for those of `exact_text`, which name persons.
@@ -180,7 +181,8 @@ def _check_names(names: Sequence[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise DataError(
-                f"Columns are called by text, and one is called {quoted(name)}. Rename it, for example: frame.columns = [...]."
+                f"Columns are called by text, and one is called {quoted(name)}. Rename it, for "
+                "example: frame.columns = [...]."
             )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:

@@ -24,7 +24,8 @@ _COMMA_REAL = re.compile(r"[+-]?[0-9]*,[0-9]+|[+-]?[0-9]{1,3}([.][0-9]{3})+(,[0-
 _POINT_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+([.][0-9]+)?")
 _TRUTHS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
 _DATES = (
-    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
     "%m/%d/%Y %I:%M %p", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%d.%m.%y", "%m/%d/%y",
 )  # fmt: skip
 _MONTH_FIRST = re.compile(r"[0-9]{1,2}/(1[3-9]|2[0-9]|3[01])/")

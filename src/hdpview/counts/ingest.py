@@ -229,15 +229,18 @@ def without_values(refusal: Exception, source: Any) -> DataError:
     kind, name = type(refusal).__name__, describe(source)
     if isinstance(refusal, duckdb.OutOfMemoryException):
         return DataError(
-            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit or free disk space."
+            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit "
+            "or free disk space."
         )
     if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
         return DataError(
-            f"There was no room on the disk for the encoded rows of {name}. Free space in {tempfile.gettempdir()!r}, or "
+            f"There was no room on the disk for the encoded rows of {name}. Free space in "
+            f"{tempfile.gettempdir()!r}, or "
             "set TMPDIR to a folder with more."
         )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(
-        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). {advice} "
+        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). "
+        f"{advice} "
         f"{where_it_is_told(refusal)}"
     )

@@ -1,7 +1,7 @@
 """Many rows to a message: how encoded rows come from PostgreSQL.
 
-A value per row and column would cost the driver microseconds each, far more than the encoding. So the server puts
-the numbers of thousands of rows into one value of bytes, which is read as an array.
+A value per row and column would cost the driver microseconds each, far more than the encoding. So the server
+puts the numbers of thousands of rows into one value of bytes, which is read as an array.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Before paying: whether a schema can read a table's columns, from types and the format of the first lines.
 
-What is found is for the curator, who holds the table; it goes to the screen and nowhere else. It tells of each
-column only whether all, some or none of the first lines can be read, and the shape of what cannot, with digits
-and letters masked.
+What is found is for the curator, who holds the table; it goes to the screen and nowhere else. It tells of
+each column only whether all, some or none of the first lines can be read, and the shape of what cannot, with
+digits and letters masked.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def _of_texts(attribute: Attribute, column: pa.ChunkedArray, schema: Schema) -> 
         )
         return [Concern(attribute.name, sentence, is_grave=True)]
     every = "every value" if len(unread) == len(exact_texts) else "such values"
-    sentence = f"the column has text of the shape {_shape(unread)}; declared {attribute.kind}, {every} {where}. {_ADVICE[attribute.kind]}"
+    sentence = (
+        f"the column has text of the shape {_shape(unread)}; declared {attribute.kind}, {every} {where}. "
+        f"{_ADVICE[attribute.kind]}"
+    )
     return [Concern(attribute.name, sentence, is_grave=len(unread) == len(exact_texts))]
 
 
@@ -147,8 +150,10 @@ def _of_type(attribute: Attribute, written: str) -> list[Concern]:
         if not known_constants(column, attribute):
             words = "true or false" if is_one_of(written, ("boolean",)) else "a number"
             sentence = (
-                f"the column is of type {written} and no declared value is {words}; every value would be counted as "
-                f"{attribute.labels()[attribute.unknown_code]!r}. Write `values` or `aliases` as they stand in the table."
+                f"the column is of type {written} and no declared value is {words}; every value would "
+                "be counted as "
+                f"{attribute.labels()[attribute.unknown_code]!r}. Write `values` or `aliases` as they "
+                "stand in the table."
             )
             return [Concern(attribute.name, sentence, is_grave=True)]
     return []
@@ -157,7 +162,8 @@ def _of_type(attribute: Attribute, written: str) -> list[Concern]:
 def _of_missing(attribute: Attribute) -> Concern:
     first = attribute.labels()[attribute.missing_code]
     sentence = (
-        f"the schema does not say where missing values go; they would be counted as {first!r}, the first value. "
+        f"the schema does not say where missing values go; they would be counted as {first!r}, the "
+        "first value. "
         "Write nullable = true, or missing = and a value."
     )
     return Concern(attribute.name, sentence, is_grave=False)

@@ -1,4 +1,6 @@
-"""What methods may ask of a table: exact statistics, wherever its rows are. Exact, so never outside the private side."""
+"""What methods may ask of a table: exact statistics, wherever its rows are. Exact, so never outside the
+private side.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from hdpview.progress import Progress
 
 
 class Counts(Protocol):
-    """Exact counts of a table, on one machine or spread over a cluster, as cells or as rows that are read again."""
+    """Exact counts of a table, on one machine or spread over a cluster, as cells or as rows that are read
+    again.
+    """
 
     @property
     def schema(self) -> Schema: ...
@@ -23,7 +27,9 @@ class Counts(Protocol):
     def exact_tables(
         self, shapes: Sequence[TableShape], progress: Progress | None = None
     ) -> list[NDArray[np.int64]]:
-        """Exact counts of the cells of each table, shapes (bins of each attribute): one pass over the rows for all."""
+        """Exact counts of the cells of each table, shapes (bins of each attribute): one pass over the rows
+        for all.
+        """
         ...
 
     def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:

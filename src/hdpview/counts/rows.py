@@ -1,5 +1,5 @@
-"""Encoded rows, column by column, and the bytes they are kept as. Exact: private side. Workers of a cluster load
-this and no database.
+"""Encoded rows, column by column, and the bytes they are kept as. Exact: private side. Workers of a cluster
+load this and no database.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Column = NDArray[np.uint8] | NDArray[np.uint16]
 Ints = NDArray[np.int64]
 Buffer = Any  # whatever has bytes: Arrow's buffers too, which typing does not know as such
 
-# Small enough for a processor's cache, large enough that handing a part over costs little beside adding it up.
+# Small enough for a processor's cache, large enough that handing a part over costs little beside adding it
+# up.
 ROWS_PER_PART = 131_072
 _SIZE_OF_ONE_BYTE = 256
 
@@ -28,7 +29,8 @@ class Rows:
     """Some encoded rows, `ROWS_PER_PART` at most.
 
     exact_columns: per attribute the codes, shape (n,); they may be columns of a matrix.
-    exact_counts: records that each row stands for, shape (n,), none negative; None where each row is one record.
+    exact_counts: records that each row stands for, shape (n,), none negative; None where each row is one
+        record.
     """
 
     exact_columns: tuple[Column, ...]
@@ -53,8 +55,9 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How rows are kept as bytes: the counts, if any, then the codes of each attribute in the smallest unsigned
-    type, one attribute after the other; those of two bytes come first, so that all numbers are aligned.
+    """How rows are kept as bytes: the counts, if any, then the codes of each attribute in the smallest
+    unsigned type, one attribute after the other; those of two bytes come first, so that all numbers are
+    aligned.
     """
 
     sizes: tuple[int, ...]
@@ -74,7 +77,9 @@ class RowLayout:
         return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
 
     def rows_of(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """The rows of a batch of packed cells `word_0`, `word_1`, …, with their counts `n` where there are any."""
+        """The rows of a batch of packed cells `word_0`, `word_1`, …, with their counts `n` where there are
+        any.
+        """
         for start in range(0, len(batch), ROWS_PER_PART):
             part = batch.slice(start, ROWS_PER_PART)
             columns: list[Column] = [np.empty(len(part), self._kind(size)) for size in self.sizes]

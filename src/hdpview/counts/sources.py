@@ -48,7 +48,9 @@ class OpenSource:
         return {name: str(dtype) for name, dtype in self.table.schema().items()}
 
     def batches_of_numbers(self, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
-        """The result of a query whose columns are all 64-bit numbers, none null, in batches of about `n_rows`."""
+        """The result of a query whose columns are all 64-bit numbers, none null, in batches of about
+        `n_rows`.
+        """
         if self.backend.name == "postgres":
             yield from postgres.batches_of_numbers(self.backend, query, n_rows)
         else:
@@ -137,7 +139,8 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[t
         r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
     ):
         raise DataError(
-            f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a unit, such as '4GB'."
+            f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a "
+            "unit, such as '4GB'."
         )
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise DataError(f"threads must be a whole number from 1, not {threads!r}.")

@@ -1,12 +1,12 @@
-"""Counts of a table of any size: rows are read and encoded once, kept as a few bytes each, and passed over as often
-as a method asks. Exact: private side.
+"""Counts of a table of any size: rows are read and encoded once, kept as a few bytes each, and passed over as
+often as a method asks. Exact: private side.
 
-    source ── encode, in the database ──▶ batches of packed rows ──▶ a byte or two per code, in memory or, from
-    256 MB on, in a file without a name ──▶ tables and boxes, in one pass for each question
+    source ── encode, in the database ──▶ batches of packed rows ──▶ a byte or two per code, in memory or,
+    from 256 MB on, in a file without a name ──▶ tables and boxes, in one pass for each question
 
-Rows are never grouped or sorted, so memory depends neither on their number nor on how many of them differ. They are
-read once and not once per pass: a database's table may change in between, a stream of batches can be read only
-once, and the choice of a person's rows is the dearest part of reading.
+Rows are never grouped or sorted, so memory depends neither on their number nor on how many of them differ.
+They are read once and not once per pass: a database's table may change in between, a stream of batches can be
+read only once, and the choice of a person's rows is the dearest part of reading.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _STEP = "Reading rows"
 
 
 class StoredRows:
-    """Encoded rows, part by part: in memory while they are few, else in a file that has no name and goes with the
-    process, so that nothing of it is left even by a process that is killed.
+    """Encoded rows, part by part: in memory while they are few, else in a file that has no name and goes with
+    the process, so that nothing of it is left even by a process that is killed.
     """
 
     def __init__(self, layout: RowLayout) -> None:

@@ -1,9 +1,10 @@
-"""Adding rows into a fixed number of whole numbers: tables over bins, and counts of boxes. Exact: private side.
+"""Adding rows into a fixed number of whole numbers: tables over bins, and counts of boxes. Exact: private
+side.
 
     parts of the rows ──▶ threads, each with sums of its own ──▶ the sum of all
 
-Cost is linear in rows × tables, or rows × boxes; memory does not depend on the rows. Sums of parts add up, in any
-order and on any machine. Workers of a cluster load this and no database.
+Cost is linear in rows × tables, or rows × boxes; memory does not depend on the rows. Sums of parts add up, in
+any order and on any machine. Workers of a cluster load this and no database.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from hdpview.progress import Progress, silent
 
 Ints = NDArray[np.int64]
 
-# Rows that stand for many records could overflow 64 bits, so sums are held here: far beyond any table, exact as
-# doubles, and no two neighbours get further apart by it.
+# Rows that stand for many records could overflow 64 bits, so sums are held here: far beyond any table, exact
+# as doubles, and no two neighbours get further apart by it.
 MOST_RECORDS = 2**52
 # Threads have sums of their own; beyond this for all of them together there are fewer threads.
 _BYTES_OF_SUMS = 256 << 20
@@ -142,7 +143,9 @@ class TableTally:
 
     @cached_property
     def _axes(self) -> tuple[Ints, Ints]:
-        """Per table and attribute of it the number of its lookup, -1 past the last, and the number of bins."""
+        """Per table and attribute of it the number of its lookup, -1 past the last, and the number of
+        bins.
+        """
         numbers = {key: number for number, key in enumerate(self._lookups)}
         most = max((len(shape.attributes) for shape in self.shapes), default=0)
         lookups, n_bins = np.full((2, len(self.shapes), most), -1, np.int64)
@@ -168,9 +171,10 @@ class TableTally:
 class BoxTally:
     """Records in each box.
 
-    Rows become bits. Per attribute, the bounds of all boxes cut its codes into segments; for each bound there is a
-    row of bits that says which rows lie below it. A box is then a few words: (below upper and not below lower),
-    AND over its attributes, and its count is the number of bits. Counts of rows are split into binary digits.
+    Rows become bits. Per attribute, the bounds of all boxes cut its codes into segments; for each bound there
+    is a row of bits that says which rows lie below it. A box is then a few words: (below upper and not below
+    lower), AND over its attributes, and its count is the number of bits. Counts of rows are split into binary
+    digits.
     """
 
     boxes: CodeBoxes
@@ -189,7 +193,9 @@ class BoxTally:
 
     @cached_property
     def _starts(self) -> dict[int, int]:
-        """Where the rows of bits of each attribute begin: one for each bound, and one for what no box reaches."""
+        """Where the rows of bits of each attribute begin: one for each bound, and one for what no box
+        reaches.
+        """
         ends = np.cumsum([len(bounds) + 1 for bounds in self._bounds.values()]).tolist()
         return dict(zip(self._bounds, [0, *ends], strict=False))
 
@@ -312,7 +318,9 @@ def _fill_digits(counts, n, digits):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _n_bits(word):  # type: ignore[no-untyped-def]
-    """How many bits are set: sums of neighbouring bits, pairs, fours and bytes. LLVM knows it as one instruction."""
+    """How many bits are set: sums of neighbouring bits, pairs, fours and bytes. LLVM knows it as one
+    instruction.
+    """
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

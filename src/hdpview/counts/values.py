@@ -6,8 +6,8 @@ Each rule looks at one value alone and has an answer for every value: a cast tha
 keeps such values away from it. Only operations that mean the same in every database are used: PostgreSQL has
 no cast that may fail, and databases differ in how they round, so moments are put together from whole numbers.
 
-    column ── make_castable ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text, or
-    null
+    column ── make_castable ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text,
+    or null
 """
 
 from __future__ import annotations
@@ -228,8 +228,8 @@ def _moment(moment: Column) -> Column:
 
 
 def _text_moment(text: Column) -> Column:
-    """Microseconds of ISO text that `make_castable` let pass: `2024-01-31`, `2024-01-31 13:05:59.123456+02:00`, or
-    between.
+    """Microseconds of ISO text that `make_castable` let pass: `2024-01-31`, `2024-01-31
+    13:05:59.123456+02:00`, or between.
     """
 
     def number(start: int, length: int) -> Column:

@@ -8,7 +8,8 @@ its exact counts shown.
 The rules follow the order in which a hospital learns things, each drawn given the ones before:
 
     patient (age, sex, region, insurance, smoker) ─▶ dates ─▶ diagnosis ─▶ admission ─▶ ward ─▶ stay ─▶ cost
-                                                       └─ season ─┘                        blood pressure, readmitted
+                                                       └─ season ─┘                        blood pressure,
+                                                       readmitted
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _AGE_BANDS = (15, 45, 65)  # children, younger adults, middle age, older people
 # schema; they count as `other`.
 _SEXES = {"Female": 0.515, "Male": 0.483, "U": 0.002}
 _REGIONS = {
-    "Northmoor": 0.27, "Eastvale": 0.19, "Harrowick": 0.14, "Sarnmouth": 0.11, "Westerlea": 0.08, "Kelbridge": 0.07,
+    "Northmoor": 0.27, "Eastvale": 0.19, "Harrowick": 0.14, "Sarnmouth": 0.11, "Westerlea": 0.08,
+    "Kelbridge": 0.07,
     "Dunfold": 0.05, "Ashmere": 0.04, "Loxley Bay": 0.025, "Upper Thane": 0.015,
     "Overseas": 0.007, "New Sarn": 0.003,
 }  # fmt: skip
@@ -47,8 +49,10 @@ _WEALTHY = ("Westerlea", "Ashmere", "Upper Thane")
 _INSURANCES = ("public", "private", "self-pay", "charity")
 _ADMISSIONS = ("emergency", "planned", "transfer")
 _WARDS = {  # crowns per admission, crowns per night
-    "general medicine": (600, 420), "surgery": (2600, 610), "cardiology": (1900, 680), "oncology": (2300, 740),
-    "maternity": (1100, 480), "paediatrics": (500, 450), "psychiatry": (300, 310), "intensive care": (4800, 1900),
+    "general medicine": (600, 420), "surgery": (2600, 610), "cardiology": (1900, 680),
+    "oncology": (2300, 740),
+    "maternity": (1100, 480), "paediatrics": (500, 450), "psychiatry": (300, 310),
+    "intensive care": (4800, 1900),
 }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ QUESTIONS: tuple[Question, ...] = (  # from broad to narrow
         "age BETWEEN 45 AND 64 AND systolic_bp >= 140 AND systolic_bp < 180",
     ),
     Question(
-        "How many people from Northmoor or Eastvale were admitted for cancer or a circulatory disease and cost 10,000 crowns or more?",
+        "How many people from Northmoor or Eastvale were admitted for cancer or a circulatory disease "
+        "and cost 10,000 crowns or more?",
         "region IN ('Northmoor', 'Eastvale') AND diagnosis IN ('cancer', 'circulatory') AND cost >= 10000",
     ),
     Question(

@@ -107,7 +107,9 @@ class Attribute:
 
     @property
     def states_missing(self) -> bool:
-        """True if the schema says where missing values go, and the rule for those that do not is not needed."""
+        """True if the schema says where missing values go, and the rule for those that do not is not
+        needed.
+        """
         return self.nullable or self.missing is not None
 
     def value_labels(self) -> list[str]:

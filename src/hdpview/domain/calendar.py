@@ -43,7 +43,8 @@ def parse_step(text: str) -> Step:
     if found is None or int(found.group(1)) < 1 or unit not in _FIXED_UNITS | _MONTH_UNITS:
         units = ", ".join([*_FIXED_UNITS, *_MONTH_UNITS])
         raise SchemaError(
-            f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' or '1mo'."
+            f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' "
+            "or '1mo'."
         )
     count = int(found.group(1))
     if unit in _MONTH_UNITS:

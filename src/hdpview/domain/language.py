@@ -1,4 +1,5 @@
-"""What a schema file may say in short, spelled out: shared lists, lists in CSV files, presets of bins, defaults.
+"""What a schema file may say in short, spelled out: shared lists, lists in CSV files, presets of bins,
+defaults.
 
     file ─ tomllib ─▶ description ─ spelled_out ─▶ plain description ─ Schema.from_dict ─▶ Schema
 
@@ -102,7 +103,8 @@ class _Lists:
         """The list or file, and the column, that `@name` or `@file.csv:column` points to."""
         if not text.startswith("@") or len(text) < 2:
             raise SchemaError(
-                f'values must be a list, or name one with an @: "@codes.csv" or "@a_shared_list", not {quoted(text)}.'
+                'values must be a list, or name one with an @: "@codes.csv" or "@a_shared_list", not '
+                f"{quoted(text)}."
             )
         name, _, column = text[1:].partition(":")
         listed = self.lists.get(name)
@@ -188,7 +190,9 @@ class _Lists:
 
 
 def _number(fields: Fields, whole: bool) -> Fields:
-    """Bins by width, by number, by edges or by a preset, as the one of them that the type of attribute has."""
+    """Bins by width, by number, by edges or by a preset, as the one of them that the type of attribute
+    has.
+    """
     bins, every = fields.get("bins"), fields.get("every")
     if isinstance(bins, str):
         if bins not in PRESETS:

@@ -44,7 +44,8 @@ class Datetime(Ordered):
         )
         if span >= MAX_CODES:
             raise self._fail(
-                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; use a longer step."
+                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} "
+                "bins; use a longer step."
             )
 
     @cached_property

@@ -49,7 +49,8 @@ class Integer(Ordered):
             raise self._fail(f"every must be at least 1, not {self.every}.")
         if (self.max - self.min) // self.every >= MAX_CODES:
             raise self._fail(
-                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} bins; raise `every`."
+                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} "
+                "bins; raise `every`."
             )
 
     def _check_edges(self, edges: tuple[int, ...]) -> None:
@@ -129,7 +130,8 @@ class Real(Ordered):
             raise self._fail(f"bounds must satisfy min < max; got {low} and {high}.")
         if not (np.diff(self.edges) > 0).all():
             raise self._fail(
-                f"{self.bins:,} bins between {low} and {high} are finer than floating-point numbers; use fewer."
+                f"{self.bins:,} bins between {low} and {high} are finer than floating-point numbers; "
+                "use fewer."
             )
 
     def _check_edges(self, edges: tuple[float, ...]) -> None:

@@ -80,7 +80,8 @@ class Schema:
     def _check(self) -> None:
         if not self.attributes:
             raise SchemaError(
-                "A schema needs at least one attribute. Add a table such as [attributes.age] with its type and bounds."
+                "A schema needs at least one attribute. Add a table such as [attributes.age] with its "
+                "type and bounds."
             )
         if len(self.attributes) > MAX_ATTRIBUTES:
             raise SchemaError(
@@ -90,12 +91,14 @@ class Schema:
         for name in self.names:
             if name.casefold() in seen:
                 raise SchemaError(
-                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does not tell them apart."
+                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does "
+                    "not tell them apart."
                 )
             seen[name.casefold()] = name
         if sum(math.log10(size) for size in self.sizes) > MAX_LOG10_CELLS:
             raise SchemaError(
-                f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use wider bins."
+                f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use "
+                "wider bins."
             )
 
     @cached_property
@@ -145,7 +148,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Schema:
-        """The inverse of `to_dict`. What a file says in short, such as lists in other files, is not read here:
+        """The inverse of `to_dict`. What a file says in short, such as lists in other files, is not read
+        here:
         a description may come from anywhere.
         """
         known = ["attributes", "source", _LEARNT_FROM_DATA, *_LEARNT_FOR]
@@ -176,7 +180,8 @@ class Schema:
             ) from None
         if len(content) > MAX_SCHEMA_BYTES:
             raise SchemaError(
-                f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it the right file?"
+                f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it "
+                "the right file?"
             )
         try:
             text = content.decode("utf-8-sig")  # some editors begin a file with a mark

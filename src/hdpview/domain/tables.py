@@ -1,4 +1,6 @@
-"""Tables over some attributes: which attributes, and which codes share a bin. Public knowledge, without any count."""
+"""Tables over some attributes: which attributes, and which codes share a bin. Public knowledge, without any
+count.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ class TableShape:
     """The cells of a table: all combinations of bins of its attributes.
 
     attributes: their numbers in the schema, rising.
-    bin_of_code: per attribute, shape (size,), int32: the bin of each code. Any codes may share a bin; bins are
-        numbered from 0 without gaps.
+    bin_of_code: per attribute, shape (size,), int32: the bin of each code. Any codes may share a bin; bins
+        are numbered from 0 without gaps.
     """
 
     attributes: tuple[int, ...]

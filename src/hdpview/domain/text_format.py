@@ -1,4 +1,5 @@
-"""How texts are written in a source: separators, decimal signs, encodings, dates, and what stands for nothing.
+"""How texts are written in a source: separators, decimal signs, encodings, dates, and what stands for
+nothing.
 
 A public statement like the rest of the schema. Whether a text can be read follows from it and from that text
 alone.
@@ -99,7 +100,8 @@ class TextFormat:
             found = codecs.lookup(self.encoding)
         except (LookupError, TypeError, ValueError):
             raise SchemaError(
-                f"[source] encoding {quoted(self.encoding)} is unknown. Usual ones are utf-8, latin-1, cp1252 and utf-16."
+                f"[source] encoding {quoted(self.encoding)} is unknown. Usual ones are utf-8, latin-1, "
+                "cp1252 and utf-16."
             ) from None
         if not found._is_text_encoding:
             raise SchemaError(f"[source] encoding {quoted(self.encoding)} is not one of text.")
@@ -147,7 +149,8 @@ def date_parts(date_format: str) -> list[str]:
     whole_day = all(any(letter in directives for letter in same) for same in ("Yy", "mb", "d"))
     if twice or not whole_day or ("I" in directives) != ("p" in directives):
         raise SchemaError(
-            f"[source] dates: {quoted(date_format)} has to name year, month and day once each, {_DATE_EXAMPLE}."
+            f"[source] dates: {quoted(date_format)} has to name year, month and day once each, "
+            f"{_DATE_EXAMPLE}."
         )
     if ("M" in directives or "S" in directives) and not {"H", "I"} & set(directives):
         raise SchemaError(f"[source] dates: {quoted(date_format)} names minutes without hours.")

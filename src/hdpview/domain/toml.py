@@ -1,4 +1,6 @@
-"""Schemas as TOML text: written anew, or into a file that a person wrote, whose comments and layout are kept."""
+"""Schemas as TOML text: written anew, or into a file that a person wrote, whose comments and layout are
+kept.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable
     for key in settings:
         if not isinstance(method, str) and key in fields:
             raise MethodError(
-                f"A method object has its settings already: write {type(method).__name__}({key}=…), and leave {key} out here."
+                f"A method object has its settings already: write {type(method).__name__}({key}=…), "
+                f"and leave {key} out here."
             )
         if key not in fields and (not isinstance(method, str) or method in METHODS):
             raise MethodError(unknown_name("argument", key, known, f"{call.__name__} takes"))

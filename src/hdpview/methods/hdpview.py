@@ -36,7 +36,8 @@ class Hdpview(PartitionSettings, Common):
             return None
         largest = epsilon * parameters.converge_bias_per_level / 2
         return (
-            f"With epsilon {epsilon:g} random converge would go on cutting empty blocks down to single cells of this large domain. "
+            f"With epsilon {epsilon:g} random converge would go on cutting empty blocks down to single "
+            "cells of this large domain. "
             f"Use an epsilon below {largest:.3g}, or a bias_ratio above {self.bias_ratio:g}."
         )
 

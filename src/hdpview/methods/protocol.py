@@ -61,7 +61,9 @@ class Release(Protocol):
 
 @dataclass(frozen=True)
 class ViewRelease:
-    """A release that can be a view: components, released tables, and the public facts about how they came about."""
+    """A release that can be a view: components, released tables, and the public facts about how they came
+    about.
+    """
 
     components: Blocks | Mixture
     parameters: Mapping[str, float]
@@ -107,8 +109,8 @@ class Method(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """What it needs of a table: `cells`, all occupied cells grouped, or `tables`, counts alone, for which rows
-        are passed over.
+        """What it needs of a table: `cells`, all occupied cells grouped, or `tables`, counts alone, for which
+        rows are passed over.
         """
         ...
 
@@ -173,7 +175,8 @@ def with_delta(method: Method, delta: Fraction) -> Method:
         return method
     if not hasattr(method, "delta"):
         raise MethodError(
-            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, or use method='mixture'."
+            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, "
+            "or use method='mixture'."
         )
     changed: Method = dataclasses.replace(method, delta=delta)  # type: ignore[type-var]
     return changed

@@ -132,8 +132,8 @@ def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells,
 def error_of_deviation(total, n_rows, n_attributes):  # type: ignore[no-untyped-def]
     """A bound on what rounding does to a deviation of a block, or of both sides of a cut. [P15]
 
-    All that is added up on the way is at most 2·(records + rows), and rounds a few times, volumes once for each
-    attribute.
+    All that is added up on the way is at most 2·(records + rows), and rounds a few times, volumes once for
+    each attribute.
     """
     return (n_attributes + 16) * 2.0**-51 * (float(total) + n_rows)
 

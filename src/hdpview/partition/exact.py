@@ -1,7 +1,8 @@
 """Decisions about a block without rounding: for the few that doubles cannot tell. [P15]
 
-Statistics of a block are whole numbers, so deviations and rates are fractions; a uniform number is compared with
-chances that are known to as many digits as it takes. Slow, and asked for about once in many million decisions.
+Statistics of a block are whole numbers, so deviations and rates are fractions; a uniform number is compared
+with chances that are known to as many digits as it takes. Slow, and asked for about once in many million
+decisions.
 """
 
 from __future__ import annotations

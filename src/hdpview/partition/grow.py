@@ -116,7 +116,9 @@ def _decide_exactly(
     parameters: PartitionParameters,
     upper: NDArray[np.int32],
 ) -> tuple[int, int]:
-    """What becomes of a block that doubles could not decide about: attribute and cut point, or −1 for a leaf."""
+    """What becomes of a block that doubles could not decide about: attribute and cut point, or −1 for a
+    leaf.
+    """
     # Here and not above: those decisions are made of the parts of this one.
     from hdpview.partition.decide import decide_from_rows
 
@@ -162,7 +164,8 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
     """The loop: take the open block that is first in depth-first order, and cut it in two or make it a
     leaf. Stops before a block that doubles cannot decide about, and says so.
 
-    start: open blocks, the first in depth-first order last. decided: what becomes of that one, or _NOTHING_YET.
+    start: open blocks, the first in depth-first order last. decided: what becomes of that one, or
+        _NOTHING_YET.
     """
     n_attributes, n_open, n_leaves = start.bounds.shape[2], len(start.facts), 0
     open_blocks, leaves = _with_room(start, max(64, 2 * n_open)), _with_room(start, 64)
@@ -224,7 +227,9 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
 def _decide(  # type: ignore[no-untyped-def]
     codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work
 ):
-    """What becomes of a block: attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot tell."""
+    """What becomes of a block: attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot
+    tell.
+    """
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     n_cells = volume(lower, upper)
     if n_cells == 1.0:

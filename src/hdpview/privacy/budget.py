@@ -60,11 +60,13 @@ class Budget:
             raise BudgetError(f"Cannot charge a negative budget for {purpose!r}.")
         if charge.total > self.remaining:
             raise BudgetError(
-                f"{purpose!r} needs a budget of {float(charge.total):g}; only {float(self.remaining):g} of {float(self.epsilon):g} is left."
+                f"{purpose!r} needs a budget of {float(charge.total):g}; only "
+                f"{float(self.remaining):g} of {float(self.epsilon):g} is left."
             )
         if delta > self.remaining_delta:
             raise BudgetError(
-                f"{purpose!r} needs a delta of {float(delta):g}; only {float(self.remaining_delta):g} of {float(self.delta):g} is left."
+                f"{purpose!r} needs a delta of {float(delta):g}; only {float(self.remaining_delta):g} "
+                f"of {float(self.delta):g} is left."
             )
         self.charges.append(charge)  # [P1]
         return epsilon
@@ -79,7 +81,8 @@ class Budget:
             )
         if self.remaining_delta != 0:
             raise BudgetError(
-                f"The build left {self.remaining_delta} of its delta unspent; this is a mistake in the method."
+                f"The build left {self.remaining_delta} of its delta unspent; this is a mistake in the "
+                "method."
             )
         return tuple(self.charges)
 
@@ -108,7 +111,8 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
         usable = False
     if not usable:
         raise BudgetError(
-            f"delta must be 0, or a small number such as 1e-9, far below one over the number of records, not {quoted(delta)}. "
+            "delta must be 0, or a small number such as 1e-9, far below one over the number of "
+            f"records, not {quoted(delta)}. "
             f"{float(_MOST_DELTA):g} is the most."
         )
     return exact

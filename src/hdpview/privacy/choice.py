@@ -1,14 +1,15 @@
 """Choices and yes-or-no decisions with exactly the law that the proof speaks of. [P15]
 
 A decision compares a uniform number U with boundaries that are real numbers, such as e^−x. Doubles know both
-only nearly. So each decision is taken in doubles with a bound on all of their errors, and where U lies nearer to
-a boundary than that, it is taken again without them: U gets as many further bits from its key, and the
+only nearly. So each decision is taken in doubles with a bound on all of their errors, and where U lies nearer
+to a boundary than that, it is taken again without them: U gets as many further bits from its key, and the
 boundaries as many digits, as it takes to see on which side U lies.
 
     U's first 53 bits, boundaries in doubles ─ further apart than any error? ─▶ decided
                                              └ no: one in many million ─▶ more bits, more digits ─▶ decided
 
-The result is a function of the key and of the exact numbers alone, so it does not matter where doubles gave up.
+The result is a function of the key and of the exact numbers alone, so it does not matter where doubles gave
+up.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _choose_in_doubles(
     exponents = rate * (scores - scores.max())
     weights = prior * np.exp(exponents)
     running = np.cumsum(weights)
-    # A rounded exponent x changes its weight by a few |x| units in the last place, exp, product and sum by a few
-    # more; and the number itself lies up to 2⁻⁵³ above its first bits.
+    # A rounded exponent x changes its weight by a few |x| units in the last place, exp, product and sum by a
+    # few more; and the number itself lies up to 2⁻⁵³ above its first bits.
     error = 2.0**-53 * (16 * (weights * (1 - exponents)).sum() + 4 * len(scores) * running[-1])
     near = int(np.searchsorted(running[:-1], uniform * running[-1] - error, side="right"))
     is_last = near == len(scores) - 1
@@ -114,8 +115,8 @@ def n_boundaries_up_to(uniform: Uniform, boundaries: Boundaries) -> int:
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
     """e^−x for x ≥ 0, at least and at most: about so many digits of it are known.
 
-    `decimal` rounds quotients and exponentials correctly. A quotient off by a relative 10^−p changes e^−x by a
-    relative x·10^−p; twenty digits more than are asked for leave room for that.
+    `decimal` rounds quotients and exponentials correctly. A quotient off by a relative 10^−p changes e^−x by
+    a relative x·10^−p; twenty digits more than are asked for leave room for that.
     """
     if x == 0:
         return Fraction(1), Fraction(1)

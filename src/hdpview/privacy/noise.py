@@ -179,7 +179,8 @@ def laplace_with_threshold(
 
     if delta < _LEAST_CERTIFIED_DELTA:
         raise BudgetError(
-            f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}; {float(delta):.2g} was asked for."
+            f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}; {float(delta):.2g} "
+            "was asked for."
         )
     dp.enable_features("contrib")
     space = (

@@ -1,11 +1,13 @@
-"""Counts of a table on Spark: its occupied cells or its encoded rows, spread over the workers of a cluster. Exact:
+"""Counts of a table on Spark: its occupied cells or its encoded rows, spread over the workers of a cluster.
+Exact:
 private side.
 
-    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶ statistics, subtrees
-    table ─ encode ─▶ packed rows ─▶ a row per batch of them, held on the workers ─▶ tables, counts of boxes
+    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶
+    statistics, subtrees table ─ encode ─▶ packed rows ─▶ a row per batch of them, held on the workers ─▶
+    tables, counts of boxes
 
-Cells and rows stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
-array without a copy. Each partition adds up its own tables; the tables travel, and nothing else.
+Cells and rows stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read
+it as an array without a copy. Each partition adds up its own tables; the tables travel, and nothing else.
 """
 
 from __future__ import annotations
@@ -178,8 +180,8 @@ def distributed_rows(
     limits: Contributions = EACH_ROW,
     salt: str = "",
 ) -> Iterator[DistributedRows]:
-    """Encode the rows of a table on Spark and hold them on the workers while the block lasts. The arguments are
-    those of `distributed_counts`.
+    """Encode the rows of a table on Spark and hold them on the workers while the block lasts. The arguments
+    are those of `distributed_counts`.
     """
     layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
     reading = _Reading(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")

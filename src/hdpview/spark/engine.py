@@ -1,7 +1,8 @@
 """The Spark engine: grows a partition whose cells are spread over a cluster. It has no randomness of its own.
 
     blocks too large for one task:   histograms of each partition, summed ─▶ decisions here ─▶ the next level
-    blocks that fit one task:        rows of a block come together ─▶ the local kernel grows it to its end, inside the task
+    blocks that fit one task:        rows of a block come together ─▶ the local kernel grows it to its end,
+    inside the task
 
 Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not
     depend on how rows are

@@ -42,7 +42,9 @@ def sums_by_slot(
     progress: Progress | None,
     text: str,
 ) -> list[NDArray[np.int64]]:
-    """The numbers of each slot, as many as `lengths` says: those of the partitions added up on the workers."""
+    """The numbers of each slot, as many as `lengths` says: those of the partitions added up on the
+    workers.
+    """
     frame = grouped(mapped(chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
     found = run_job(session, frame.collect, progress, text)
     by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
@@ -85,11 +87,15 @@ def _without_values(refusal: Exception, text: str) -> HdpviewError:
     words = str(refusal)
     if "No module named 'hdpview'" in words or "No module named 'numba'" in words:
         return MethodError(
-            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under the interpreter that "
+            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under "
+            "the interpreter that "
             "PYSPARK_PYTHON names, or send it along; docs/how-to/spark.md says how."
         )
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
-    advice = "Look into the logs of Spark's executors, and check that every worker can read the table and has memory left."
+    advice = (
+        "Look into the logs of Spark's executors, and check that every worker can read the table and has "
+        "memory left."
+    )
     return DataError(
         f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}"
     )

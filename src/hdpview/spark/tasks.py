@@ -94,8 +94,8 @@ class RoutedChunks:
 
 @dataclass(frozen=True)
 class Tallied:
-    """What a tally finds in a partition: the number of rows, then each statistic, in slots of their own, so that no
-    task has to add up all of them.
+    """What a tally finds in a partition: the number of rows, then each statistic, in slots of their own, so
+    that no task has to add up all of them.
     """
 
     chunks: Chunks | RowChunks

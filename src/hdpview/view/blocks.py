@@ -1,4 +1,6 @@
-"""Blocks: boxes of the data cube with noisy counts. Components that are uniform on a range of each attribute."""
+"""Blocks: boxes of the data cube with noisy counts. Components that are uniform on a range of each
+attribute.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order gives the tree.
+    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order gives
+    the tree.
 
     lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
@@ -102,7 +105,9 @@ class Blocks:
 def undo_deepest_cuts(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Bounds and depths one level above the deepest: each pair of halves there becomes the block it was cut from."""
+    """Bounds and depths one level above the deepest: each pair of halves there becomes the block it was cut
+    from.
+    """
     deepest = np.flatnonzero(depth == depth.max())
     left, right = deepest[0::2], deepest[1::2]
     upper, depth = upper.copy(), depth.copy()
@@ -115,7 +120,9 @@ def undo_deepest_cuts(
 
 
 def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The non-negative vector with this total nearest to `values`: all are lowered alike, and cut off at 0."""
+    """The non-negative vector with this total nearest to `values`: all are lowered alike, and cut off at
+    0.
+    """
     if total <= 0:
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
@@ -128,10 +135,12 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
 def fault_in_tiling(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]
 ) -> str | None:
-    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the domain; None if they are.
+    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the domain; None if they
+    are.
 
     Undoes the cuts from the deepest level up: neighbours at that level must be the two halves of a block one
-    level above. A tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the domain.
+    level above. A tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the
+    domain.
     Cost: blocks × attributes.
     """
     if not len(depth):

@@ -1,4 +1,5 @@
-"""The content of a .pview file beside the manifest's facts: columns of components, released tables and quality.
+"""The content of a .pview file beside the manifest's facts: columns of components, released tables and
+quality.
 
 Reading trusts nothing: every array is checked before it becomes part of a view.
 """
@@ -50,7 +51,8 @@ def columns_of(parts: Sequence[ViewPart], schema: Schema) -> dict[str, pa.Array]
 def column_types(schema: Schema, kind: str, n_parts: int = 1) -> dict[str, pa.DataType]:
     """Columns of a .pview file, in order.
 
-    Of blocks: inclusive bounds in the smallest unsigned type, the noisy count, and the depth in the tree of cuts.
+    Of blocks: inclusive bounds in the smallest unsigned type, the noisy count, and the depth in the tree of
+    cuts.
     Of a mixture: the weight, a list of shares per attribute, and the number of the fit.
     """
     part = {"part": pa.uint16()} if n_parts > 1 else {}
@@ -163,7 +165,9 @@ def _mixture_from(table: pa.Table, facts: Facts, schema: Schema) -> Mixture:
 
 
 def numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column without missing values. By DLPack, since Arrow's own way to NumPy loads pandas, which takes long."""
+    """A column without missing values. By DLPack, since Arrow's own way to NumPy loads pandas, which takes
+    long.
+    """
     return np.from_dlpack(table.column(name).combine_chunks())
 
 
@@ -236,7 +240,9 @@ def table_from(content: Mapping[str, Any], schema: Schema) -> Table:
 
 
 def packed(array: NDArray[Any]) -> str:
-    """An array as text: little-endian bytes, bytes of equal weight together, compressed by zlib, in base 64."""
+    """An array as text: little-endian bytes, bytes of equal weight together, compressed by zlib, in base
+    64.
+    """
     flat = np.ascontiguousarray(array).reshape(-1)
     planes = flat.astype(flat.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, flat.dtype.itemsize).T
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)).decode()

@@ -94,7 +94,8 @@ def _other(attribute: Category, found: Histogram, least: Floats) -> Iterable[Fin
         yield Finding(
             attribute.name,
             "other",
-            f"{_percent(found, code)} of records are {attribute.other!r}. Frequent values are not declared, or "
+            f"{_percent(found, code)} of records are {attribute.other!r}. Frequent values are not "
+            "declared, or "
             "are spelled otherwise in the table.",
         )
 
@@ -142,7 +143,8 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
         yield Finding(
             attribute.name,
             "empty",
-            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records lie between "
+            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records "
+            "lie between "
             f"{labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
         )
 

@@ -1,8 +1,8 @@
 """The .pview file: one Parquet file with a row per component, and the manifest under one key of its metadata.
 
 Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before
-memory is taken, types, bounds, that components hold together, and a checksum over all of it. Writing goes to a
-temporary file beside the target and is renamed into place, so that a file is there whole or not at all.
+memory is taken, types, bounds, that components hold together, and a checksum over all of it. Writing goes to
+a temporary file beside the target and is renamed into place, so that a file is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def size_in_bytes(view: ViewData) -> int:
 
 
 def _write_to(sink: Any, view: ViewData) -> None:
-    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer copy."""
+    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer
+    copy.
+    """
     columns = columns_of(view.parts, view.schema)
     manifest = _manifest_bytes(view, columns)
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
@@ -94,7 +96,8 @@ def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
     if len(manifest) > MAX_MANIFEST_BYTES:
         size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
         raise ViewFileError(
-            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB of them. "
+            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB "
+            "of them. "
             "Give attributes with very many values wider bins in the schema, or merge fewer views."
         )
     return manifest
@@ -195,7 +198,8 @@ def _refuse_what_is_no_view(target: Path) -> None:
         target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))
     ):
         raise ViewFileError(
-            f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that ends in .pview."
+            f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that "
+            "ends in .pview."
         )
 
 
@@ -235,7 +239,8 @@ def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path:
         _is_alike(found[name], kind) for name, kind in expected.items()
     ):
         raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
-    # Not by column: Arrow ends the process where a column's own metadata are damaged, and raises when it reads them.
+    # Not by column: Arrow ends the process where a column's own metadata are damaged, and raises when it
+    # reads them.
     metadata = file.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     if max(n_bytes, metadata.num_rows * len(expected) * 8) > _MAX_BYTES_IN_MEMORY:

@@ -64,8 +64,8 @@ class Manifest(_Facts):
         several records, the column that said how many.
     not_private_because: empty for a private view.
     created: the day it was built, as 2026-01-31; empty where that is not known.
-    table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far, this
-        view's among them. None where no ledger was kept.
+    table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far,
+        this view's among them. None where no ledger was kept.
     focus: sets of attributes whose tables the curator asked for.
     parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether
         somebody may be in several of them, so that their budgets were added up.
@@ -127,7 +127,10 @@ class Manifest(_Facts):
     def change(self) -> str:
         """In a few words: what hardly changes the view."""
         if self.privacy_unit != "row":
-            return f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most are counted"
+            return (
+                f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most "
+                "are counted"
+            )
         return (
             "add or remove one record"
             if self.max_rows == 1

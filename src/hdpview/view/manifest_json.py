@@ -106,7 +106,8 @@ def content_of(text: bytes) -> dict[str, Any]:
     """The JSON of a manifest, of a version that is known."""
     if len(text) > MAX_MANIFEST_BYTES:
         raise ViewFileError(
-            f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file that hdpview wrote."
+            f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file "
+            "that hdpview wrote."
         )
     try:
         content = json.loads(text)

@@ -26,7 +26,8 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         raise SchemaError("Merging takes a list of at least two views.")
     if not overlapping and len({id(view) for view in views}) < len(views):
         raise SchemaError(
-            "One of the views is there twice, so whoever is in it is in two of them. Name it once, or say that they overlap."
+            "One of the views is there twice, so whoever is in it is in two of them. Name it once, or "
+            "say that they overlap."
         )
     first = views[0].manifest
     for number, view in enumerate(views[1:], start=2):
@@ -82,7 +83,8 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
     for ours, theirs in zip(first.schema, other.schema, strict=True):
         if ours != theirs:
             raise SchemaError(
-                f"Views can be merged if their schemas are the same; in views 1 and {number} the attribute {ours.name!r} differs: "
+                f"Views can be merged if their schemas are the same; in views 1 and {number} the "
+                f"attribute {ours.name!r} differs: "
                 f"{ours.to_dict()} and {theirs.to_dict()}. Build them with one schema."
             )
     if first.privacy_unit != other.privacy_unit:

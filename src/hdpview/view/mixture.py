@@ -22,14 +22,16 @@ Floats = NDArray[np.float64]
 class Mixture:
     """Components of a view. Attributes are numbered as in the schema.
 
-    weight: shape (n_components,), not negative: records of each component; their sum is the number of records.
+    weight: shape (n_components,), not negative: records of each component; their sum is the number of
+        records.
     bin_of_code: per attribute, shape (size,), int32: the bin of each code; bins need not be runs of codes.
-    shape: per attribute, shape (size,), not negative: share of a bin's records at each code; sums to 1 over a bin.
-    share: per attribute, shape (n_bins, n_components), not negative: share of a component's records in each bin;
-        columns sum to 1.
+    shape: per attribute, shape (size,), not negative: share of a bin's records at each code; sums to 1 over a
+        bin.
+    share: per attribute, shape (n_bins, n_components), not negative: share of a component's records in each
+        bin; columns sum to 1.
     member: shape (n_components,), int32, rising from 0: which of several fits to the same released tables a
-        component belongs to. Each fit is a view of the whole table by itself, and the weights of each add up to
-        the number of records divided by the number of fits.
+        component belongs to. Each fit is a view of the whole table by itself, and the weights of each add up
+        to the number of records divided by the number of fits.
     """
 
     weight: Floats
@@ -52,7 +54,9 @@ class Mixture:
         return tuple(len(bins) for bins in self.bin_of_code)
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each component, of values given per code of attribute `a`: (k, size) → (k, n_components)."""
+        """Mean, in each component, of values given per code of attribute `a`: (k, size) → (k,
+        n_components).
+        """
         spread = self._spread[a]
         found: Floats = (values if spread is None else values @ spread) @ self.share[a]
         return found

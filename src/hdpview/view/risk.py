@@ -17,7 +17,10 @@ def risk_sentence(epsilon: float | Fraction, unit: str = "row", delta: float | F
     whose = "a record" if unit == "row" else f"one {unit}"
     belief = largest_belief(epsilon)
     bound = f"at most {belief:.1%} sure of it" if belief < 0.999 else "as good as certain of it"
-    sentence = f"Someone who thinks it 50 % likely that {whose} is in the table can become {bound}, whatever else they know."
+    sentence = (
+        f"Someone who thinks it 50 % likely that {whose} is in the table can become {bound}, whatever else "
+        "they know."
+    )
     return (
         sentence
         if not delta

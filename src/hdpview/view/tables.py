@@ -16,9 +16,9 @@ from hdpview.domain.tables import TableShape
 class Table:
     """A released table.
 
-    shape: its attributes and bins. counts: int64, shape (bins of each attribute): exact count plus noise, may be
-        negative. noise: the law of the noise of each cell, independent of all others; scale: its scale, for
-        Laplace 1/ε of the table, for Gaussian the standard deviation.
+    shape: its attributes and bins. counts: int64, shape (bins of each attribute): exact count plus noise, may
+        be negative. noise: the law of the noise of each cell, independent of all others; scale: its scale,
+        for Laplace 1/ε of the table, for Gaussian the standard deviation.
     """
 
     shape: TableShape

@@ -83,7 +83,8 @@ def _read(path: Path, kind: str | None, table: str | None) -> Imported:
         if (kind == name) or (kind is None and fits(described)):
             return read(described, table)
     raise SchemaError(
-        f"{path.name!r} is none of the descriptions that can be read. Name its kind: --kind {' | '.join(KINDS)}."
+        f"{path.name!r} is none of the descriptions that can be read. Name its kind: --kind "
+        f"{' | '.join(KINDS)}."
     )
 
 

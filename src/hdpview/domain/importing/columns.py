@@ -18,7 +18,9 @@ _LONGEST_LABEL = 200
 
 @dataclass(frozen=True)
 class Imported:
-    """columns: what is known of each, in order; source: how texts are written, where the description says so."""
+    """columns: what is known of each, in order; source: how texts are written, where the description says
+    so.
+    """
 
     columns: tuple[DraftColumn, ...]
     source: TextFormat | None = None

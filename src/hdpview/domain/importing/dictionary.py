@@ -15,7 +15,8 @@ from hdpview.errors import SchemaError
 
 _REDCAP = "Variable / Field Name"
 _REDCAP_SHORT = {  # names of columns in exports by programs → in those by people
-    "field_name": _REDCAP, "field_type": "Field Type", "field_label": "Field Label", "identifier": "Identifier?",
+    "field_name": _REDCAP, "field_type": "Field Type", "field_label": "Field Label",
+    "identifier": "Identifier?",
     "select_choices_or_calculations": "Choices, Calculations, OR Slider Labels",
     "text_validation_type_or_show_slider_number": "Text Validation Type OR Show Slider Number",
     "text_validation_min": "Text Validation Min", "text_validation_max": "Text Validation Max",
@@ -39,7 +40,8 @@ def from_text(content: str) -> Imported:
     column = next((named[name] for name in _NAMES if name in named), None)
     if column is None or "type" not in named:
         raise SchemaError(
-            f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and perhaps "
+            f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and "
+            "perhaps "
             "`min`, `max`, `values` (with | between them), `label`."
         )
     return imported(_plain(row, column, named) for row in rows if row[column].strip())

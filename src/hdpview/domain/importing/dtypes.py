@@ -54,7 +54,8 @@ def from_object(described: Any) -> Imported:
     fields = _fields(described)
     if not fields:
         raise SchemaError(
-            f"A {type(described).__name__} is no description of columns. Pass a Pandera, Arrow or Polars schema, or pandas dtypes."
+            f"A {type(described).__name__} is no description of columns. Pass a Pandera, Arrow or "
+            "Polars schema, or pandas dtypes."
         )
     return imported(_facts(*field) for field in fields)
 

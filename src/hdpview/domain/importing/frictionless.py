@@ -11,7 +11,8 @@ from hdpview.errors import SchemaError
 
 _KINDS = {
     "integer": "integer", "year": "integer", "number": "real", "boolean": "boolean", "date": "datetime",
-    "datetime": "datetime", "string": "category", "any": "category", "yearmonth": "category", "time": "category",
+    "datetime": "datetime", "string": "category", "any": "category", "yearmonth": "category",
+    "time": "category",
 }  # fmt: skip
 
 

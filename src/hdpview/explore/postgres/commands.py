@@ -51,7 +51,9 @@ Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass
 class Outcome:
-    """What a statement did. columns: None where it gives no rows. reported: settings to tell the client of."""
+    """What a statement did. columns: None where it gives no rows. reported: settings to tell the client
+    of.
+    """
 
     tag: str
     columns: Sequence[OutputColumn] | None = None

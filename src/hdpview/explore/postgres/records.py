@@ -54,5 +54,6 @@ class Records:
         """What people are told who see rows."""
         return (
             f"These are synthetic records drawn from the view {name!r}, not rows of the table; "
-            f"there are {len(self.table):,} of them. Ask for counts, sums and means instead: they are more accurate."
+            f"there are {len(self.table):,} of them. Ask for counts, sums and means instead: they are "
+            "more accurate."
         )

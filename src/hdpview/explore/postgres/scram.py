@@ -1,5 +1,5 @@
-"""SCRAM-SHA-256 (RFC 5802 and 7677): the client proves that it knows the password, and the server that it does
-too, without either of them sending it.
+"""SCRAM-SHA-256 (RFC 5802 and 7677): the client proves that it knows the password, and the server that it
+does too, without either of them sending it.
 """
 
 from __future__ import annotations

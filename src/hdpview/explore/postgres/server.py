@@ -41,7 +41,8 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.password:
             raise HdpviewError(
-                "Listening beyond this machine needs a password. Write one into a file and give --password-file."
+                "Listening beyond this machine needs a password. Write one into a file and give "
+                "--password-file."
             )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise HdpviewError("TLS needs both a certificate and its key: --tls-cert and --tls-key.")
@@ -161,6 +162,7 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
         context.load_cert_chain(settings.tls_certificate, settings.tls_key)
     except (OSError, ssl.SSLError):
         raise HdpviewError(
-            "The certificate or its key cannot be read. Give PEM files that belong together, the key without a passphrase."
+            "The certificate or its key cannot be read. Give PEM files that belong together, the key "
+            "without a passphrase."
         ) from None
     return context

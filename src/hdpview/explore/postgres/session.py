@@ -332,7 +332,8 @@ class Session:
             raise PgError(
                 FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
-                "hdpview.intervals changed after this statement was prepared: prepare it again (DEALLOCATE ALL), "
+                "hdpview.intervals changed after this statement was prepared: prepare it again "
+                "(DEALLOCATE ALL), "
                 "or set it right after connecting.",
             )
 

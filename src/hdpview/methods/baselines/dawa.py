@@ -65,7 +65,10 @@ class Dawa(Common):
         """It holds every cell of the domain in memory."""
         if schema.n_cells <= MOST_CELLS:
             return None
-        return f"DAWA lays out all {schema.n_cells:.2g} cells of the domain; its limit is {MOST_CELLS:,}. Use hdpview, or fewer attributes."
+        return (
+            f"DAWA lays out all {schema.n_cells:.2g} cells of the domain; its limit is {MOST_CELLS:,}. Use "
+            "hdpview, or fewer attributes."
+        )
 
     def release(
         self,

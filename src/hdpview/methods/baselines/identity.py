@@ -41,7 +41,8 @@ class Identity(Common):
         if schema.n_cells <= MOST_CELLS:
             return None
         return (
-            f"Identity holds a number for every cell: {schema.n_cells:.3g} here, and {MOST_CELLS:.0e} at most. "
+            f"Identity holds a number for every cell: {schema.n_cells:.3g} here, and {MOST_CELLS:.0e} "
+            "at most. "
             "Its expected error is known without a release; or use the method hdpview."
         )
 

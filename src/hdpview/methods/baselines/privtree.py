@@ -197,7 +197,8 @@ class Privtree(Common):
             isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_CUT_ATTRIBUTES
         ):
             raise MethodError(
-                f"n_cut_attributes must be a whole number from 1 to {MOST_CUT_ATTRIBUTES}, or None for all, not {k!r}."
+                f"n_cut_attributes must be a whole number from 1 to {MOST_CUT_ATTRIBUTES}, or None for "
+                f"all, not {k!r}."
             )
 
     def _n_cut(self, schema: Schema) -> int:
@@ -210,7 +211,8 @@ class Privtree(Common):
         if n_cut <= MOST_CUT_ATTRIBUTES:
             return None
         return (
-            f"PrivTree would split a block into 2^{n_cut} at once and hold a number for each; it does so up to 2^{MOST_CUT_ATTRIBUTES}. "
+            f"PrivTree would split a block into 2^{n_cut} at once and hold a number for each; it does "
+            f"so up to 2^{MOST_CUT_ATTRIBUTES}. "
             f"Set n_cut_attributes to {MOST_CUT_ATTRIBUTES} or less, or use the method hdpview."
         )
 

@@ -3,23 +3,25 @@ counts deviate.
 
 What could be established, from the paper's abstract, published reviews of it and a published audit of its
 authors' program:
-- Blocks are bisected in two phases. In the first a block is done if its count, with noise, is at most a threshold; what is done goes
-  on to the second, where it is a leaf if its absolute deviation from the mean, with noise, is at most a
-  threshold.
+- Blocks are bisected in two phases. In the first a block is done if its count, with noise, is at most a
+  threshold; what is done goes on to the second, where it is a leaf if its absolute deviation from the mean,
+  with noise, is at most a threshold.
 - Cuts of both phases are drawn by the exponential mechanism on the absolute deviations of the two halves.
-- Of the budget, 0.7 is for noise on leaves, 0.27 for the tests of both phases and 0.03 for cuts; a number 0.4 divides what is for
-  tests and cuts between the phases.
-- No depth is preset: the decision at level t = 1, 2, … of a path gets the share 4/((t + 3)(t + 4)) of its budget. These shares sum to 1.
+- Of the budget, 0.7 is for noise on leaves, 0.27 for the tests of both phases and 0.03 for cuts; a number 0.4
+  divides what is for tests and cuts between the phases.
+- No depth is preset: the decision at level t = 1, 2, … of a path gets the share 4/((t + 3)(t + 4)) of its
+  budget. These shares sum to 1.
 
 What could not, and is our choice:
-- The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the scale of the noise on a leaf, and that number is 1: the rule
-  of HDPView, on which the authors' program is built. Tests have wider noise than that, so an empty block is
-  cut with probability close to 1/2 and empty space is cut finely. `bench accuracy` takes other values as
-  `ripost:threshold_in_scales=20`; little depends on it.
-- Whether levels are counted anew in the second phase. They are here: each phase has its own budget, and this leaves more for it.
+- The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the scale of the noise on a leaf, and
+  that number is 1: the rule of HDPView, on which the authors' program is built. Tests have wider noise than
+  that, so an empty block is cut with probability close to 1/2 and empty space is cut finely. `bench accuracy`
+  takes other values as `ripost:threshold_in_scales=20`; little depends on it.
+- Whether levels are counted anew in the second phase. They are here: each phase has its own budget, and this
+  leaves more for it.
 - That the share 0.4 is the first phase's, for tests and for cuts alike.
-- The program divides by a sensitivity of 4(1 − 1/|B|) when it draws cuts. A record lies in one half only, so 2(1 − 1/|B|) is enough, and
-  is used here.
+- The program divides by a sensitivity of 4(1 − 1/|B|) when it draws cuts. A record lies in one half only, so
+  2(1 − 1/|B|) is enough, and is used here.
 
 Privacy: along one path a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute
     deviation), a cut costs its share,

@@ -1,7 +1,7 @@
 """How the method pays for its steps: in ε, or, where a little δ is spent, in ρ of zero-concentrated privacy.
 
-Every step is charged before it is taken. In ε noise grows with the number of tables that a record is in, in ρ with
-the root of that number.
+Every step is charged before it is taken. In ε noise grows with the number of tables that a record is in, in ρ
+with the root of that number.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ class Accounting:
         return split(amount, [n**power for n in n_cells])
 
     def n_tables(self, noisy_total: float) -> int:
-        """The n with n² = records · ε; with a δ, of the ε that would give n tables the same noise, 2·√(n·ρ)."""
+        """The n with n² = records · ε; with a δ, of the ε that would give n tables the same noise,
+        2·√(n·ρ).
+        """
         if self.law == "laplace":
             return int(math.sqrt(max(0.0, noisy_total) * float(self.total)))
         return int((2 * max(0.0, noisy_total) * math.sqrt(float(self.total))) ** (2 / 3))

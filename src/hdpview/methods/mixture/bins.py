@@ -18,8 +18,8 @@ _NESTED_FROM = 256
 
 @dataclass(frozen=True)
 class Axis:
-    """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the others
-    (all categories, and the code for missing values) have no neighbours.
+    """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the
+    others (all categories, and the code for missing values) have no neighbours.
     """
 
     size: int
@@ -87,7 +87,9 @@ def _numbered(labels: NDArray[np.int64]) -> Bins:
 
 
 def refinement(size: int, bins: Sequence[Bins]) -> Bins:
-    """The coarsest bins of which those of every table are unions, shape (size,); one bin without any table."""
+    """The coarsest bins of which those of every table are unions, shape (size,); one bin without any
+    table.
+    """
     if not bins:
         return np.zeros(size, np.int32)
     labels = np.stack(bins, axis=1)
@@ -100,14 +102,18 @@ def sums_over(bins: Bins, values: Floats) -> Floats:
 
 
 def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
-    """Which fine bins make up each coarse one, 0 or 1, shape (n_coarse, n_fine). Both shape (size,), nested."""
+    """Which fine bins make up each coarse one, 0 or 1, shape (n_coarse, n_fine). Both shape (size,),
+    nested.
+    """
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The same bins, numbered by their first codes: where every code is a bin, the bin of a code is the code."""
+    """The same bins, numbered by their first codes: where every code is a bin, the bin of a code is the
+    code.
+    """
     _, first, which = np.unique(bins, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)

@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 def exact_distance(exact_table: NDArray[np.int64], expected: Floats, total: float) -> float:
     """Σ |count − expected| over the cells of a table, of sensitivity 1 to the last bit. [P9]
 
-    expected and total are released. What is expected is rounded down to a grid, and counts are held at its bound,
-    so that the sum has no rounding.
+    expected and total are released. What is expected is rounded down to a grid, and counts are held at its
+    bound, so that the sum has no rounding.
     """
     grid = grid_for(total, expected.size)
     on_grid = np.floor(np.clip(expected, 0, grid.most) * grid.steps) / grid.steps
@@ -40,7 +40,8 @@ def choose(
 ) -> list[int]:
     """`n` of the scored, drawn one after another, none twice: each draw costs ε. [P9]
 
-    still_open: from those drawn so far, which of all may be drawn next; fewer than n are drawn where none may.
+    still_open: from those drawn so far, which of all may be drawn next; fewer than n are drawn where none
+        may.
     """
     chosen: list[int] = []
     for _ in range(n):

@@ -1,7 +1,7 @@
 """Quantities evaluated over components: the one place where a view is asked anything.
 
-The mean of a term over a component is the product of its functions' means there, so a quantity is a weighted sum of
-products. Grids of groups are the same with some attributes kept apart.
+The mean of a term over a component is the product of its functions' means there, so a quantity is a weighted
+sum of products. Grids of groups are the same with some attributes kept apart.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def part_estimates(part: ViewPart, batch: Batch) -> Floats:
 def term_means(
     components: Components, batch: Batch, at_once: int = _AT_ONCE
 ) -> Iterator[tuple[slice, Batch, Floats]]:
-    """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms, n_components).
+    """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms,
+    n_components).
 
     at_once: numbers of an array of terms × components.
     """
@@ -101,7 +102,9 @@ def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]
 def histogram_estimates(
     components: Components, quantity: Quantity, attributes: Sequence[int], schema: Schema
 ) -> Floats:
-    """The consistent estimate of a quantity at every code of every attribute, one attribute after another, flat."""
+    """The consistent estimate of a quantity at every code of every attribute, one attribute after another,
+    flat.
+    """
     found = {a: np.zeros(schema.sizes[a]) for a in attributes}
     for part in quantity:
         functions = {a: _function(schema, part, a) for a in part.attributes}
@@ -116,10 +119,11 @@ def histogram_estimates(
 def grid_terms(
     components: Components, quantity: Quantity, attributes: Sequence[int], schema: Schema
 ) -> Iterator[tuple[Floats | None, Floats]]:
-    """A quantity over a grid as a sum of products: a factor per cell, and the mean of the rest in each component.
+    """A quantity over a grid as a sum of products: a factor per cell, and the mean of the rest in each
+    component.
 
-    Yields (factor, shape of the grid, or None for 1; mean, shape (n_components,)). Parts of the quantity that treat
-    the grid's attributes alike are put together.
+    Yields (factor, shape of the grid, or None for 1; mean, shape (n_components,)). Parts of the quantity that
+    treat the grid's attributes alike are put together.
     """
     together: dict[tuple[object, ...], tuple[list[Floats] | None, Floats]] = {}
     for part in quantity:
@@ -149,5 +153,6 @@ def _function(schema: Schema, part: Part, a: int) -> Floats:
 def check_number_of_groups(n: int) -> None:
     if n > MAX_GROUPS:
         raise QueryError(
-            f"That makes {n:,} groups; the limit is {MAX_GROUPS:,}. Group by fewer attributes or by wider bins."
+            f"That makes {n:,} groups; the limit is {MAX_GROUPS:,}. Group by fewer attributes or by "
+            "wider bins."
         )

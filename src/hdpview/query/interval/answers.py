@@ -70,14 +70,16 @@ class Answer:
 
     def __str__(self) -> str:
         return (
-            f"{self.estimate:,.0f} ({self.confidence:.0%} {self.interval}: {self.lower:,.0f} to {self.upper:,.0f})"
-            + "".join(f"\n{note}" for note in self.notes)
+            f"{self.estimate:,.0f} ({self.confidence:.0%} {self.interval}: {self.lower:,.0f} to "
+            f"{self.upper:,.0f})" + "".join(f"\n{note}" for note in self.notes)
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Answers(Sequence[Answer]):
-    """Many answers, as columns. Intervals have shape (n, 2): lower and upper ends, computed when asked for."""
+    """Many answers, as columns. Intervals have shape (n, 2): lower and upper ends, computed when asked
+    for.
+    """
 
     view: ViewData
     quantities: Sequence[Quantity]

@@ -1,6 +1,7 @@
 """The groups of a question, and quantities in all of them at once.
 
-Groups by plain attributes form a grid and are evaluated together. Any other groups are listed, each with its boxes.
+Groups by plain attributes form a grid and are evaluated together. Any other groups are listed, each with its
+boxes.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Groups:
         return found
 
     def reaching_bins(self) -> Groups | None:
-        """The same groups of all records that may be asked for, where the filter lies beyond the schema's bounds.
+        """The same groups of all records that may be asked for, where the filter lies beyond the schema's
+        bounds.
 
         None where it does not.
         """
@@ -111,7 +113,8 @@ class Groups:
         """The filter's boxes with the keys that every group has on some of the axes."""
         if len(self) > _MAX_LISTED:
             raise QueryError(
-                f"That takes {len(self):,} groups one by one; the limit is {_MAX_LISTED:,}. Group by fewer attributes."
+                f"That takes {len(self):,} groups one by one; the limit is {_MAX_LISTED:,}. Group by "
+                "fewer attributes."
             )
         known: dict[tuple[int, ...], Sequence[Box]] = {}
         found = []
@@ -195,7 +198,9 @@ class Groups:
 
 
 class Histograms(Groups):
-    """The codes of several attributes, one attribute after another, as groups: each attribute's own histogram."""
+    """The codes of several attributes, one attribute after another, as groups: each attribute's own
+    histogram.
+    """
 
     def __init__(self, view: ViewData, where: Sequence[Box], attributes: Sequence[int]) -> None:
         self.view, self.where, self.attributes = view, where, list(attributes)
@@ -240,7 +245,9 @@ def _possible(schema: Schema, box: Box, a: int) -> NDArray[np.bool_]:
 
 
 def same_key_totals(rows: Ints) -> Ints:
-    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes, n_groups)."""
+    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes,
+    n_groups).
+    """
     if not len(rows):
         return np.zeros(rows.shape[1], dtype=np.int64)
     return np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)

@@ -30,7 +30,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    """Noise in whole numbers on each count: discrete Laplace, P(z) ∝ exp(−|z|/scale), or discrete Gaussian."""
+    """Noise in whole numbers on each count: discrete Laplace, P(z) ∝ exp(−|z|/scale), or discrete
+    Gaussian.
+    """
 
     scale: float
     kind: Literal["laplace", "gaussian"] = "laplace"
@@ -54,7 +56,8 @@ class NoiseLaw:
     def half_width(self, n: Floats, confidence: float) -> Floats:
         """Half the width of the central interval that holds the sum of n such noises with this confidence.
 
-        Half a step is added because noise comes in whole numbers: with it the interval reaches the next possible sum.
+        Half a step is added because noise comes in whole numbers: with it the interval reaches the next
+        possible sum.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             kurtosis = np.where(n > 0, self.excess_kurtosis / n, 0.0)

@@ -1,8 +1,8 @@
 """Aggregates in all groups, with their intervals.
 
-A typical interval follows from the errors of the sums behind an aggregate and how it changes with each of them (the
-delta method), so that errors which sums have in common cancel. Noise and guaranteed intervals are computed for each
-sum, with so much more confidence that all hold together, and carried through.
+A typical interval follows from the errors of the sums behind an aggregate and how it changes with each of
+them (the delta method), so that errors which sums have in common cancel. Noise and guaranteed intervals are
+computed for each sum, with so much more confidence that all hold together, and carried through.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Span(NamedTuple):
 
 
 class Measures:
-    """Aggregates of groups, computed when asked for. interval: None for estimates alone; the ends are NaN then."""
+    """Aggregates of groups, computed when asked for. interval: None for estimates alone; the ends are NaN
+    then.
+    """
 
     def __init__(
         self, groups: Groups, counts: Reading = "consistent", interval: Kind | None = "typical"
@@ -82,7 +84,9 @@ class Measures:
         return np.stack(columns) if columns else np.zeros((0, len(self.groups)))
 
     def _sum(self, quantity: Quantity) -> Floats:
-        """The estimate of a quantity in every group; its errors are left out where nobody asked for them yet."""
+        """The estimate of a quantity in every group; its errors are left out where nobody asked for them
+        yet.
+        """
         if self.counts == "raw":
             return self.evaluation(quantity).raw
         if id(quantity) in self._evaluations:
@@ -129,7 +133,9 @@ class Measures:
         return Span(estimate, np.minimum(lower, estimate), np.maximum(upper, estimate))
 
     def _upper_of_bins(self, quantity: Quantity, confidence: float) -> Floats:
-        """The upper ends over the bins that values beyond the schema's bounds are counted in, if any is asked for."""
+        """The upper ends over the bins that values beyond the schema's bounds are counted in, if any is asked
+        for.
+        """
         wider, groups = reaching_bins(quantity, self.groups.view.schema), self.groups.reaching_bins()
         if wider is None and groups is None:
             return np.full(len(self.groups), -np.inf)
@@ -157,7 +163,9 @@ class Measures:
         return _null_where(np.isnan(estimate), span.within(*limits))
 
     def _from_ends(self, aggregate: Aggregate, confidence: float) -> Span:
-        """The range of an aggregate over the ends of its sums. Means allow for the least count that may be true."""
+        """The range of an aggregate over the ends of its sums. Means allow for the least count that may be
+        true.
+        """
         quantities = aggregate.quantities
         estimate = aggregate.value(self.sums(quantities))
         if aggregate.kind not in ("sum", "mean"):
@@ -180,7 +188,8 @@ class Measures:
         assert isinstance(attribute, Ordered)
         if len(self.groups) > _MAX_QUANTILES:
             raise QueryError(
-                f"Quantiles of {len(self.groups):,} groups take too long; the limit is {_MAX_QUANTILES:,}. Group by less."
+                f"Quantiles of {len(self.groups):,} groups take too long; the limit is "
+                f"{_MAX_QUANTILES:,}. Group by less."
             )
         boxes = [intersect(own, aggregate.boxes) for own in self.groups.boxes]
         estimates = np.full(len(boxes), np.nan)
@@ -201,7 +210,9 @@ class Measures:
     def _codes_around(
         self, boxes: Sequence[Sequence[Box]], aggregate: Aggregate, attribute: Ordered, confidence: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First and last code that may hold the quantile: where the share of records up to there may, and must, reach it."""
+        """First and last code that may hold the quantile: where the share of records up to there may, and
+        must, reach it.
+        """
         n, n_codes = len(boxes), attribute.n_values
         low = np.zeros((2, n), dtype=np.int64)
         high = np.full((2, n), n_codes - 1)
@@ -234,8 +245,8 @@ class Measures:
         codes: NDArray[np.int64],
         confidence: float,
     ) -> tuple[Floats, Floats]:
-        """Upper and lower ends of: records up to a code, less the quantile's share of all. Shape as `codes`: one row
-        of codes per group.
+        """Upper and lower ends of: records up to a code, less the quantile's share of all. Shape as `codes`:
+        one row of codes per group.
         """
         p, a, schema = aggregate.quantile, aggregate.attribute, self.groups.view.schema
         if self.interval == "guaranteed":

@@ -1,4 +1,6 @@
-"""What a view answers in Python: tables of counts, single statistics, and comparisons, with their intervals."""
+"""What a view answers in Python: tables of counts, single statistics, and comparisons, with their
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +80,15 @@ class Comparison:
     def __str__(self) -> str:
         low, high = self.difference_interval
         verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
-        return f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to {high:+,.0f}), {verdict}"
+        return (
+            f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to "
+            f"{high:+,.0f}), {verdict}"
+        )
 
 
 class Histogram(NamedTuple):
-    """Counts of the values of one attribute, in code order, with intervals; the last is of missing values, if any.
+    """Counts of the values of one attribute, in code order, with intervals; the last is of missing values, if
+    any.
 
     keys: what each value is called in a result; `attribute.labels()` has texts for people.
     """
@@ -351,7 +357,9 @@ class SharesCompared(NamedTuple):
 def compare_shares(
     view: ViewData, name: str, first: Where, second: Where, confidence: float = 0.95
 ) -> SharesCompared:
-    """Compare two distributions of an attribute, value by value. Errors in common cancel in the differences."""
+    """Compare two distributions of an attribute, value by value. Errors in common cancel in the
+    differences.
+    """
     check_confidence(confidence)
     a = attribute_number(name, view.schema)
     attribute, sides = view.schema.attributes[a], [boxes_of(where, view.schema) for where in (first, second)]

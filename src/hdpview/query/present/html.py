@@ -33,7 +33,8 @@ def _cell(of: Histogram) -> str:
     span = escape(of.attribute.span())
     return (
         f'<div style="font-size:11px"><b>{escape(of.attribute.name)}</b><br>{_bars(of)}'
-        f'<div style="max-width:{_WIDTH}px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;opacity:.7">{span}</div></div>'
+        f'<div style="max-width:{_WIDTH}px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;'
+        f'opacity:.7">{span}</div></div>'
     )
 
 

@@ -78,7 +78,8 @@ def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
     across, up = (view.schema.attributes[a] for a in _two(view, x, y))
     if across.size * up.size > _MOST_CELLS:
         raise QueryError(
-            f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes with fewer values."
+            f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes "
+            "with fewer values."
         )
     labels = across.labels(), up.labels()
     grid = _grid(view, across, up, where)

@@ -1,4 +1,6 @@
-"""Aggregates: counts, sums, means, quantiles and what follows from a few sums, as quantities and a function of them."""
+"""Aggregates: counts, sums, means, quantiles and what follows from a few sums, as quantities and a function
+of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Aggregate:
     kind: what it is called. quantities: the sums it follows from.
     value: the number from these sums, shape (m, n) → (n,); NaN where there is none.
     limits: the least and the greatest it can be.
-    denominators: which of the sums it divides by; where they cannot be told from 0, anything within limits is possible.
+    denominators: which of the sums it divides by; where they cannot be told from 0, anything within limits is
+        possible.
     attribute, quantile: for quantiles, which are found in the attribute's histogram instead.
     of_moments: whether the number is in microseconds that stand for a datetime.
     """

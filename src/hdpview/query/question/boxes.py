@@ -26,7 +26,9 @@ def rest(attribute: Attribute, condition: Condition) -> Condition:
 
 
 def reaching_bins(boxes: Sequence[Box], schema: Schema) -> list[Box]:
-    """Boxes of all records that may be asked for: conditions beyond the schema's bounds reach to the nearest bin."""
+    """Boxes of all records that may be asked for: conditions beyond the schema's bounds reach to the nearest
+    bin.
+    """
     return [
         {a: conditions.reaching_bins(schema.attributes[a], condition) for a, condition in box.items()}
         for box in boxes

@@ -131,7 +131,8 @@ def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Cond
     """
     if not isinstance(attribute, Category) or not attribute.ordered:
         raise QueryError(
-            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with its values."
+            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with "
+            "its values."
         )
     code, n = _code(attribute, value), len(attribute.values)
     if code is None or code >= n:
@@ -162,7 +163,8 @@ def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition
     if not attribute.whole and operator in ("=", "!="):
         raise QueryError(
             f"{attribute.name!r} is a real number counted in bins; a single value has no width. "
-            f"Ask for a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
+            f"Ask for a range, such as {attribute.name} BETWEEN {quoted(value)} AND "
+            f"{at + attribute.width_at(at):g}."
         )
     if math.isnan(at):
         return Condition()
@@ -236,8 +238,8 @@ def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
 
 
 def code_shares(attribute: Attribute, condition: Condition) -> Floats:
-    """Share of each code that satisfies a condition, shape (size,): 1, 0, or the fraction of a bin that is cut
-    through.
+    """Share of each code that satisfies a condition, shape (size,): 1, 0, or the fraction of a bin that is
+    cut through.
     """
     found: Floats = shares_of(attribute, (condition,))[0]
     return found
@@ -262,7 +264,9 @@ def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
 
 
 class Reach(NamedTuple):
-    """Codes whose records all satisfy a condition for certain, and codes some of whose records may, shape (size,)."""
+    """Codes whose records all satisfy a condition for certain, and codes some of whose records may, shape
+    (size,).
+    """
 
     certain: NDArray[np.bool_]
     possible: NDArray[np.bool_]
@@ -271,8 +275,8 @@ class Reach(NamedTuple):
 def reach(attribute: Attribute, condition: Condition) -> Reach:
     """What is certain and what is possible, values beyond the schema's bounds included.
 
-    Such values are counted in the first or the last bin. These are certain only if the condition holds for all
-    values beyond as well, and possible if it holds for any of them.
+    Such values are counted in the first or the last bin. These are certain only if the condition holds for
+    all values beyond as well, and possible if it holds for any of them.
     """
     shares = code_shares(attribute, condition)
     certain, possible = shares == 1.0, shares > 0.0
@@ -287,7 +291,9 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
 
 
 def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
-    """The condition with ranges beyond the schema's bounds moved to the bin that such values are counted in."""
+    """The condition with ranges beyond the schema's bounds moved to the bin that such values are counted
+    in.
+    """
     if not is_beyond(attribute, condition):
         return condition
     assert isinstance(attribute, Ordered)
@@ -316,7 +322,8 @@ def note_on(attribute: Attribute, condition: Condition) -> str | None:
     if isinstance(attribute, Ordered):
         if is_beyond(attribute, condition):
             return (
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or "
+                "last bin, "
                 f"{attribute.value_labels()[0]} or {attribute.value_labels()[-1]}; "
                 "the interval reaches over that bin."
             )

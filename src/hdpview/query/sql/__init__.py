@@ -38,8 +38,8 @@ def run(
     """Answer one SELECT statement.
 
     dialect: the SQL it is written in: duckdb, postgres, snowflake, spark, …
-    with_intervals: where False, nobody looks at intervals: their ends are NULL unless the statement itself uses
-        them (DP_INTERVAL_LOW, DP_INTERVAL_HIGH), and the answer takes half the time.
+    with_intervals: where False, nobody looks at intervals: their ends are NULL unless the statement itself
+        uses them (DP_INTERVAL_LOW, DP_INTERVAL_HIGH), and the answer takes half the time.
     """
     if not isinstance(statement, str):
         raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")

@@ -96,7 +96,8 @@ class AggregateReader:
         argument = node.this.unnest()
         if isinstance(argument, exp.Distinct) or node.expressions:
             raise QueryError(
-                "COUNT(DISTINCT …) cannot be told from noisy counts: a value with few records looks like one with none. "
+                "COUNT(DISTINCT …) cannot be told from noisy counts: a value with few records looks "
+                "like one with none. "
                 "Count the records of each value: SELECT x, COUNT(*) FROM view GROUP BY x."
             )
         if isinstance(argument, exp.Star):
@@ -118,7 +119,8 @@ class AggregateReader:
         single = self._attribute(argument)
         if isinstance(single, Datetime) and kind == "sum":
             raise QueryError(
-                f"{shown(node)}: moments cannot be added up. Ask for their mean, AVG({single.name}), or median."
+                f"{shown(node)}: moments cannot be added up. Ask for their mean, AVG({single.name}), "
+                "or median."
             )
         parts = self._parts(argument)
         if len(parts) > _MAX_PARTS:
@@ -164,7 +166,8 @@ class AggregateReader:
             values = bin_values(attribute, a)
             if max(abs(float(values.least.min())), abs(float(values.greatest.max()))) > _LARGEST_SUMMAND:
                 raise QueryError(
-                    f"{attribute.name!r} goes beyond {_LARGEST_SUMMAND:g}; such numbers cannot be added up. Ask for quantiles."
+                    f"{attribute.name!r} goes beyond {_LARGEST_SUMMAND:g}; such numbers cannot be "
+                    "added up. Ask for quantiles."
                 )
             return [Part({a: conditions.everything(attribute)}, values)]
 
@@ -283,4 +286,7 @@ def _why_not(node: exp.Expr) -> str:
     reason = _REASONS.get(type(node))
     if reason is not None:
         return f"{shown(node)} cannot be answered. {reason(argument)}"
-    return f"{shown(node)} cannot be answered from counts. What can: COUNT, SUM, AVG, MEDIAN and quantile_cont, with FILTER (WHERE …)."
+    return (
+        f"{shown(node)} cannot be answered from counts. What can: COUNT, SUM, AVG, MEDIAN and "
+        "quantile_cont, with FILTER (WHERE …)."
+    )

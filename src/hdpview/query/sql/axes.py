@@ -100,7 +100,8 @@ class AxisReader:
         parts = [(a, self._values(node, a, alone=len(numbers) == 1)) for a in numbers]
         if math.prod(len(values) for _, values in parts) > (MAX_KEYS if len(parts) == 1 else _MAX_CELLS):
             raise QueryError(
-                f"{shown(node)} takes too many different values. Group by single attributes, or by wider bins."
+                f"{shown(node)} takes too many different values. Group by single attributes, or by "
+                "wider bins."
             )
         return self._computed(node, parts)
 
@@ -143,7 +144,8 @@ class AxisReader:
         parts = [(a, self._values(node, a, alone=False)) for a in attributes_in(node, self.schema)]
         if math.prod(len(values) for _, values in parts) > _MAX_CELLS * (1 if len(parts) > 1 else 4):
             raise QueryError(
-                f"{shown(node)} compares too many combinations of values; compare single attributes with values."
+                f"{shown(node)} compares too many combinations of values; compare single attributes "
+                "with values."
             )
         axis = self._computed(node, parts)
         return [

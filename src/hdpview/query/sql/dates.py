@@ -94,7 +94,8 @@ def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
             units.add("DAY")
         elif column.name.casefold() == attribute.name.casefold():
             raise QueryError(
-                f"Use {attribute.name!r} by itself, or parts of it: date_trunc('month', {attribute.name}), year({attribute.name})."
+                f"Use {attribute.name!r} by itself, or parts of it: date_trunc('month', "
+                f"{attribute.name}), year({attribute.name})."
             )
     units = {_UNIT_OF_PART.get(unit, unit) for unit in units}
     for unit in units - set(_UNITS):

@@ -1,8 +1,9 @@
 """Expressions of aggregates in all groups at once: their values, their limits, and their intervals.
 
-The typical interval of an expression follows from the errors of all sums behind it together (the delta method), so
-that a rate has one interval however it is written. Noise and guaranteed intervals are those that the ends of its parts
-allow. What an expression is decides what it can be: a share lies between 0 and 1, and 100 times a share up to 100.
+The typical interval of an expression follows from the errors of all sums behind it together (the delta
+method), so that a rate has one interval however it is written. Noise and guaranteed intervals are those that
+the ends of its parts allow. What an expression is decides what it can be: a share lies between 0 and 1, and
+100 times a share up to 100.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class _Slot(NamedTuple):
 class Expressions:
     """Expressions over the groups of one statement.
 
-    keys: numbers of an axis in every group, or None where they are not numbers. totals: spans of totals over groups.
+    keys: numbers of an axis in every group, or None where they are not numbers. totals: spans of totals over
+        groups.
     """
 
     def __init__(
@@ -248,7 +250,9 @@ class Expressions:
         return _ANYTHING
 
     def _limits_of_share(self, node: exp.Div) -> Limits | None:
-        """Limits of a division of a part of some records by all of them, both times any numbers: 100.0 * part / all."""
+        """Limits of a division of a part of some records by all of them, both times any numbers: 100.0 * part
+        / all.
+        """
         (factor, part), (divisor, whole) = (_without_numbers(side) for side in (node.this, node.expression))
         if divisor == 0.0 or not self._is_share(part, whole):
             return None
@@ -256,7 +260,9 @@ class Expressions:
         return min(ends), max(ends)
 
     def _means(self, part_node: exp.Expr, whole_node: exp.Expr) -> Limits:
-        """The least and the greatest mean of a sum over records: 1 for counts, and for parts of their own total."""
+        """The least and the greatest mean of a sum over records: 1 for counts, and for parts of their own
+        total.
+        """
         top, bottom = slot_of(part_node), slot_of(whole_node)
         assert top is not None
         assert bottom is not None

@@ -130,7 +130,8 @@ class _Planner:
         column = found.find(exp.Column)
         if column is not None:
             raise QueryError(
-                f"{column.name!r} stands outside an aggregate; add it to GROUP BY, or put it into COUNT, SUM or AVG."
+                f"{column.name!r} stands outside an aggregate; add it to GROUP BY, or put it into "
+                "COUNT, SUM or AVG."
             )
         return found
 

@@ -19,15 +19,26 @@ from hdpview.query.sql.scalar import constant, shown
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_NODES = 20_000
 _MAX_DEPTH = 50
-WHAT_WORKS = "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with COUNT, SUM, AVG and quantiles."
+WHAT_WORKS = (
+    "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with "
+    "COUNT, SUM, AVG and quantiles."
+)
 _PARTS = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
 _GROUPING_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 _REASONS = {
-    "joins": "A view is one table, and holds no rows that a join could match. Build the view from the joined table, or filter with WHERE.",
+    "joins": (
+        "A view is one table, and holds no rows that a join could match. Build the view from the joined "
+        "table, or filter with WHERE."
+    ),
     "laterals": "A view is one table; it has no rows to unnest.",
     "qualify": "QUALIFY needs rows in an order, which a view does not hold. Use HAVING.",
-    "windows": "Windows need rows in an order, which a view does not hold. Shares of a total work: COUNT(*) / SUM(COUNT(*)) OVER ().",
-    "sample": "The view's SQL has no rows to sample. Use view.sample(n) or `hdpview sample` for synthetic records.",
+    "windows": (
+        "Windows need rows in an order, which a view does not hold. Shares of a total work: COUNT(*) / "
+        "SUM(COUNT(*)) OVER ()."
+    ),
+    "sample": (
+        "The view's SQL has no rows to sample. Use view.sample(n) or `hdpview sample` for synthetic records."
+    ),
     "into": "A view cannot be written to.",
     "locks": "A view cannot be locked.",
 }
@@ -173,7 +184,8 @@ class _Select:
             or any(contains_aggregate(n) for n in self._raw_columns())
         ):
             raise QueryError(
-                "Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them in your own tool."
+                "Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them "
+                "in your own tool."
             )
         cut = self._cut_again(bool(where or order), limit, offset)
         return Relation(
@@ -228,7 +240,8 @@ class _Select:
         if distinct is not None:
             if distinct.args.get("on") or aggregated or clause is not None:
                 raise QueryError(
-                    "DISTINCT works on plain columns: SELECT DISTINCT x FROM view. Groups are distinct already."
+                    "DISTINCT works on plain columns: SELECT DISTINCT x FROM view. Groups are distinct "
+                    "already."
                 )
             return tuple(node for _, node in columns)
         if clause is None:
@@ -321,5 +334,6 @@ def reject_row_access(relation: Relation) -> None:
     names = [name for name, _ in relation.columns][:3]
     raise QueryError(
         "A view holds counts, not rows. Count instead: "
-        f"SELECT {', '.join(names)}, COUNT(*) AS n FROM view GROUP BY {', '.join(names)}; for synthetic rows use view.sample(n)."
+        f"SELECT {', '.join(names)}, COUNT(*) AS n FROM view GROUP BY {', '.join(names)}; for "
+        "synthetic rows use view.sample(n)."
     )

@@ -58,7 +58,10 @@ def evaluate(node: exp.Expr, lookup: Lookup) -> Any:
         raise QueryError(f"{shown(node)} has no value: the types do not fit.") from None
 
 
-_WHAT_WORKS = "Use arithmetic, comparisons, CASE, COALESCE, ROUND, FLOOR, CEIL, ABS, CAST, UPPER, LOWER and parts of dates."
+_WHAT_WORKS = (
+    "Use arithmetic, comparisons, CASE, COALESCE, ROUND, FLOOR, CEIL, ABS, CAST, UPPER, LOWER and parts of "
+    "dates."
+)
 
 
 def constant(node: exp.Expr) -> Any:

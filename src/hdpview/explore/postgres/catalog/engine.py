@@ -32,8 +32,10 @@ _LONGEST_TEXT = 1_000_000
 _ALLOWED = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 # SQLite's own functions that may be called; all others are ours.
 _SQLITE_FUNCTIONS = (
-    "abs avg coalesce count dense_rank first_value group_concat ifnull iif json_array json_each lag last_value lead "
-    "length lower ltrim max min nth_value ntile nullif rank replace round row_number rtrim substr substring sum "
+    "abs avg coalesce count dense_rank first_value group_concat ifnull iif json_array json_each lag "
+    "last_value lead "
+    "length lower ltrim max min nth_value ntile nullif rank replace round row_number rtrim substr "
+    "substring sum "
     "total trim upper"
 )
 _FUNCTIONS = frozenset(_SQLITE_FUNCTIONS.split()) | frozenset(registered()) | {name for name, _ in AGGREGATES}
@@ -137,7 +139,8 @@ class CatalogEngine:
         for name, aggregate in AGGREGATES:
             self._database.create_aggregate(name, -1, aggregate)
 
-        # SQLite makes the table of this function at its first use, which must come before nothing can be made.
+        # SQLite makes the table of this function at its first use, which must come before nothing can be
+        # made.
         self._database.execute("SELECT * FROM json_each('[]')").fetchall()
 
     def _close_off(self) -> None:

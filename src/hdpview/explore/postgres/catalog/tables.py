@@ -51,7 +51,8 @@ def system_relations() -> tuple[Relation, ...]:
 def type_rows() -> tuple[Row, ...]:
     """pg_type."""
     names = (
-        "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign typstorage "
+        "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray "
+        "typalign typstorage "
         "typinput typoutput typreceive typsend"
     )
     rows: list[Row] = []

@@ -48,17 +48,22 @@ class Hdmm(Common):
         """Its measurements must fit in memory; its search and its expected error need no such limit."""
         k = n_attributes_of(self.workload)
         if k > len(schema):
-            return f"The workload {self.workload} asks about {k} attributes at once; this domain has {len(schema)}. Use one about fewer."
+            return (
+                f"The workload {self.workload} asks about {k} attributes at once; this domain has "
+                f"{len(schema)}. Use one about fewer."
+            )
         if max(schema.sizes) > MOST_CODES:
             return (
-                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} here, {MOST_CODES} at most. "
+                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} "
+                f"here, {MOST_CODES} at most. "
                 "Use wider bins, or the method hdpview."
             )
         n = self._strategy(schema, epsilon).n_measurements
         if n <= MOST_MEASUREMENTS:
             return None
         return (
-            f"HDMM would measure {n:.2g} queries for {self.workload} on this domain; its limit is {MOST_MEASUREMENTS:,}. "
+            f"HDMM would measure {n:.2g} queries for {self.workload} on this domain; its limit is "
+            f"{MOST_MEASUREMENTS:,}. "
             "Its expected error is known without a release; or use the method hdpview."
         )
 
