@@ -1,10 +1,10 @@
 """Runs what a page of the documentation shows: files, commands, programs, and the output printed below them.
 
-A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run -->` is run, a program in the same
-Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
+A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run -->` is run, a program in the
+same Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
 
-    python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them and renews their outputs
-    python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
+    python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them and renews their
+    outputs python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Output:
-    """What a page shows below a block, and what the block printed now. `span` is its place in the page's text."""
+    """What a page shows below a block, and what the block printed now. `span` is its place in the page's
+    text."""
 
     shown: str
     printed: str
@@ -99,7 +100,8 @@ def _python(folder: Path) -> Iterator[Callable[[str], str]]:
         tempfile.TemporaryFile("w+") as complaints,
         subprocess.Popen(
             [sys.executable, "-c", _DRIVER],
-            cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
+            cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
+            text=True,
         ) as process,
     ):  # fmt: skip
 

@@ -65,7 +65,10 @@ def test_programs_of_the_language_page_run_as_written(tmp_path: Path) -> None:
     assert programs
     write_people(tmp_path / "people.csv")
     (tmp_path / "people.toml").write_text(schema[1], encoding="utf-8")
-    build = "import hdpview as hv; hv.build('people.csv', hv.Schema.load('people.toml'), 1.0).save('people.pview')"
+    build = (
+        "import hdpview as hv; hv.build('people.csv', hv.Schema.load('people.toml'), "
+        "1.0).save('people.pview')"
+    )
     for program in [build, *programs]:
         done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, program + done.stderr

@@ -1,4 +1,5 @@
-"""Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of categories."""
+"""Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of
+categories."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def setting(seed: int) -> tuple[np.random.Generator, tuple[int, ...], list[Targe
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_each_round_raises_the_likelihood(seed: int) -> None:
-    """Σ wanted · log P never falls from one round of expectation maximisation to the next, up to single precision."""
+    """Σ wanted · log P never falls from one round of expectation maximisation to the next, up to single
+    precision."""
     rng, _, targets, margins = setting(seed)
     wanted = [target.towards(target.of_margins(margins), float(target.noisy.sum())) for target in targets]
     model, before = Components.start(margins, 6, rng), -np.inf
@@ -113,8 +115,8 @@ def test_shares_are_positive_and_follow_categories(seed: int) -> None:
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None:
-    """Counts of codes are those of generalised least squares over a histogram and all tables that its attribute is in,
-    and the variances of contrasts are theirs.
+    """Counts of codes are those of generalised least squares over a histogram and all tables that its
+    attribute is in, and the variances of contrasts are theirs.
     """
     rng = np.random.default_rng(seed)
     size, n_tables = int(rng.integers(2, 12)), int(rng.integers(0, 4))
@@ -150,7 +152,8 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None
 @given(seeds)
 @settings(max_examples=20, deadline=None)
 def test_permuted_categories_have_permuted_fits(seed: int) -> None:
-    """With the same noise and start, permuting the codes of a category permutes its shares and nothing else."""
+    """With the same noise and start, permuting the codes of a category permutes its shares and nothing
+    else."""
     rng = np.random.default_rng(seed)
     sizes = (5, 4)
     table = table_of(rng, (0, 1), sizes, 5.0)

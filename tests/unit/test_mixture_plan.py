@@ -52,7 +52,8 @@ def test_few_records_leave_everything_to_histograms() -> None:
 
 
 def test_tables_of_three_attributes_only_where_many_more_fit() -> None:
-    """With few attributes and many records all tables of three are measured beside all pairs, else none is."""
+    """With few attributes and many records all tables of three are measured beside all pairs, else none
+    is."""
     assert {len(table) for table in plan_of(4, 50_000).candidates} == {2, 3}
     assert {len(table) for table in plan_of(5, 50_000).candidates} == {2}
 
@@ -66,7 +67,8 @@ def test_where_nearly_all_pairs_can_be_had_all_are() -> None:
 
 
 def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
-    """What nearly all records have in common cannot depend on anything by more than noise; a focus is kept."""
+    """What nearly all records have in common cannot depend on anything by more than noise; a focus is
+    kept."""
     shares = [np.array([0.999, 0.001]), np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0.7, 0.3])]
     left_out = nearly_constant(shares, 4_000.0, 20.0)
     assert left_out == {0}
@@ -77,7 +79,8 @@ def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
 
 
 def test_histograms_of_many_codes_get_more() -> None:
-    """Tables gather the codes of an attribute that has many, so its histogram matters more; tables keep something."""
+    """Tables gather the codes of an attribute that has many, so its histogram matters more; tables keep
+    something."""
     shares = []
     for size in (2, 10, 100, 10_000, 60_000):
         axes = tuple(Axis(size, size) for _ in range(6))

@@ -102,8 +102,10 @@ def confused(rng: random.Random) -> bytes:
 
 _WORDS = (
     "SELECT FROM WHERE GROUP BY ORDER LIMIT ( ) , ; * = < $1 'x' \"y\" 1 1e999 NULL view pg_class count(*) "
-    "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL generate_series(1,9999999) "
-    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* E'\\' ~ OVER"
+    "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL "
+    "generate_series(1,9999999) "
+    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* "
+    "E'\\' ~ OVER"
 )
 
 
@@ -191,7 +193,8 @@ async def load(
     looking: whether they look at each answer, as people do; if not, each asks again at once.
     pid: the server's process, whose processor time is told per question.
 
-    `late_…` says how busy the machine is: by how much a sleep of 10 ms is too long, in the process of the clients.
+    `late_…` says how busy the machine is: by how much a sleep of 10 ms is too long, in the process of the
+    clients.
     """
     import asyncpg
 
@@ -254,7 +257,10 @@ def question(view: PView, rng: random.Random) -> str:
         return f"SELECT {group}, count(*) AS n FROM view{where} GROUP BY 1 ORDER BY n DESC LIMIT 10"
     if kind == 2 and numbers:
         return f"SELECT {group}, count(*), avg({rng.choice(numbers)}) FROM view{where} GROUP BY 1"
-    return f"SELECT * FROM (SELECT {group} AS g, count(*) AS n FROM view{where} GROUP BY 1) t WHERE n > 10 LIMIT 100"
+    return (
+        f"SELECT * FROM (SELECT {group} AS g, count(*) AS n FROM view{where} GROUP BY 1) t WHERE n > 10 "
+        "LIMIT 100"
+    )
 
 
 def _condition(attribute: Attribute, rng: random.Random) -> str:

@@ -117,7 +117,10 @@ class _Connection:
     async def post(self, question: dict[str, Any]) -> int:
         """Ask for all histograms; the status, once the whole answer is there."""
         body = json.dumps(question).encode()
-        head = f"POST /api/histograms HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            "POST /api/histograms HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+            f"application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
         self._writer.write(head.encode() + body)
         answer = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = re.search(r"content-length: (\d+)", answer)

@@ -34,8 +34,8 @@ IN_SESSION = ConnectionPhase.READY
 class Wire:
     """A socket as messages.
 
-    Messages wait here until `flush`: every call of the system lets another thread go first, which may take longer
-    than all the rest.
+    Messages wait here until `flush`: every call of the system lets another thread go first, which may take
+    longer than all the rest.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

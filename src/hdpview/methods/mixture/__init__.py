@@ -1,9 +1,11 @@
 """The mixture: histograms and tables of pairs with noise, and components fitted to them.
 
-First the number of records and a histogram of each attribute are released, then tables of pairs of attributes: a
-spanning tree, and in rounds those that the model so far explains worst. Components in each of which attributes are
-independent are fitted to all of it, as post-processing. How many tables, and how finely, follows from the schema, the
-budget and released numbers; with a delta noise is Gaussian, which is less where there are many tables.
+First the number of records and a histogram of each attribute are released, then tables of pairs of
+attributes: a spanning tree, and in rounds those that the model so far explains worst. Components in each of
+    which attributes are
+independent are fitted to all of it, as post-processing. How many tables, and how finely, follows from the
+schema, the budget and released numbers; with a delta noise is Gaussian, which is less where there are many
+tables.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ Ints = NDArray[np.int64]
 
 # A table of more attributes has too many cells for its records.
 _MOST_IN_FOCUS = 3
-# While tables are still being chosen: a model that tells which pairs it explains worst need not be a fine one.
+# While tables are still being chosen: a model that tells which pairs it explains worst need not be a fine
+# one.
 _CHOOSING_PASSES, _CHOOSING_ROUNDS, _CHOOSING_COMPONENTS = 2, 30, 128
 
 
@@ -53,7 +56,8 @@ _CHOOSING_PASSES, _CHOOSING_ROUNDS, _CHOOSING_COMPONENTS = 2, 30, 128
 class Mixture(Common):
     """The method with its settings.
 
-    focus: groups of two or three attributes, by name, whose tables are measured in any case and with more budget.
+    focus: groups of two or three attributes, by name, whose tables are measured in any case and with more
+        budget.
     delta: part of the budget, as ε is, and so not among the settings; 0 for pure differential privacy.
     """
 
@@ -79,8 +83,8 @@ class Mixture(Common):
         object.__setattr__(self, "focus", focus)
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """It builds a view of any domain with any budget; but focus has to name attributes, and a delta to be good
-        for something.
+        """It builds a view of any domain with any budget; but focus has to name attributes, and a delta to be
+        good for something.
         """
         known = [attribute.name for attribute in schema.attributes]
         for name in (name for names in self.focus for name in names):
@@ -89,7 +93,8 @@ class Mixture(Common):
         delta, d = exact_delta(self.delta), len(schema)
         if delta and not delta_helps(Fraction(epsilon), delta, d + min(d * (d - 1) // 2, 2 * d)):
             return (
-                f"With {d} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record tables would "
+                f"With {d} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record "
+                "tables would "
                 "have more noise than without a delta. Leave delta out, or use a larger one."
             )
         return None
@@ -122,7 +127,8 @@ class _Build:
         self.accounting = Accounting(budget)
         self.axes = axes_of(counts.schema)
         self.draws = Draws(randomness.root_key("choice of tables"))
-        # The start of a fit decides between codes of which the same is known, so it must not follow their order.
+        # The start of a fit decides between codes of which the same is known, so it must not follow their
+        # order.
         self.rng = np.random.default_rng(randomness.root_key("start of the fit"))
         self.progress = progress or silent
 
@@ -344,7 +350,9 @@ class _Candidates:
 
 
 def independent_table(shape: TableShape, shares: list[Floats]) -> Floats:
-    """The probability of each cell of a table if attributes were independent. shares: of codes, per attribute."""
+    """The probability of each cell of a table if attributes were independent. shares: of codes, per
+    attribute.
+    """
     table = np.ones(())
     for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True):
         table = np.multiply.outer(table, sums_over(bins, shares[a]))

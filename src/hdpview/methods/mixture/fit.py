@@ -1,9 +1,9 @@
 """Components fitted to released tables: post-processing, so it costs no budget. [P10]
 
-A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every noisy table, takes
-what of the departures is more than noise, and moves the components towards it by rounds of expectation
-maximisation. Then they are scaled to the margins, which are known best. What looks like noise to a table at first
-may turn out to be structure that other tables share, so a few passes take in more than one.
+A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every noisy table,
+takes what of the departures is more than noise, and moves the components towards it by rounds of expectation
+maximisation. Then they are scaled to the margins, which are known best. What looks like noise to a table at
+first may turn out to be structure that other tables share, so a few passes take in more than one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Components:
         return cls(np.full(n, 1 / n, np.float32), tuple(shares))
 
     def scaled_to(self, margins: Sequence[Floats], times: int) -> Components:
-        """The components with margins brought to the given ones, attribute by attribute, as often as needed."""
+        """The components with margins brought to the given ones, attribute by attribute, as often as
+        needed.
+        """
         weight, shares = self.weight.astype(np.float64), [share.astype(np.float64) for share in self.share]
         for _ in range(times):
             furthest = 0.0
@@ -85,13 +87,15 @@ def _without_traces(shares: Singles) -> Singles:
 
 
 class Target:
-    """One noisy table to fit to: how its bins are made of the fine ones, and what of a departure is more than noise."""
+    """One noisy table to fit to: how its bins are made of the fine ones, and what of a departure is more than
+    noise.
+    """
 
     def __init__(
         self, table: Table, variance: float, fine: Sequence[NDArray[np.int32]], n_ordered: Sequence[int]
     ):
-        """fine: per attribute of the schema, bins that refine those of the table. n_ordered: codes per attribute of
-        the schema that are ordered, from the first on.
+        """fine: per attribute of the schema, bins that refine those of the table. n_ordered: codes per
+        attribute of the schema that are ordered, from the first on.
         """
         self.attributes = table.shape.attributes
         self.noisy = table.counts.astype(np.float64)
@@ -130,7 +134,8 @@ class Target:
     def add_factors(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
         """Add to `sums`, per attribute, what each fine bin's share is multiplied by in a round.
 
-        Times weight and share it is the number of records that each component is expected to have in each bin.
+        Times weight and share it is the number of records that each component is expected to have in each
+        bin.
         """
         left, right = self._factors(model.share)
         joint = _joint(left)
@@ -143,7 +148,9 @@ class Target:
 
 
 def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.int32]]) -> Floats:
-    """The model's probability of each cell of a table. fine: the model's bins, per attribute of the schema."""
+    """The model's probability of each cell of a table. fine: the model's bins, per attribute of the
+    schema.
+    """
     factors = [
         membership(bins, fine[a]) @ model.share[a]
         for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True)

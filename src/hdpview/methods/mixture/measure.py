@@ -17,8 +17,9 @@ from hdpview.privacy.randomness import Randomness
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
-# Margins of tables that would make more bins than this are not combined with a histogram: a matrix of as many rows and
-# columns is inverted. Only categories have so many, on tables so large that their histograms have little noise.
+# Margins of tables that would make more bins than this are not combined with a histogram: a matrix of as many
+# rows and columns is inverted. Only categories have so many, on tables so large that their histograms have
+# little noise.
 _MOST_BINS_COMBINED = 1_024
 
 
@@ -59,7 +60,9 @@ class Measurements:
 
     @property
     def total(self) -> float:
-        """The number of records: every table tells it, those with few cells and little noise best; at least 1."""
+        """The number of records: every table tells it, those with few cells and little noise best; at least
+        1.
+        """
         values, precisions = [self.noisy_total], [1 / self.total_variance]
         for one in [*self.histograms, *self.tables]:
             values.append(float(one.noisy.sum()))
@@ -72,10 +75,11 @@ class Measurements:
         return [shares_of(axis, self._combined(a), total) for a, axis in enumerate(self.axes)]
 
     def _combined(self, a: int) -> Histogram:
-        """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least squares.
+        """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least
+        squares.
 
-        A margin tells sums over bins of codes once more. Within the bins that all tables tell apart nothing more is
-        known than the histogram, so a correction of their sums is shared evenly among their codes.
+        A margin tells sums over bins of codes once more. Within the bins that all tables tell apart nothing
+        more is known than the histogram, so a correction of their sums is shared evenly among their codes.
         """
         histogram = self.histograms[a]
         fine, margins = refinement(self.axes[a].size, []), list[_Margin]()

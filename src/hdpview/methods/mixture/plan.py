@@ -1,7 +1,7 @@
 """What to measure, and how finely: from the schema, the budget and released numbers alone.
 
-With N records and ε, n tables get about ε/n each, so the noise of a cell grows with n, and fewer cells stand out. The
-number of tables and the number of their cells both grow with √(N·ε).
+With N records and ε, n tables get about ε/n each, so the noise of a cell grows with n, and fewer cells stand
+out. The number of tables and the number of their cells both grow with √(N·ε).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from hdpview.methods.mixture.bins import Axis, bins_of
 Floats = NDArray[np.float64]
 Attributes = tuple[int, ...]
 
-# Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few percent.
+# Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few
+# percent.
 TOTAL_SHARE = Fraction(1, 100)
-# For histograms, where there are tables too, in thousandths: more attributes need more of it, and so do those with
-# many codes, which tables gather to bins. All where there are no tables.
+# For histograms, where there are tables too, in thousandths: more attributes need more of it, and so do those
+# with many codes, which tables gather to bins. All where there are no tables.
 _HISTOGRAM_SHARE, _PER_ATTRIBUTE, _PER_ROOT_OF_CODES, _MOST_HISTOGRAM_SHARE = 50, 10, 70, 600
 # For choosing tables, where not all are taken.
 CHOICE_SHARE = Fraction(5, 100)
@@ -35,7 +36,8 @@ RECORDS_PER_TABLE = 30.0
 RECORDS_PER_CELL = 5.0
 # A code without order has its own bin if its records are this many standard deviations of their sum's noise.
 DEVIATIONS_PER_CODE = 2.0
-# An attribute takes part in tables if this many standard deviations of noise are elsewhere than at its commonest code.
+# An attribute takes part in tables if this many standard deviations of noise are elsewhere than at its
+# commonest code.
 DEVIATIONS_OFF_THE_COMMONEST = 5.0
 # All pairs are measured where so many of them can be had: then none has to be chosen.
 _NEARLY_ALL = 0.8
@@ -45,7 +47,8 @@ _TRIPLES_FROM = 3
 _LEAST_BINS, _MOST_BINS = 3, 128
 # Cells of all tables together, so that drawing noise and fitting take seconds.
 _MOST_CELLS = 200_000
-# Cells times components times rounds of all fits: about ten seconds of one core. At least so many passes in any case.
+# Cells times components times rounds of all fits: about ten seconds of one core. At least so many passes in
+# any case.
 _MOST_WORK, _LEAST_PASSES = 1.2e10, 3
 # A table that the curator asks for gets the budget of so many others.
 FOCUS_WEIGHT = 4
@@ -55,8 +58,8 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """candidates: tables that may be chosen; focus: those that are measured in any case. n_choices: how many of the
-    candidates are. for_histograms: their share of the budget where there are tables.
+    """candidates: tables that may be chosen; focus: those that are measured in any case. n_choices: how many
+    of the candidates are. for_histograms: their share of the budget where there are tables.
     """
 
     for_histograms: Fraction
@@ -75,8 +78,8 @@ class Plan:
         return self.n_choices + FOCUS_WEIGHT * len(self.focus)
 
     def shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Of the budget after the number of records: for histograms, choices and tables; they add up to what is
-        left.
+        """Of the budget after the number of records: for histograms, choices and tables; they add up to what
+        is left.
         """
         left = 1 - TOTAL_SHARE
         if not self.total_weight:
@@ -92,7 +95,9 @@ def plan_for(
     accounting: Accounting,
     left_out: Container[int] = (),
 ) -> Plan:
-    """The plan for about so many records. left_out: attributes that no table is chosen for, but those of the focus."""
+    """The plan for about so many records. left_out: attributes that no table is chosen for, but those of the
+    focus.
+    """
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
     divided = [a for a in divided if a not in left_out]
@@ -109,14 +114,17 @@ def plan_for(
 
 
 def _for_histograms(axes: tuple[Axis, ...]) -> Fraction:
-    """The share of histograms beside tables: it grows with the number of attributes and the cube root of their codes."""
+    """The share of histograms beside tables: it grows with the number of attributes and the cube root of
+    their codes.
+    """
     roots = sum(axis.size ** (1 / 3) for axis in axes) / len(axes)
     wanted = _HISTOGRAM_SHARE + _PER_ATTRIBUTE * len(axes) + round(_PER_ROOT_OF_CODES * roots)
     return Fraction(min(_MOST_HISTOGRAM_SHARE, wanted), 1000)
 
 
 def nearly_constant(shares: list[Floats], noisy_total: float, deviation: float) -> set[int]:
-    """Attributes that cannot depend on others by more than noise: nearly all records are at one of their codes.
+    """Attributes that cannot depend on others by more than noise: nearly all records are at one of their
+    codes.
 
     shares: of codes, per attribute, released. deviation: of the noise of a table's cells.
     """

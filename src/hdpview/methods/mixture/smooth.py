@@ -1,4 +1,6 @@
-"""Noise taken off released tables. Nothing here sees a record: it works on noisy counts, and costs no budget."""
+"""Noise taken off released tables. Nothing here sees a record: it works on noisy counts, and costs no
+budget.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ Floats = NDArray[np.float64]
 
 # Share of every code, so that no cell is impossible.
 LEAST_SHARE = 1e-6
-# Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance that noise
-# has below, as a share of all.
+# Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance
+# that noise has below, as a share of all.
 _STRONG, _NOISE_OF_WEAK = 3.0, 0.95
-# Degrees of freedom that are not shrunk in each group of a table: James and Stein's 2. Histograms are shrunk by all,
-# because most of their contrasts are none where records lie at few codes.
+# Degrees of freedom that are not shrunk in each group of a table: James and Stein's 2. Histograms are shrunk
+# by all, because most of their contrasts are none where records lie at few codes.
 _FREE_OF_TABLE, _FREE_OF_HISTOGRAM = 2, 0
 
 
@@ -69,9 +71,9 @@ class Shrinkage:
     """What of a table's departures from a model is more than noise, for tables of one shape and noise.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
-    basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what noise
-    explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along other axes
-    nothing is taken apart: their codes have no neighbours.
+    basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what
+    noise explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along
+    other axes nothing is taken apart: their codes have no neighbours.
     """
 
     def __init__(
@@ -81,9 +83,9 @@ class Shrinkage:
         variance: float | Floats,
         free: int = _FREE_OF_TABLE,
     ) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the coefficients,
-        which is that of the cells where they all have the same. free: coefficients of each group that noise is not
-        taken off.
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the
+        coefficients, which is that of the cells where they all have the same. free: coefficients of each
+        group that noise is not taken off.
         """
         self._free = free
         self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
@@ -114,10 +116,12 @@ class Shrinkage:
 
 
 class _Contrasts:
-    """An orthonormal basis along one axis: the mean of the ordered bins, contrasts between halves of runs of them, and
-    the other bins as they are. Works by running sums, so that an axis of 65,536 codes is no trouble.
+    """An orthonormal basis along one axis: the mean of the ordered bins, contrasts between halves of runs of
+    them, and the other bins as they are. Works by running sums, so that an axis of 65,536 codes is no
+    trouble.
 
-    level: shape (size,), of each coefficient: 0 for the mean and for bins without order, else the depth of a run.
+    level: shape (size,), of each coefficient: 0 for the mean and for bins without order, else the depth of a
+        run.
     """
 
     def __init__(self, n_ordered: int, size: int) -> None:
