@@ -52,7 +52,7 @@ format: $(VENV)/.installed-for-tests
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[build,plot]'
+	$(BIN)/pip install --quiet --editable '.[build]'
 	touch $@
 
 $(VENV)/.installed-for-docs: pyproject.toml
@@ -62,7 +62,7 @@ $(VENV)/.installed-for-docs: pyproject.toml
 
 $(VENV)/.installed-for-bench: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[build,plot]' --editable ./bench
+	$(BIN)/pip install --quiet --editable '.[build]' --editable ./bench
 	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-for-tests: pyproject.toml bench/pyproject.toml
