@@ -3,6 +3,10 @@
 No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn
 evenly to records heaped on a few values; views of them are built, questions asked, and errors measured
 against the inventions. Real tables lie somewhere between.
+
+A method that measures tables of a few attributes divides its budget among the attributes. Of a wide schema such a
+forecast therefore looks at a few attributes at a time, with their share of the budget, which takes seconds. What
+it leaves out: of many attributes a smaller part of the pairs is measured.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ _HEAPED = (0.0, 0.3, 0.6, 0.9)
 _HEAPED_TOGETHER = 0.95
 _N_CLASSES, _MOST_ROWS = 6, 50_000
 _N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
+_MOST_ATTRIBUTES = 6  # at a time, of methods that measure tables of a few attributes
+_MOST_ROWS_FOR_TABLES = 20_000  # likewise
 _N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _BYTES_PER_CELL = 3.0
@@ -178,22 +184,24 @@ class _Trial:
         }
         self.relations = {kind: name for name, kind in RELATIONS.items()} if len(schema) > 1 else {}
         self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
-        self.simulated_rows = min(n_rows, _MOST_ROWS)
-        rng = np.random.default_rng(
-            0
-        )  # invented data: the same for every call, so that budgets can be compared
-        self.tables = _invented_tables(schema, self.simulated_rows, rng)
+        by_parts = method.reads == "tables"
+        self.simulated_rows = min(n_rows, _MOST_ROWS_FOR_TABLES if by_parts else _MOST_ROWS)
+        # Invented data: the same for every call, so that budgets can be compared.
+        rng = np.random.default_rng(0)
+        self.n_at_once = min(len(schema), _MOST_ATTRIBUTES) if by_parts else len(schema)
+        self.n_builds = min(_N_BUILDS, max(1, _MOST_ATTRIBUTES // len(schema))) if by_parts else _N_BUILDS
+        self.tables = _invented_tables(schema, self.n_at_once, self.simulated_rows, rng)
         # Where the table is too large to invent whole, a second and smaller size tells how errors grow with
         # rows.
         self.smaller = (
-            _invented_tables(schema, self.simulated_rows // 4, rng)
+            _invented_tables(schema, self.n_at_once, self.simulated_rows // 4, rng)
             if n_rows > self.simulated_rows
             else self.tables
         )
 
     def run(self, epsilon: Fraction) -> Estimate:
         measured, small = self._measured(epsilon, {**self.kinds, **self.relations})
-        factor = self.n_rows / self.simulated_rows
+        factor, width = self.n_rows / self.simulated_rows, len(self.schema) / self.n_at_once
         errors = {
             kind: _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)])
             for kind in (*self.kinds, *self.relations)
@@ -203,15 +211,16 @@ class _Trial:
             statistics.median(_scaled(m, s, "blocks", factor) for m, s in zip(measured, small, strict=True))
         )
         n_bytes = round(
-            statistics.median(_file_bytes(m, s, factor) for m, s in zip(measured, small, strict=True))
+            width * statistics.median(_file_bytes(m, s, factor) for m, s in zip(measured, small, strict=True))
         )
+        seconds = [_scaled(m, s, "seconds", factor) for m, s in zip(measured, small, strict=True)]
         return Estimate(
             epsilon=float(epsilon),
             n_rows=self.n_rows,
             errors=errors,
             n_blocks=n_blocks,
             file_bytes=n_bytes,
-            build_seconds=statistics.median(m["seconds"] for m in measured) * factor,
+            build_seconds=statistics.median(seconds) * width,
             memory_bytes=round(
                 self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL
             ),
@@ -226,13 +235,25 @@ class _Trial:
         reason = self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows))
         if reason is not None:
             raise MethodError(reason)
-        measured = []
+        share, measured = self._share(epsilon), []
         for i, table in enumerate(self.tables):
             self.progress(i / len(self.tables), "building views of invented tables")
-            measured.append(_measure(table, epsilon, self.method, kinds, self.limits))
+            measured.append(_measure(table, share, self.method, kinds, self.limits, self.n_builds))
         if self.smaller is self.tables:
             return measured, measured
-        return measured, [_measure(table, epsilon, self.method, kinds, self.limits) for table in self.smaller]
+        small = [
+            _measure(table, share, self.method, kinds, self.limits, self.n_builds) for table in self.smaller
+        ]
+        return measured, small
+
+    def _share(self, epsilon: Fraction) -> Fraction:
+        """The budget for the attributes that are looked at together: their share of all. With a delta it is the
+        root of it, as noise grows with the root of what is measured.
+        """
+        share = self.n_at_once / len(self.schema)
+        if share == 1:
+            return epsilon
+        return Fraction(f"{float(epsilon) * (share**0.5 if delta_of(self.method) else share):.6g}")
 
     def search(self, error: float) -> Estimate:
         """The smallest budget whose expected error is at most `error`, to within 5 %."""
@@ -271,10 +292,15 @@ def _limits(max_rows: int) -> Contributions:
 
 
 def _measure(
-    table: SparseCounts, epsilon: Fraction, method: Method, kinds: Mapping[str, str], limits: Contributions
+    table: SparseCounts,
+    epsilon: Fraction,
+    method: Method,
+    kinds: Mapping[str, str],
+    limits: Contributions,
+    n_builds: int,
 ) -> Measured:
     """Errors by kind, blocks, bytes and seconds: root mean squares over a few builds."""
-    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(_N_BUILDS)]
+    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(n_builds)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
 
@@ -378,9 +404,17 @@ def _spread(values: list[float]) -> Error:
     return Error(statistics.median(values[: len(_HEAPED)]), min(values), max(values))
 
 
-def _invented_tables(schema: Schema, n_rows: int, rng: Generator) -> list[SparseCounts]:
-    tables = [invented_counts(schema, n_rows, heaped, 0.0, rng) for heaped in _HEAPED]
-    return [*tables, invented_counts(schema, n_rows, 0.0, _HEAPED_TOGETHER, rng)]
+def _invented_tables(schema: Schema, n_at_once: int, n_rows: int, rng: Generator) -> list[SparseCounts]:
+    """A table for each way of heaping, of all attributes or of as many as are looked at together, drawn by lot."""
+    shapes = [*((heaped, 0.0) for heaped in _HEAPED), (0.0, _HEAPED_TOGETHER)]
+    tables = []
+    for heaped, together in shapes:
+        part = schema
+        if n_at_once < len(schema):
+            chosen = sorted(rng.permutation(len(schema))[:n_at_once])
+            part = Schema([schema.attributes[i] for i in chosen])
+        tables.append(invented_counts(part, n_rows, heaped, together, rng))
+    return tables
 
 
 def invented_counts(

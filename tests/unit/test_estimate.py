@@ -110,6 +110,29 @@ def test_the_size_of_the_file_grows_with_the_blocks() -> None:
     assert large.file_bytes - invented.file_bytes > 4 * (large.n_blocks - invented.n_blocks)
 
 
+def test_a_wide_schema_is_forecast_by_parts_of_it() -> None:
+    """Forty attributes divide a budget as six with their share of it do: what to expect is of the same size as from a
+    build of all of them, and far above what six attributes alone would get for the whole budget.
+    """
+    wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(40)])
+    few = hv.Schema(wide.attributes[:6])
+    kind = "range of one attribute"
+    expected = hv.estimate(wide, 5_000, 1.0).errors[kind].expected
+    assert expected > 2 * hv.estimate(few, 5_000, 1.0).errors[kind].expected
+    rng = np.random.default_rng(0)
+    columns = {f"a{i}": rng.binomial(9, 0.3, 5_000) for i in range(40)}
+    view = hv.build(pa.table(columns), wide, 1.0)
+    wheres = [{f"a{i}": (low, low + 3)} for i in range(40) for low in (0, 2, 5)]
+    truth = [
+        ((columns[f"a{i}"] >= low) & (columns[f"a{i}"] <= low + 3)).sum()
+        for i in range(40)
+        for low in (0, 2, 5)
+    ]
+    found = np.array([view.count(where).estimate for where in wheres])
+    error = float(np.sqrt(((found - np.array(truth)) ** 2).mean()))
+    assert error / 3 < expected < 3 * error
+
+
 def test_one_sentence_tells_the_risk() -> None:
     """People get a sentence, not a letter: at ε = 1 a suspicion of 50 % grows to 73.1 % at most."""
     text = str(hv.estimate(SMALL, 1_000, 1.0))
