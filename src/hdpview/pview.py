@@ -17,6 +17,7 @@ from hdpview.view import file
 from hdpview.view.blocks import Blocks
 from hdpview.view.card import PrivacyCard, privacy_card
 from hdpview.view.data import ViewData
+from hdpview.view.diagnosis import Finding, Histogram, diagnose
 from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
     from hdpview.query.question.aggregates import Aggregate
+
+_MOST_PAIRS = 12  # that a card names
 
 
 class How(TypedDict, total=False):
@@ -292,11 +295,25 @@ class PView(ViewData):
         return found
 
     def privacy_card(self) -> PrivacyCard:
-        """One page to judge the view by: what is protected, what it cost, what was assumed.
+        """One page to judge the view by: what is protected, what it cost, what was assumed, how accurate it is, and
+        what its histograms say about the schema.
 
-        It has .text, .html and .save(path).
+        It has .text, .html (made to be printed) and .save(path).
         """
-        return privacy_card(self, file.checksum_of(self))
+        return privacy_card(self, file.checksum_of(self), self.diagnosis(), _counted_together(self))
+
+    def diagnosis(self) -> tuple[Finding, ...]:
+        """What the view's own histograms say about mistakes in its schema: values that could not be read, bounds that
+        are too tight or too wide, frequent values that were not declared. Costs no budget.
+        """
+
+        def histogram_of(name: str) -> Histogram:
+            counts, lower, upper = (
+                column.to_numpy() for column in self.histogram(name, as_="pyarrow").columns[-3:]
+            )
+            return Histogram(counts, (upper - lower) / 2)
+
+        return diagnose(self.schema, histogram_of)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the view to a .pview file, whole or not at all."""
@@ -354,6 +371,21 @@ class PView(ViewData):
         from hdpview.query.present.html import page
 
         return page(self, str(self))
+
+
+def _counted_together(view: PView) -> str | None:
+    """Which pairs of attributes a view knows from counts, in words; None where that is no question."""
+    known = [each.attributes for each in view.quality().known if len(each.attributes) == 2]
+    n_pairs = view.quality().n_pairs
+    if not n_pairs or isinstance(view.parts[0].components, Blocks) or len(view.parts) > 1:
+        return None
+    first = ", ".join(" × ".join(names) for names in known[:_MOST_PAIRS])
+    more = f" and {len(known) - _MOST_PAIRS:,} more" if len(known) > _MOST_PAIRS else ""
+    named = f": {first}{more}" if known else ""
+    return (
+        f"{len(known):,} of {n_pairs:,} pairs of attributes were counted together{named}. "
+        "How others go together is inferred, and may be flatter than it is."
+    )
 
 
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:

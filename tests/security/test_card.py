@@ -56,6 +56,22 @@ def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
         assert words in text
 
 
+def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed() -> None:
+    """A view of a table that its schema cannot read says so on its card, as does one without a remark; which pairs
+    were counted together is told; the page has rules for paper.
+    """
+    schema = hv.Schema([hv.Integer(name="age", min=0, max=9, nullable=True), hv.Boolean(name="sick")])
+    unread = hv.build(pa.table({"age": ["[70-80)"] * 900, "sick": [True, False, False] * 300}), schema, 5)
+    card = unread.privacy_card()
+    assert "age: 100% of records" in card.text
+    assert "of 1 pairs of attributes were counted together" in card.text
+    assert [finding.attribute for finding in unread.diagnosis()] == ["age"]
+    assert "@media print" in card.html
+    assert "age: 100% of records" in card.html
+    read = hv.build(pa.table({"age": [*range(10)] * 90, "sick": [True, False, False] * 300}), schema, 5)
+    assert "no sign of unreadable values" in read.privacy_card().text
+
+
 def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
     """A row, a person, and records of an aggregated table that only the curator vouches for."""
     assert "with c records" in hv.build(TABLE, SCHEMA, 1).privacy_card().text

@@ -5,6 +5,7 @@ with the view.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,6 +14,7 @@ from hdpview.domain import Attribute
 from hdpview.view.audited import AUDITED
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
+from hdpview.view.diagnosis import Finding
 from hdpview.view.manifest import Manifest
 from hdpview.view.risk import largest_belief, risk_sentence
 
@@ -20,7 +22,11 @@ _MOST_LISTED = 200  # categories that a card lists by name
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}"
-    "table{border-collapse:collapse}td{padding:.1rem 1.2rem .1rem 0;vertical-align:top}.no{color:#b00020;font-weight:bold}"
+    "table{border-collapse:collapse}td{padding:.1rem 1.2rem .1rem 0;vertical-align:top;overflow-wrap:anywhere}"
+    "td:first-child{min-width:9rem}.no{color:#b00020;font-weight:bold}.sign{margin-top:2rem;color:#555}"
+    "@page{size:A4;margin:15mm}"
+    "@media print{body{font-size:9.5pt;line-height:1.3;max-width:none;margin:0;padding:0;color:#000}"
+    "h1{font-size:14pt}h2{font-size:10.5pt;margin:.7rem 0 .1rem;break-after:avoid}tr,p{break-inside:avoid}}"
 )
 
 
@@ -54,6 +60,7 @@ class PrivacyCard:
             cells = "".join(f"<tr><td>{html.escape(a)}</td><td>{html.escape(b)}</td></tr>" for a, b in rows)
             parts += [f"<table>{cells}</table>"] if rows else []
         head = f'<meta charset="utf-8"><title>{html.escape(self.title)}</title><style>{_STYLE}</style>'
+        head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
         return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -73,8 +80,13 @@ class PrivacyCard:
 _NOT_PRIVATE = "This view is NOT PRIVATE"
 
 
-def privacy_card(view: ViewData, checksum: str) -> PrivacyCard:
-    """The card of a view."""
+def privacy_card(
+    view: ViewData, checksum: str, findings: Sequence[Finding] = (), together: str | None = None
+) -> PrivacyCard:
+    """The card of a view.
+
+    findings: what the view's histograms say about its schema; together: which attributes were counted together.
+    """
     manifest = view.manifest
     warning = [] if manifest.is_private else [(_NOT_PRIVATE, tuple(manifest.not_private_because))]
     of = f" of {manifest.table}" if manifest.table else ""
@@ -87,7 +99,8 @@ def privacy_card(view: ViewData, checksum: str) -> PrivacyCard:
             ("What that means", tuple(_meaning(manifest))),
             ("What is assumed to be public", tuple(_public(manifest))),
             ("What the budget was spent on", tuple(_spending(manifest))),
-            ("How accurate it is", tuple(_accurate(view))),
+            ("How accurate it is", (*_accurate(view), *([together] if together else []))),
+            ("What its histograms say about the schema", tuple(_found(findings))),
             ("How it was made", tuple(_made(view, checksum))),
             ("How the promise was checked", tuple(_checked(manifest))),
         ),
@@ -199,6 +212,14 @@ def _accurate(view: ViewData) -> list[str]:
         f"Of {kind}, 95 % are within ±{error:,.0f} records ({how})." for kind, error in quality.within.items()
     ]
     return [*lines, "Every answer carries an interval of its own."]
+
+
+def _found(findings: Sequence[Finding]) -> list[str]:
+    if not findings:
+        return [
+            "Nothing: no sign of unreadable values, of bounds too tight or too wide, or of undeclared values."
+        ]
+    return [str(finding) for finding in findings]
 
 
 def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
