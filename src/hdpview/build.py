@@ -109,8 +109,9 @@ def build(
     _check_engine(engine, chosen)
     _check_feasible(chosen, schema, budget, limits.max_rows)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
-    account = _account(source, ledger, table, randomness)
+    account = account_of(source, ledger, table, randomness.is_test)
     name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
+    _log.info(budget_line(account, name, budget))
     options = {
         "memory_limit": memory_limit,
         "threads": threads,
@@ -128,12 +129,24 @@ def build(
         view = release(counts, budget, chosen, randomness, threads, progress, limits, where, quality=quality)
         if receipt is not None and not randomness.is_test:
             view = _on_record(view, receipt)
+    _log.info(budget_line(account, name, None))
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
 
 
-def _account(
-    source: Any, named: str | PathLike[str] | Literal[False] | None, table: str | None, randomness: Randomness
+def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
+    """What is charged, what is left, and where the ledger is. coming: what a build is going to charge; None after
+    it.
+    """
+    if account is None or name is None:
+        return "Budget: no ledger is kept of this build" + (
+            "." if coming is None else f" of epsilon {float(coming):g}."
+        )
+    return account.describe(name, coming)
+
+
+def account_of(
+    source: Any, named: str | PathLike[str] | Literal[False] | None, table: str | None, is_test: bool = False
 ) -> Ledger | None:
     """The ledger to charge. A test build is on record where the table has a ledger, and starts none."""
     if named is False:
@@ -141,7 +154,7 @@ def _account(
     if named is not None:
         return Ledger(named)
     place = ledger_for(source, table)
-    if randomness.is_test:
+    if is_test:
         return Ledger(place) if place is not None and place.exists() else None
     if place is None:
         _warn_once(

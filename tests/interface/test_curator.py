@@ -11,9 +11,9 @@ import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from clinic import write_clinic
 from people import write_people
 
+from clinic import write_clinic
 from command_line import run
 from hdpview.counts.draft import draft_schema
 from hdpview.counts.preview import preview
@@ -184,6 +184,27 @@ def test_builds_ask_or_need_a_yes(clinic: Path) -> None:
         "Look: Altersgruppe: 100% of records are counted as '0', where missing and unreadable ones go"
         in done.stdout
     )
+
+
+def test_every_build_says_what_is_charged_and_what_is_left(tmp_path: Path) -> None:
+    """One line at the start and one at the end: the charge, what was spent, what is left, and the ledger's file."""
+    write_people(tmp_path / "people.csv")
+    (tmp_path / "s.toml").write_text(PEOPLE)
+    words = ["build", "people.csv", "-s", "s.toml", "-e", "0.5", "--method", "hdpview"]
+    first = run(*words, "-o", "one.pview", cwd=tmp_path)
+    assert (
+        "Budget: this build charges epsilon 0.5 to 'people'; 0 spent so far, no limit is set." in first.stderr
+    )
+    assert "Budget: epsilon 0.5 spent on 'people' in all, no limit is set. Ledger: " in first.stderr
+    assert (
+        run("ledger", "limit", "people", "1.5", "--ledger", "hdpview-ledger.sqlite", cwd=tmp_path).returncode
+        == 0
+    )
+    second = run(*words, "-o", "two.pview", cwd=tmp_path)
+    assert "0.5 spent so far, 1 of 1.5 left. Ledger: " in second.stderr
+    assert "Budget: epsilon 1 spent on 'people' in all, 0.5 of 1.5 left." in second.stderr
+    third = run(*words, "-o", "three.pview", "--no-ledger", cwd=tmp_path)
+    assert "Budget: no ledger is kept of this build of epsilon 0.5." in third.stderr
 
 
 def test_what_can_be_read_in_part_is_told_and_not_stopped(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import typer
 
 import hdpview as hv
 from hdpview.cli import save
+from hdpview.cli.curate import end_if_elsewhere
 from hdpview.cli.save import SAVED_ELSEWHERE, Saver
 from hdpview.errors import ViewFileError
 from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, LOST, Ledger, Receipt
@@ -50,7 +51,7 @@ def test_a_full_disk_costs_no_view(
     saver = Saver(tmp_path / "gone" / "v.pview")
     saver.keep(receipt)
     with pytest.raises(typer.Exit) as ended:
-        saver.save(view)
+        end_if_elsewhere(saver.save(view))
     (kept,) = (tmp_path / "elsewhere").iterdir()
     words = capsys.readouterr().err
     assert ended.value.exit_code == SAVED_ELSEWHERE

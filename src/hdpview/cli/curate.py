@@ -13,9 +13,8 @@ from hdpview.cli import guard, output
 from hdpview.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from hdpview.curate.job import BuildJob
     from hdpview.domain import Schema
-    from hdpview.pview import PView
-    from hdpview.view.diagnosis import Finding
 
 Data = Annotated[
     str,
@@ -191,9 +190,12 @@ def build(
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
+    from hdpview.build import account_of, budget_line
     from hdpview.build import build as build_view
     from hdpview.cli.save import Saver
     from hdpview.domain import Schema
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import name_of
 
     saver = Saver(output_path)
     saver.check(force)
@@ -201,6 +203,9 @@ def build(
     if engine == "local" and not yes:
         with ProgressBar():
             confirm_reading(data, described)
+    account = account_of(data, False if no_ledger else ledger, table, is_test=test_key is not None)
+    name = None if account is None else table or name_of(data)
+    typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
     settings: dict[str, Any] = {"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}
     with ProgressBar() as progress:
         view = build_view(
@@ -224,10 +229,12 @@ def build(
             **settings,
         )
         progress(None, "writing the view")
-        saver.save(view)
+        elsewhere = saver.save(view)
+    typer.echo(budget_line(account, name, None), err=True)
+    end_if_elsewhere(elsewhere)
     guard.warn_if_view_beside_table(data, output_path)
     size = output_path.stat().st_size
-    findings = diagnosis_of(view)
+    findings = view.diagnosis()
     if format == output.JsonOrTable.json:
         found = [dataclasses.asdict(finding) for finding in findings]
         output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
@@ -236,6 +243,15 @@ def build(
     for finding in findings:
         typer.secho(f"Look: {finding}", fg="yellow")
     typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')
+
+
+def end_if_elsewhere(sentence: str | None) -> None:
+    """Exit with code 3 where a view had to be written to another place than was asked for."""
+    from hdpview.cli.save import SAVED_ELSEWHERE
+
+    if sentence is not None:
+        typer.secho(sentence, fg="red", err=True)
+        raise typer.Exit(SAVED_ELSEWHERE)
 
 
 def confirm_reading(data: str, schema: Schema) -> None:
@@ -255,19 +271,6 @@ def confirm_reading(data: str, schema: Schema) -> None:
         f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{told}\n"
         "Correct the schema, or pass --yes to build all the same."
     )
-
-
-def diagnosis_of(view: PView) -> tuple[Finding, ...]:
-    """What the view's own histograms say about mistakes in the schema."""
-    from hdpview.view.diagnosis import Histogram, diagnose
-
-    def histogram_of(name: str) -> Histogram:
-        counts, lower, upper = (
-            column.to_numpy() for column in view.histogram(name, as_="pyarrow").columns[-3:]
-        )
-        return Histogram(counts, (upper - lower) / 2)
-
-    return diagnose(view.schema, histogram_of)
 
 
 def estimate(
@@ -322,3 +325,62 @@ def estimate(
         output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
     else:
         typer.echo(str(found))
+
+
+def open_page(
+    data: Data,
+    folder: Annotated[
+        Path, typer.Option("-d", "--directory", help="Where the schema, the view and its pages go.")
+    ] = Path(),
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that keeps what was spent on tables; beside the table by default.", show_default=False
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+) -> None:
+    """Go from a table to a view on a page in the browser: describe, choose, build. On this machine alone.
+
+    Example: hdpview curate admissions.csv
+    """
+    import secrets
+    import socket
+    import webbrowser
+
+    import uvicorn
+
+    from hdpview.curate.server import create_app
+    from hdpview.curate.work import Curation, check_folder
+    from hdpview.errors import DataError
+
+    check_folder(folder)
+    work, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as problem:
+            raise DataError(f"Cannot listen on port {port}: {problem.strerror}. Try --port 0.") from None
+        app = create_app(work, token)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
+        typer.echo(f"Curating {work.table} at {address}  (Ctrl-C ends it)")
+        if not no_open:
+            webbrowser.open(address)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=5)
+        with app.state.opened.stack:
+            uvicorn.Server(config).run(sockets=[listener])
+        end_build(app.state.job)
+
+
+def end_build(job: BuildJob) -> None:
+    """A build that is under way when the page ends stops at its next step, and says what it cost."""
+    if job.state == "running":
+        job.cancel()
+        job.wait()
+        typer.secho(job.message or "The view was built.", fg="yellow", err=True)

@@ -6,12 +6,11 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import typer
 
 from hdpview.errors import ViewFileError
 
@@ -49,19 +48,20 @@ class Saver:
                 "Free some space, or name a file on another disk."
             )
 
-    def save(self, view: PView) -> None:
-        """Write the view and name it in its charge. Where that fails, write it elsewhere, say where, and exit with
-        code 3; Ctrl-C waits until it is written.
+    def save(self, view: PView) -> str | None:
+        """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write it
+        elsewhere, and return a sentence that says where.
         """
         with _interrupts_wait():
             try:
                 view.save(self.target)
             except ViewFileError as problem:
-                self._save_elsewhere(view, problem)
+                return self._save_elsewhere(view, problem)
             if self.receipt is not None:
                 self.receipt.name_view(str(self.target))
+        return None
 
-    def _save_elsewhere(self, view: PView, problem: ViewFileError) -> None:
+    def _save_elsewhere(self, view: PView, problem: ViewFileError) -> str:
         for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
             try:
                 handle, name = tempfile.mkstemp(".pview", f"{self.target.stem}-", folder)
@@ -75,8 +75,7 @@ class Saver:
                 continue
             if self.receipt is not None:
                 self.receipt.name_view(name)
-            typer.secho(f"{problem} The view is safe in {name}: move it. {self._spent()}", fg="red", err=True)
-            raise typer.Exit(SAVED_ELSEWHERE)
+            return f"{problem} The view is safe in {name}: move it. {self._spent()}"
         if self.receipt is not None:
             self.receipt.lose_view()
         raise ViewFileError(
@@ -92,7 +91,10 @@ class Saver:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C back until the work is done."""
+    """Hold Ctrl-C back until the work is done. It reaches the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

@@ -5,6 +5,7 @@ data is public.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,34 @@ def draft_schema(
     """
     if from_data_not_private:
         return _filled(source, columns, exclude).to_toml()
+    found = drafted_columns(source, columns, exclude, text)
+    return draft_text(found.columns, found.text, [found.remark] if found.remark else [])
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What is known of a table's columns before anyone looks at values.
+
+    text: how a CSV file is written; None for other sources. remark: what to say of how that was found out.
+    """
+
+    columns: tuple[DraftColumn, ...]
+    text: TextFormat | None = None
+    remark: str = ""
+
+
+def drafted_columns(
+    source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), text: TextFormat | None = None
+) -> Drafted:
+    """Names and types of a table's columns; of a CSV file, by the format of its first lines."""
     if _is_text(source):
         found = guess_format(files_of(source)[0], text)
         chosen = _chosen(found.kinds, columns, exclude)
-        drafts = [DraftColumn(name, found.kinds[name]) for name in chosen]
-        return draft_text(drafts, found.text, [found.remark])
+        return Drafted(
+            tuple(DraftColumn(name, found.kinds[name]) for name in chosen), found.text, found.remark
+        )
     types = column_types(source)
-    drafts = [_typed_column(name, types[name]) for name in _chosen(types, columns, exclude)]
-    return draft_text(drafts)
+    return Drafted(tuple(_typed_column(name, types[name]) for name in _chosen(types, columns, exclude)))
 
 
 def _chosen(known: Iterable[str], columns: Sequence[str], exclude: Sequence[str]) -> list[str]:

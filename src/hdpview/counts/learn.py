@@ -27,9 +27,11 @@ from numpy.typing import NDArray
 
 from hdpview.counts.contributions import EACH_ROW, Contributions, bounded, md5
 from hdpview.counts.debug import where_it_is_told
+from hdpview.counts.plain_text import plain_text
 from hdpview.counts.sources import OpenSource, describe, open_source, step_by_step
 from hdpview.counts.values import Column, exact_float, make_castable, real_number
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, TextFormat
+from hdpview.domain.text_format import PLAIN
 from hdpview.errors import DataError, HdpviewError
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, laplace_with_threshold, opendp_laplace
@@ -41,6 +43,13 @@ _LEAST_POWER, _LARGEST_POWER = (
 _POWERS = _LARGEST_POWER - _LEAST_POWER + 1
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _CALENDAR = Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y")
+# An attribute of each kind, by which texts are put into plain spelling.
+_PLAIN_KINDS: dict[str, Attribute] = {
+    "integer": Integer(name="any", min=0, max=1),
+    "real": Real(name="any", min=0.0, max=1.0, bins=1),
+    "datetime": _CALENDAR,
+    "category": Category(name="any", values=("any",)),
+}
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
 _MOST_BINS, _MOST_CATEGORIES = 1_000, 1_000
 UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
@@ -66,19 +75,22 @@ def learn(
     epsilon: Fraction,
     delta: Fraction,
     limits: Contributions = EACH_ROW,
+    text: TextFormat = PLAIN,
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
     kinds: per column, the type of attribute it becomes; UNDECIDED for a column of a text file, whose type is
         learnt first. A row has one value in each column, so the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
+    text: how texts are written, by the curator's word: signs, dates and marks for missing values.
     """
     budget = Budget(epsilon)
     try:
-        with open_source(source, [*kinds, *limits.columns], exact_text=limits.columns) as opened:
+        columns = [*kinds, *limits.columns]
+        with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
             kinds = _decided(opened, kinds, budget, limits)
-            found = _learn_columns(opened, kinds, budget, delta, limits)
+            found = _learn_columns(opened, kinds, budget, delta, limits, text)
     except HdpviewError:
         raise
     except Exception as refusal:  # its words may quote values
@@ -105,7 +117,8 @@ def _decided(
     share = budget.charge(
         "types of columns", _SHARE_FOR_KINDS * budget.epsilon / len(texts), times=len(texts)
     )  # [P13]
-    rows = _rows(opened, {name: _kind_bin(opened.table[name]) for name in texts}, {}, limits)
+    bins = {name: _kind_bin(opened.table[name]) for name in texts}
+    rows = _rows(opened, opened.table, bins, {}, limits)
     found = {}
     for name in texts:
         exact_counts = _counts(opened, rows, name, len(_TEXT_KINDS))
@@ -121,20 +134,26 @@ def _likely_kind(shares: NDArray[np.float64]) -> str:
 
 
 def _learn_columns(
-    opened: OpenSource, kinds: Mapping[str, str], budget: Budget, delta: Fraction, limits: Contributions
+    opened: OpenSource,
+    kinds: Mapping[str, str],
+    budget: Budget,
+    delta: Fraction,
+    limits: Contributions,
+    text: TextFormat,
 ) -> dict[str, Attribute | None]:
     asked = {
         name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
     }
     n_asked = max(1, len(asked))
     share = budget.charge("bounds and categories", budget.remaining / n_asked, times=n_asked)  # [P13]
-    texts = {name: opened.table[name].cast("string") for name, kind in asked.items() if kind == "category"}
+    table = _plain_table(opened.table, asked, text, limits)
+    texts = {name: table[name].cast("string") for name, kind in asked.items() if kind == "category"}
     bins = {
-        name: _year_bin(opened.table[name]) if kind == "datetime" else _power_bin(opened.table[name])
+        name: _year_bin(table[name]) if kind == "datetime" else _power_bin(table[name])
         for name, kind in asked.items()
         if kind != "category"
     }
-    rows = _rows(opened, bins, texts, limits) if asked else opened.table
+    rows = _rows(opened, table, bins, texts, limits) if asked else opened.table
     found: dict[str, Attribute | None] = {
         name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
     }
@@ -144,8 +163,30 @@ def _learn_columns(
     return found
 
 
+def _plain_table(
+    table: ibis.Table, asked: Mapping[str, str], text: TextFormat, limits: Contributions
+) -> ibis.Table:
+    """The columns in plain spelling, moments clamped to the calendar; in steps, since an expression that is used
+    several times would be written as often.
+    """
+    own = [name for name in limits.columns if name not in asked]
+    plain = table.select(
+        *own, **{name: plain_text(table[name], _PLAIN_KINDS[kind], text) for name, kind in asked.items()}
+    )
+    moments = [name for name, kind in asked.items() if kind == "datetime"]
+    return (
+        plain.mutate(**{name: make_castable(plain[name], _CALENDAR) for name in moments})
+        if moments
+        else plain
+    )
+
+
 def _rows(
-    opened: OpenSource, bins: Mapping[str, Column], texts: Mapping[str, Column], limits: Contributions
+    opened: OpenSource,
+    table: ibis.Table,
+    bins: Mapping[str, Column],
+    texts: Mapping[str, Column],
+    limits: Contributions,
 ) -> ibis.Table:
     """Bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]
 
@@ -154,11 +195,11 @@ def _rows(
     columns = {f"bin of {name}": column for name, column in bins.items()}
     columns |= {f"text of {name}": column for name, column in texts.items()}
     if limits.unit is None:
-        rows = opened.table.select(**columns)
+        rows = table.select(**columns)
     else:
         numbered = [*bins.values(), *(md5(text) for text in texts.values())]
         words = {f"word_{i}": column for i, column in enumerate(numbered)}
-        kept = opened.table.select(unit=opened.table[limits.unit], **words, **columns)
+        kept = table.select(unit=table[limits.unit], **words, **columns)
         rows = bounded(kept, limits, secrets.token_hex(16), is_ours=opened.is_ours).select(*columns)
     if not opened.is_ours:
         return rows
@@ -268,11 +309,8 @@ def _power_bin(column: Column) -> Column:
 
 
 def _year_bin(column: Column) -> Column:
-    """Years from the first one; moments beyond the calendar are clamped before their year is taken, so none
-    raises.
-    """
-    moment = make_castable(column, _CALENDAR)
-    written = moment.substr(0, 4) if moment.type().is_string() else moment.year()
+    """Years from the first one. column: moments clamped to the calendar, so that none raises."""
+    written = column.substr(0, 4) if column.type().is_string() else column.year()
     year = written.cast("int64") - _FIRST_YEAR
     last = _LAST_YEAR - _FIRST_YEAR
     return ibis.cases((year < 0, 0), (year > last, last), else_=year)

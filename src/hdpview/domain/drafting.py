@@ -63,14 +63,19 @@ def draft_text(
     return "\n".join([*parts, "[attributes]", *map(_line, columns)]) + "\n"
 
 
+def is_identifier(name: str) -> bool:
+    """Whether a column's name is one that identifiers have."""
+    return _IDENTIFIERS.search(name) is not None
+
+
 def _line(column: DraftColumn) -> str:
     """The line of a column: a comment where it is better left out."""
     key, note = toml_key(column.name), f"  # {column.note}" if column.note else ""
     if column.kind is None:
         return f"# {key} is left out: {column.note}."
     fields = {"type": column.kind, **_suggested(column)}
-    line = f"{key} = {_inline(fields)}"
-    if not column.fields and _IDENTIFIERS.search(column.name):
+    line = f"{key} = {inline_fields(fields)}"
+    if not column.fields and is_identifier(column.name):
         return f"# {line}  # left out: its name is an identifier's. To protect persons: --privacy-unit {key}"
     return line + note
 
@@ -97,7 +102,8 @@ def _with_other(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "other": "other"} if kind == "category" and fields.get("values") == [None] else fields
 
 
-def _inline(fields: Mapping[str, Any]) -> str:
+def inline_fields(fields: Mapping[str, Any]) -> str:
+    """The fields of an attribute as an inline table of TOML, with a ? for each that is None."""
     is_moment = fields["type"] == "datetime"
 
     def shown(key: str, value: Any) -> str:
@@ -105,7 +111,7 @@ def _inline(fields: Mapping[str, Any]) -> str:
             return OPEN
         if value == [None]:
             return f"[{OPEN}]"
-        return str(value) if is_moment and key in ("min", "max") else toml_value(value)
+        return str(value) if is_moment and key in ("min", "max", "missing") else toml_value(value)
 
     inner = ", ".join(f"{toml_key(key)} = {shown(key, value)}" for key, value in fields.items())
     return "{ " + inner + " }"

@@ -153,8 +153,8 @@ def create_app(
         openapi_url="/api/openapi.json",
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    app.add_middleware(_Guard, token=token, framed_by=framed_by)  # the outermost
-    _refuse_in_words(app)
+    app.add_middleware(Guard, token=token, framed_by=framed_by)  # the outermost
+    refuse_in_words(app)
     desk = _Desk(views)
     _add_facts(app, desk)
     _add_charts(app, desk)
@@ -200,7 +200,7 @@ class _Desk:
         return Response(body, media_type="application/json")
 
 
-def _refuse_in_words(app: FastAPI) -> None:
+def refuse_in_words(app: FastAPI) -> None:
     """Whatever goes wrong is answered by a sentence."""
 
     @app.exception_handler(HdpviewError)
@@ -308,13 +308,21 @@ def _add_statements(app: FastAPI, desk: _Desk) -> None:
         )
 
 
-class _Guard:
+class Guard:
     """Stands before everything: refuses what is too long or lacks the token, and puts the headers on every
     answer.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, framed_by: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        framed_by: tuple[str, ...],
+        cookie_name: str = _COOKIE,
+        max_body_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
         self._app, self._token = app, token
+        self._cookie_name, self._max_body_bytes = cookie_name, max_body_bytes
         self._headers = {
             **_HEADERS,
             "Content-Security-Policy": f"{_POLICY}frame-ancestors {' '.join(framed_by)}",
@@ -325,7 +333,7 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = _refusal(request, self._token)
+        refusal = _refusal(request, self._token, self._cookie_name, self._max_body_bytes)
         cookie = (
             self._token
             if refusal is None and self._token is not None and request.query_params.get("token")
@@ -338,31 +346,33 @@ class _Guard:
                 headers.update(self._headers)
                 if cookie is not None:
                     baked = Response()
-                    baked.set_cookie(_COOKIE, quote(cookie, safe=""), httponly=True, samesite="strict")
+                    baked.set_cookie(
+                        self._cookie_name, quote(cookie, safe=""), httponly=True, samesite="strict"
+                    )
                     headers.append("set-cookie", baked.headers["set-cookie"])
             await send(message)
 
         await (refusal or self._app)(scope, receive, send_with_headers)
 
 
-def _refusal(request: Request, token: str | None) -> Response | None:
+def _refusal(request: Request, token: str | None, cookie_name: str, max_body_bytes: int) -> Response | None:
     """Why a request is not answered at all."""
     size = request.headers.get("content-length", "0")
     if (
         not size.isdigit()
-        or int(size) > MAX_BODY_BYTES
+        or int(size) > max_body_bytes
         or "chunked" in request.headers.get("transfer-encoding", "")
     ):
         return JSONResponse(
-            {"error": f"Requests are limited to {MAX_BODY_BYTES:,} bytes, of stated length."}, status_code=413
+            {"error": f"Requests are limited to {max_body_bytes:,} bytes, of stated length."}, status_code=413
         )
     if token is None:
         return None
     header = request.headers.get("authorization", "").removeprefix("Bearer ")
-    given = request.query_params.get("token") or unquote(request.cookies.get(_COOKIE, "")) or header
+    given = request.query_params.get("token") or unquote(request.cookies.get(cookie_name, "")) or header
     if hmac.compare_digest(given.encode(), token.encode()):
         return None
     return JSONResponse(
-        {"error": "This explorer asks for its token: open the link that was printed when it started."},
+        {"error": "This page asks for its token: open the link that was printed when it started."},
         status_code=401,
     )

@@ -139,6 +139,20 @@ class Ledger:
         """The δ of all charges of a table: they add up as ε does."""
         return self._read(lambda con: _spent(con, table)[1], Fraction(0))
 
+    def describe(self, table: str, coming: Fraction | None = None) -> str:
+        """One line for people: what is charged, what is left, and where the ledger is.
+
+        coming: what a build that begins now is going to charge; None where it has ended.
+        """
+        spent, limit = self.spent(table), self.limit(table).epsilon
+        left = "no limit is set" if limit is None else f"{_shown(limit - spent)} of {_shown(limit)} left"
+        if coming is None:
+            return f"Budget: epsilon {_shown(spent)} spent on {table!r} in all, {left}. Ledger: {self.path}"
+        return (
+            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so far, {left}. "
+            f"Ledger: {self.path}"
+        )
+
     def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
         """Refuse a budget that is not there, before any work is done for it. The charge checks again. Returns
         the table's name.

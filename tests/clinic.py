@@ -1,5 +1,5 @@
 """A raw export as hospitals have it, invented: semicolons, decimal commas, Windows letters, German dates, age
-bands, question marks, codes beside texts, an identifier, and 40 columns.
+bands, question marks, heights that nobody has, codes beside texts, identifiers, and 40 columns.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ N_CODES = 27  # further columns with plain codes
 def write_clinic(path: Path, n_rows: int = 2_000) -> None:
     """Write the table as CSV in the encoding of Windows."""
     rng = np.random.default_rng(7)
-    stay = rng.geometric(0.2, n_rows).clip(1, 60)
+    stay = [str(days) if days % 7 else "NA" for days in rng.geometric(0.2, n_rows).clip(1, 60)]
+    heights = np.where(rng.random(n_rows) < 0.01, 999, rng.integers(150, 200, n_rows))
     columns = {
         "Fall_id": [f"F{i:06d}" for i in range(n_rows)],
         "Patient_id": rng.integers(1, n_rows, n_rows),
         "Altersgruppe": rng.choice(["[0-10)", "[10-20)", "[50-60)", "[70-80)", "[80-90)"], n_rows),
         "age": rng.integers(0, 100, n_rows),
         "Geschlecht": rng.choice(["w", "m", "?"], n_rows, p=[0.5, 0.48, 0.02]),
-        "Größe": [f"{cm},{mm}" for cm, mm in zip(rng.integers(150, 200, n_rows), rng.integers(0, 9, n_rows), strict=True)],
+        "Größe": [f"{cm},{mm}" for cm, mm in zip(heights, rng.integers(0, 9, n_rows), strict=True)],
         "Kosten": [f"{k}.{e:03d},{c:02d}" for k, e, c in zip(rng.integers(1, 9, n_rows), rng.integers(0, 1000, n_rows), rng.integers(0, 100, n_rows), strict=True)],
         "Aufnahme": [f"{d:02d}.{m:02d}.{y}" for d, m, y in zip(rng.integers(1, 29, n_rows), rng.integers(1, 13, n_rows), rng.integers(2019, 2024, n_rows), strict=True)],
         "Tage": stay,

@@ -1,0 +1,268 @@
+"""Forms of the page: the fields of an attribute as a person types them, and a schema file made of them.
+
+column ─ suggestion, draft or schema file ─▶ form ─ typed in the browser ─▶ fields ─▶ text of a schema file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hdpview.domain.drafting import inline_fields
+from hdpview.domain.language import PRESETS
+from hdpview.domain.text_format import TextFormat
+from hdpview.domain.toml import toml_key, toml_table, toml_value
+from hdpview.errors import SchemaError
+
+KINDS = ("integer", "real", "category", "boolean", "datetime")
+_BINNINGS = ("every", "bins", "edges")
+_SHORT_LINE = 50  # characters
+_NO_BOUNDS = ("edges", "age", "percent")  # ways of binning that need no bounds
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
+_WIDTH = re.compile(r"[0-9]+(min|h|d|w|mo|q|y)")
+_HEADER = (
+    "# Public statements about a table, written with `hdpview curate`.\n"
+    "# All there is to say in such a file: docs/schema.md."
+)
+Text = Annotated[str, Field(max_length=200)]
+
+
+class ColumnForm(BaseModel):
+    """One column as the page shows it. Texts are as typed; empty ones are open.
+
+    use: whether it becomes an attribute. binning: "" (each number a bin), every, bins, edges or a preset; size: its
+    number or numbers. missing: "own" (counted by themselves), "as" (counted as missing_as) or "unstated".
+    rest: keys of a schema file that the form does not show.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    name: Annotated[str, Field(max_length=1_000)]
+    use: bool = True
+    kind: Text = "category"
+    min: Text = ""
+    max: Text = ""
+    binning: Text = ""
+    size: Annotated[str, Field(max_length=20_000)] = ""
+    values: Annotated[str, Field(max_length=2_000_000)] = ""
+    ordered: bool = False
+    other: Text = ""
+    missing: Text = "own"
+    missing_as: Text = ""
+    label: Text = ""
+    unit: Text = ""
+    rest: dict[str, Any] = {}
+
+
+class SourceForm(BaseModel):
+    """How texts are written, as typed: lists with blanks or lines between them."""
+
+    model_config = ConfigDict(extra="forbid")
+    separator: Text = ""
+    encoding: Text = ""
+    decimal: Text = ""
+    thousands: Text = ""
+    quote: Text | None = None
+    dates: Annotated[str, Field(max_length=2_000)] = ""
+    missing: Annotated[list[Text], Field(max_length=200)] = []
+    columns: Annotated[list[str], Field(max_length=2_000)] = []
+
+
+class Document(BaseModel):
+    """All that the page knows of a schema. learnt: what learning cost, by the keys of a schema file."""
+
+    model_config = ConfigDict(extra="forbid")
+    columns: Annotated[list[ColumnForm], Field(max_length=5_000)]
+    source: SourceForm = SourceForm()
+    lists: dict[str, Any] = {}
+    learnt: dict[str, Any] = {}
+
+
+def form_of(name: str, fields: Mapping[str, Any], nullable: bool = True) -> ColumnForm:
+    """The form of an attribute that a schema file, a suggestion or a draft describes.
+
+    nullable: whether missing values are counted by themselves where the fields say nothing.
+    """
+    rest = {key: value for key, value in fields.items() if value is not None and value != [None]}
+    form = ColumnForm(name=name, kind=str(rest.pop("type", "category")))
+    for key in ("min", "max", "label", "unit", "other"):
+        setattr(form, key, _typed(rest.pop(key, "")))
+    every, bins, edges = rest.pop("every", None), rest.pop("bins", None), rest.pop("edges", None)
+    if bins in PRESETS:
+        form.binning = str(bins)
+    elif edges is not None:
+        form.binning, form.size = "edges", ", ".join(map(_typed, edges))
+    elif every is not None:
+        form.binning, form.size = "every", _typed(every)
+    elif bins is not None:
+        form.binning, form.size = "bins", _typed(bins)
+    values = rest.pop("values", [])
+    form.values = values if isinstance(values, str) else _listed([_typed(value) for value in values])
+    form.ordered = bool(rest.pop("ordered", False))
+    is_own = bool(rest.pop("nullable", nullable and "missing" not in fields))
+    form.missing = "own" if is_own else "as" if "missing" in rest else "unstated"
+    form.missing_as = _typed(rest.pop("missing", ""))
+    form.rest = rest
+    return form
+
+
+def _listed(values: list[str]) -> str:
+    """Values with commas between them where that is one short line, else one per line."""
+    line = ", ".join(values)
+    is_short = len(line) <= _SHORT_LINE and len(values) > 1 and not any("," in value for value in values)
+    return line if is_short else "\n".join(values)
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fields_of(form: ColumnForm) -> dict[str, Any]:
+    """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError on what cannot be
+    read.
+    """
+    if form.kind not in KINDS:
+        raise SchemaError(f"Attribute {form.name!r}: choose one of the types {', '.join(KINDS)}.")
+    found: dict[str, Any] = {"type": form.kind}
+    if form.kind in ("integer", "real"):
+        found |= _number_fields(form)
+    elif form.kind == "category":
+        found |= _category_fields(form)
+    elif form.kind == "datetime":
+        found |= _moment_fields(form)
+    if form.missing == "as":
+        read = _number if form.kind in ("integer", "real") else _moment if form.kind == "datetime" else _text
+        found["missing"] = read(form, "missing_as")
+    elif form.missing == "unstated":
+        found["nullable"] = False
+    found |= {key: text for key in ("label", "unit") if (text := getattr(form, key).strip())}
+    return {**found, **_kept(form, found.get("values"))}
+
+
+def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
+    """What a schema file said that the form does not show, as far as it belongs to the type and the values."""
+    if form.kind != "category":
+        return {key: value for key, value in form.rest.items() if key not in ("aliases", "groups")}
+    aliases = form.rest.get("aliases")
+    if not isinstance(aliases, Mapping) or not isinstance(values, list):
+        return form.rest
+    kept = {
+        value: spellings
+        for value, texts in aliases.items()
+        if value in values and (spellings := [text for text in texts if text not in values])
+    }
+    rest = {key: value for key, value in form.rest.items() if key != "aliases"}
+    return {**rest, "aliases": kept} if kept else rest
+
+
+def _number_fields(form: ColumnForm) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if form.binning not in _NO_BOUNDS or form.min.strip() or form.max.strip():
+        found = {"min": _number(form, "min"), "max": _number(form, "max")}
+    if form.binning == "edges":
+        found = {
+            "edges": [_plain_number(form, part, "edges") for part in re.split(r"[,;\s]+", form.size) if part]
+            or None
+        }
+    elif form.binning in PRESETS:
+        found["bins"] = form.binning
+    elif form.binning in _BINNINGS:
+        found[form.binning] = _number(form, "size")
+    elif form.kind == "real":
+        found["bins"] = 100
+    return found
+
+
+def _category_fields(form: ColumnForm) -> dict[str, Any]:
+    text = form.values.strip()
+    values: Any
+    if text.startswith("@"):
+        values = text
+    else:
+        parts = text.splitlines() if "\n" in text else text.split(",")
+        values = list(dict.fromkeys(part.strip() for part in parts if part.strip())) or [None]
+    found: dict[str, Any] = {"values": values}
+    found |= {"ordered": True} if form.ordered else {}
+    return {**found, "other": form.other.strip()} if form.other.strip() else found
+
+
+def _moment_fields(form: ColumnForm) -> dict[str, Any]:
+    every = form.size.strip() or None
+    if every is not None and not _WIDTH.fullmatch(every):
+        raise SchemaError(
+            f"Attribute {form.name!r}: bins are as wide as 1d, 1w, 1mo, 1q or 1y, not {every!r}."
+        )
+    return {"min": _moment(form, "min"), "max": _moment(form, "max"), "every": every}
+
+
+def _number(form: ColumnForm, key: str) -> int | float | None:
+    text = getattr(form, key).strip()
+    return _plain_number(form, text, key) if text else None
+
+
+def _plain_number(form: ColumnForm, text: str, key: str) -> int | float:
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        what = {"size": "the size of bins", "missing_as": "where missing values go"}.get(key, key)
+        raise SchemaError(
+            f"Attribute {form.name!r}: {what} must be a number with a decimal point, not {text[:40]!r}."
+        ) from None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _moment(form: ColumnForm, key: str) -> str | None:
+    text: str = getattr(form, key).strip()
+    if text and not _MOMENT.fullmatch(text):
+        raise SchemaError(
+            f"Attribute {form.name!r}: write {key} as a date such as 2020-01-31, not {text[:40]!r}."
+        )
+    return text or None
+
+
+def _text(form: ColumnForm, key: str) -> str | None:
+    return getattr(form, key).strip() or None
+
+
+def source_form(text: TextFormat) -> SourceForm:
+    """How texts are written, for the page."""
+    described = text.to_dict()
+    lists = {"dates": "\n".join(described.pop("dates", ())), "missing": list(described.pop("missing", ()))}
+    return SourceForm(**{**{key: value for key, value in described.items() if value is not None}, **lists})
+
+
+def source_of(form: SourceForm) -> dict[str, Any]:
+    """The fields of [source]. A tab may be typed with a backslash."""
+    found: dict[str, Any] = {}
+    for key in ("separator", "decimal", "thousands"):
+        if sign := getattr(form, key).replace("\\t", "\t"):
+            found[key] = sign
+    if form.encoding.strip():
+        found["encoding"] = form.encoding.strip()
+    if form.quote is not None:
+        found["quote"] = form.quote
+    if dates := [line.strip() for line in form.dates.splitlines() if line.strip()]:
+        found["dates"] = dates
+    if form.missing:
+        found["missing"] = form.missing
+    if form.columns:
+        found["columns"] = form.columns
+    return found
+
+
+def schema_text(document: Document, fields: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """The text of a schema file: one line per attribute, a ? where something is open."""
+    parts = [_HEADER]
+    parts += [f"{key} = {toml_value(value)}" for key, value in document.learnt.items()]
+    parts.append("")
+    if source := source_of(document.source):
+        parts.append(toml_table("source", source))
+    parts += ["[defaults]", "nullable = true   # missing values are counted by themselves", ""]
+    if document.lists:
+        parts.append(toml_table("lists", document.lists))
+    left_out = [toml_key(form.name) for form in document.columns if not form.use]
+    parts += [f"# Left out: {', '.join(left_out)}"] if left_out else []
+    lines = [f"{toml_key(name)} = {inline_fields(each)}" for name, each in fields]
+    return "\n".join([*parts, "[attributes]", *lines]) + "\n"

@@ -1,0 +1,147 @@
+"""A build that the page starts, watches and may cancel: in a thread, one at a time."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdpview.build import build
+from hdpview.cli.save import Saver
+from hdpview.curate.work import Curation
+from hdpview.domain import Schema
+from hdpview.errors import BudgetError, HdpviewError, InternalError
+from hdpview.privacy.ledger import Receipt
+from hdpview.pview import PView
+
+
+class CancelledError(HdpviewError):
+    """The curator cancelled a build."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built. output: the file's name, in the curation's folder. focus: groups of attributes."""
+
+    epsilon: str
+    output: str
+    delta: str = ""
+    privacy_unit: str | None = None
+    max_rows: int = 1
+    no_person: tuple[str, ...] = ()
+    focus: tuple[tuple[str, ...], ...] = ()
+
+    def command(self, work: Curation) -> str:
+        """The command that does the same."""
+        words = ["hdpview", "build", work.data, "--schema", work.schema_path.name, "--epsilon", self.epsilon]
+        words += ["--delta", self.delta] if self.delta.strip() else []
+        words += ["--privacy-unit", self.privacy_unit] if self.privacy_unit else []
+        words += ["--max-rows", str(self.max_rows)] if self.max_rows > 1 else []
+        words += [word for value in self.no_person for word in ("--no-person", value)]
+        words += [word for group in self.focus for word in ("--focus", ",".join(group))]
+        return shlex.join([*words, *work.ledger_words(), "-o", self.output])
+
+
+class BuildJob:
+    """The build under way, or the last one. state: idle, running, done, failed or cancelled."""
+
+    def __init__(self, work: Curation) -> None:
+        self.work = work
+        self.state, self.stage, self.message = "idle", "", ""
+        self.fraction: float | None = None
+        self.view: PView | None = None
+        self.path: Path | None = None
+        self._receipt: Receipt | None = None
+        self._cancelled = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self, schema: Schema, order: Order) -> None:
+        """Check what can be checked, and begin. Raises where nothing can begin; then nothing was spent."""
+        with self._starting:
+            if self.state == "running":
+                raise BudgetError("A build is under way. Wait for it, or cancel it.")
+            saver = Saver(self.work.folder / checked_name(order.output, ".pview"))
+            saver.check(force=False)
+            self.state, self.stage, self.message, self.fraction = "running", "reading the table", "", None
+            self.view, self.path, self._receipt = None, None, None
+            self._cancelled.clear()
+            self._thread = threading.Thread(
+                target=self._run, args=(schema, order, saver), name="hdpview build", daemon=True
+            )
+            self._thread.start()
+
+    def cancel(self) -> None:
+        """Ask the build to stop at its next step."""
+        self._cancelled.set()
+
+    def wait(self) -> None:
+        """Until the build has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, schema: Schema, order: Order, saver: Saver) -> None:
+        try:
+            view = self._built(schema, order, saver)
+            self.stage, self.fraction = "writing the view", None
+            elsewhere = saver.save(view)
+        except CancelledError:
+            self.state, self.message = "cancelled", self._after("Cancelled.")
+        except InternalError as problem:
+            self.state, self.message = "failed", self._after(f"Internal error: {problem}")
+        except HdpviewError as problem:
+            self.state, self.message = "failed", self._after(str(problem))
+        except Exception as problem:  # its words may quote values
+            self.state, self.message = (
+                "failed",
+                self._after(f"The build broke off ({type(problem).__name__})."),
+            )
+        else:
+            self.view, self.path = view, saver.target
+            self.state, self.message = "done", elsewhere or ""
+
+    def _built(self, schema: Schema, order: Order, saver: Saver) -> PView:
+        settings: dict[str, Any] = {"focus": list(order.focus)} if order.focus else {}
+
+        def charged(receipt: Receipt) -> None:
+            self._receipt = receipt
+            saver.keep(receipt)
+
+        return build(
+            self.work.data,
+            schema,
+            order.epsilon,
+            delta=order.delta.strip() or None,
+            privacy_unit=order.privacy_unit or None,
+            max_rows=order.max_rows,
+            no_person=order.no_person,
+            ledger=self.work.ledger.path,
+            table=self.work.table,
+            progress=self._progress,
+            on_charge=charged,
+            **settings,
+        )
+
+    def _progress(self, fraction: float | None, text: str) -> None:
+        self.fraction, self.stage = fraction, text
+        if self._cancelled.is_set():
+            raise CancelledError("Cancelled.")
+
+    def _after(self, words: str) -> str:
+        """What ended a build, and whether it cost anything."""
+        if self._receipt is None:
+            return f"{words} Nothing was spent."
+        paid = self._receipt
+        return (
+            f"{words} Epsilon {float(paid.epsilon):g} had been charged to {paid.table!r} by then and stays spent: "
+            "noise may have been drawn."
+        )
+
+
+def checked_name(name: str, ending: str) -> str:
+    """A file's name without a folder, with this ending. Raises on anything else."""
+    if not name.endswith(ending) or name == ending or Path(name).name != name or name.startswith("."):
+        raise HdpviewError(f"Name a file of the working folder that ends in {ending}, without any folder.")
+    return name

@@ -1,0 +1,322 @@
+"""The server of the curator's page. It sees the table, so it answers this machine alone, and only with the token
+that was printed when it started.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from contextlib import ExitStack
+from importlib import resources
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import anyio
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hdpview._version import __version__
+from hdpview.counts.preview import preview
+from hdpview.curate.forms import Document, Text
+from hdpview.curate.job import BuildJob, Order, checked_name
+from hdpview.curate.work import Curation, check_budget
+from hdpview.errors import HdpviewError, ViewFileError
+from hdpview.explore.server import LOOPBACK, Guard, refuse_in_words
+from hdpview.pview import PView
+
+MAX_BODY_BYTES = 4_000_000  # a schema with many values
+_COOKIE = "hdpview_curate_token"
+Rows = Annotated[int, Field(ge=1, le=10**12)]
+MaxRows = Annotated[int, Field(ge=1, le=10_000)]
+Names = Annotated[list[str], Field(max_length=5_000)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Described(_Body):
+    """A schema as the page has it."""
+
+    document: Document
+
+
+class Learning(Described):
+    """Columns to learn about, and for what price."""
+
+    columns: Names
+    epsilon: Text
+    delta: Text = ""
+    privacy_unit: Text | None = None
+    max_rows: MaxRows = 1
+
+
+class Forecast(Described):
+    """A budget to judge."""
+
+    rows: Rows
+    epsilon: Text
+    delta: Text = ""
+    max_rows: MaxRows = 1
+
+
+class Building(Described):
+    """A view to build. confirmed: even where a column cannot be read."""
+
+    epsilon: Text
+    output: Text
+    delta: Text = ""
+    privacy_unit: Text | None = None
+    max_rows: MaxRows = 1
+    no_person: list[Text] = []
+    focus: Annotated[list[Names], Field(max_length=100)] = []
+    confirmed: bool = False
+
+    def order(self) -> Order:
+        focus = tuple(tuple(group) for group in self.focus if group)
+        return Order(
+            self.epsilon,
+            self.output,
+            self.delta,
+            self.privacy_unit or None,
+            self.max_rows,
+            tuple(self.no_person),
+            focus,
+        )
+
+
+class _Open:
+    """What the page has opened beside itself: explorers and database servers, ended with it."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self._lock = threading.Lock()
+
+    def explorer(self, name: str, view: PView) -> str:
+        from hdpview.explore.notebook import explore
+
+        with self._lock:
+            running = explore({name: view})
+            self.stack.callback(running.stop)
+            return running.url
+
+    def database(self, name: str, view: PView) -> int:
+        from hdpview.explore.postgres import PostgresServer, ServerSettings
+
+        with self._lock:
+            server = PostgresServer({name.removesuffix(".pview"): view}, ServerSettings(port=0))
+            return self.stack.enter_context(server).port
+
+
+def create_app(work: Curation, token: str) -> FastAPI:
+    """The application over one table."""
+    app = FastAPI(
+        title="hdpview curate", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK))
+    app.add_middleware(_OwnPagesOnly)
+    app.add_middleware(
+        Guard, token=token, framed_by=("'none'",), cookie_name=_COOKIE, max_body_bytes=MAX_BODY_BYTES
+    )
+    refuse_in_words(app)
+    job, opened = BuildJob(work), _Open()
+    app.state.job, app.state.opened = job, opened
+    _add_description(app, work)
+    _add_budget(app, work)
+    _add_build(app, work, job)
+    _add_view(app, work, job, opened)
+    explorers = resources.files("hdpview.explore") / "static"
+
+    @app.get("/look.css")
+    async def look() -> Response:
+        return FileResponse(str(explorers / "style.css"), media_type="text/css")
+
+    @app.get("/parts.js")
+    async def parts() -> Response:
+        return FileResponse(str(explorers / "parts.js"), media_type="text/javascript")
+
+    app.mount("/", StaticFiles(directory=str(resources.files("hdpview.curate") / "static"), html=True))
+    return app
+
+
+class _OwnPagesOnly:
+    """Refuses requests that pages of other origins send, such as of other servers on this machine."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Request(scope).headers
+            origin = headers.get("origin")
+            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+                refusal = JSONResponse({"error": "Only the curator's own page may ask."}, status_code=403)
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _add_description(app: FastAPI, work: Curation) -> None:
+    """Step 1: the columns, and the schema that they make."""
+
+    @app.get("/api/table")
+    async def table() -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(work.described)
+
+    @app.post("/api/check")
+    async def check(asked: Described) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(work.checked, asked.document)
+
+    @app.post("/api/save")
+    async def save(asked: Described) -> dict[str, Any]:
+        return {"path": await anyio.to_thread.run_sync(work.save_schema, asked.document)}
+
+    @app.post("/api/learn")
+    async def learn(asked: Learning) -> dict[str, Any]:
+        check_budget(asked.epsilon, asked.delta)
+        return await anyio.to_thread.run_sync(
+            work.learnt,
+            asked.document,
+            asked.columns,
+            asked.epsilon,
+            asked.delta,
+            asked.privacy_unit,
+            asked.max_rows,
+        )
+
+
+def _add_budget(app: FastAPI, work: Curation) -> None:
+    """Step 2: what a budget buys, and what of it is left."""
+
+    @app.get("/api/ledger")
+    async def ledger() -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(work.budget)
+
+    @app.post("/api/estimate")
+    async def estimate(asked: Forecast) -> dict[str, Any]:
+        check_budget(asked.epsilon, asked.delta)
+        return await anyio.to_thread.run_sync(
+            work.estimate, asked.document, asked.rows, asked.epsilon, asked.delta, asked.max_rows
+        )
+
+
+def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
+    """Step 3: the build."""
+
+    @app.post("/api/command")
+    async def command(asked: Building) -> dict[str, Any]:
+        return {"command": asked.order().command(work)}
+
+    @app.post("/api/build")
+    async def build(asked: Building) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(_begin, work, job, asked)
+
+    @app.get("/api/build")
+    async def progress() -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(_progress, work, job)
+
+    @app.post("/api/cancel")
+    async def cancel() -> dict[str, Any]:
+        job.cancel()
+        return {}
+
+
+def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
+    """Start a build, or ask first where a column cannot be read."""
+    check_budget(asked.epsilon, asked.delta)
+    _, schema = work.schema_of(asked.document)
+    if not asked.confirmed:
+        grave = [
+            f"{concern.attribute}: {concern.sentence}"
+            for concern in preview(work.data, schema)
+            if concern.is_grave
+        ]
+        if grave:
+            return {"asks": grave}
+    work.save_schema(asked.document)
+    job.start(schema, asked.order())
+    return {"asks": []}
+
+
+def _progress(work: Curation, job: BuildJob) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "state": job.state,
+        "stage": job.stage,
+        "fraction": job.fraction,
+        "message": job.message,
+    }
+    if job.state in ("done", "failed", "cancelled"):
+        state["ledger"] = work.budget()
+    if job.state == "done" and job.view is not None and job.path is not None:
+        name = job.path.name
+        state["result"] = {
+            "view": name,
+            "path": str(job.path),
+            "bytes": job.path.stat().st_size if job.path.exists() else None,
+            "about": str(job.view),
+            "private": job.view.manifest.is_private,
+            "findings": [str(finding) for finding in job.view.diagnosis()],
+            "commands": {
+                "explore": shlex.join(["hdpview", "explore", name]),
+                "publish": shlex.join(["hdpview", "publish", name, "-o", _page_name(name)]),
+                "serve": shlex.join(["hdpview", "serve", name, "--postgres"]),
+                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _card_name(name)]),
+            },
+        }
+    return state
+
+
+def _page_name(view: str) -> str:
+    return view.removesuffix(".pview") + ".html"
+
+
+def _card_name(view: str) -> str:
+    return view.removesuffix(".pview") + "-card.html"
+
+
+def _add_view(app: FastAPI, work: Curation, job: BuildJob, opened: _Open) -> None:
+    """After step 3: what the view is good for."""
+
+    def built() -> tuple[str, PView]:
+        if job.view is None or job.path is None:
+            raise ViewFileError("There is no view yet. Build one first.")
+        return job.path.name, job.view
+
+    @app.get("/card", response_class=HTMLResponse)
+    async def card() -> str:
+        return await anyio.to_thread.run_sync(lambda: built()[1].privacy_card().html)
+
+    @app.post("/api/explore")
+    async def explore() -> dict[str, Any]:
+        return {"url": await anyio.to_thread.run_sync(lambda: opened.explorer(*built()))}
+
+    @app.post("/api/publish")
+    async def publish() -> dict[str, Any]:
+        def write() -> dict[str, Any]:
+            name, view = built()
+            target = work.folder / checked_name(_page_name(name), ".html")
+            if target.exists():
+                raise HdpviewError(f"{target.name} is there already. Move it away first.")
+            view.publish(target)
+            return {"path": str(target.resolve()), "bytes": target.stat().st_size}
+
+        return await anyio.to_thread.run_sync(write)
+
+    @app.post("/api/keep-card")
+    async def keep_card() -> dict[str, Any]:
+        def write() -> dict[str, Any]:
+            name, view = built()
+            target = work.folder / checked_name(_card_name(name), ".html")
+            view.privacy_card().save(target)
+            return {"path": str(target.resolve())}
+
+        return await anyio.to_thread.run_sync(write)
+
+    @app.post("/api/serve")
+    async def serve() -> dict[str, Any]:
+        port = await anyio.to_thread.run_sync(lambda: opened.database(*built()))
+        return {"port": port, "command": f"psql -h 127.0.0.1 -p {port} -U analyst hdpview"}

@@ -1,0 +1,96 @@
+"""A curator at the page in a real browser, and the command that serves it. Screenshots go to
+tests/curate/artefacts/.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Page
+
+ARTEFACTS = Path(__file__).parent / "artefacts"
+BUILD_MS = 240_000  # for a build to end, on a machine that does much else
+
+
+@contextmanager
+def served(data: Path, *options: str) -> Iterator[str]:
+    """The address of the page about a table, while `hdpview curate` runs in the table's folder."""
+    command = [sys.executable, "-u", "-m", "hdpview", "curate", data.name, "--no-open", *options]
+    with subprocess.Popen(
+        command, cwd=data.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)
+            assert found, line + (server.stdout.read() if server.poll() is not None else "")
+            yield found[0]
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(timeout=60)
+
+
+class Curator:
+    """A person at the page, who also notes what the console says and where requests go."""
+
+    def __init__(
+        self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: str = "light"
+    ) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+        self.context.set_default_timeout(60_000)
+        self.page: Page = self.context.new_page()
+        self.url = url
+        self.complaints: list[str] = []
+        self.requested: set[str] = set()
+        self.page.on("console", lambda message: self._note(message.text))
+        self.page.on("pageerror", lambda problem: self._note(str(problem)))
+        self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc or "inline"))
+
+    def _note(self, words: str) -> None:
+        # The browser notes every refusal that the page shows in words.
+        if "Failed to load resource" not in words:
+            self.complaints.append(words)
+
+    def visit(self) -> Page:
+        self.page.goto(self.url)
+        self.checked()
+        return self.page
+
+    def checked(self) -> None:
+        """Wait until the server has looked at what is typed."""
+        self.page.wait_for_selector("body[data-checked]:not([data-checked=''])")
+
+    def type(self, label: str, text: str) -> None:
+        self.page.get_by_label(label, exact=True).fill(text)
+        self.checked()
+
+    def said(self, column: str) -> str:
+        return self.page.locator(f'[data-column="{column}"] .said').inner_text()
+
+    def built(self) -> None:
+        """Build, and wait for the view."""
+        self.page.locator("#start").click()
+        self.page.wait_for_selector("#result:not([hidden])", timeout=BUILD_MS)
+
+    def do(self, deed: str) -> str:
+        """Press one of the buttons below a view; what it says."""
+        self.page.locator(f"#{deed}").click()
+        said = self.page.locator(f"#{deed}-said")
+        self.page.locator(f"#{deed}:enabled").wait_for()
+        return said.inner_text()
+
+    def picture(self, name: str) -> None:
+        ARTEFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+
+    def leave(self) -> None:
+        self.context.close()
+        assert not self.complaints, self.complaints
+        assert self.requested <= {urlsplit(self.url).netloc, "inline"}

@@ -1,0 +1,258 @@
+"""The curator's page: mistakes are caught before they cost, wrong input is answered in words, and anyone can use
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from curator import Curator, served
+from playwright.sync_api import Browser, expect
+
+import hdpview as hv
+from hdpview.privacy.ledger import Ledger
+
+N_ROWS = 3_000
+
+
+def write_ward(path: Path) -> None:
+    """A small table: age bands, costs, wards and days."""
+    rng = np.random.default_rng(3)
+    columns = {
+        "visit_id": range(N_ROWS),
+        "band": rng.choice(["[0-40)", "[40-70)", "[70-99)"], N_ROWS),
+        "cost": rng.integers(500, 5_000, N_ROWS),
+        "ward": rng.choice(["north", "south", "east"], N_ROWS, p=[0.2, 0.2, 0.6]),
+        "stay_days": rng.integers(0, 10, N_ROWS),
+    }
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines))
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    write_ward(tmp_path / "ward.csv")
+    return tmp_path / "ward.csv"
+
+
+@pytest.fixture
+def curator(browser: Browser, ward: Path) -> Iterator[Curator]:
+    with served(ward) as url:
+        person = Curator(browser, url)
+        yield person
+        person.leave()
+
+
+def spent(ward: Path) -> Fraction:
+    return Ledger(ward.parent / "hdpview-ledger.sqlite").spent("ward")
+
+
+def describe(curator: Curator) -> None:
+    """A schema with one mistake of each kind that only a view can show: bounds too tight, a frequent value that was
+    not declared, bounds too wide; and one that the first lines show.
+    """
+    page = curator.page
+    page.get_by_label("Type of band").select_option("integer")
+    curator.type("from of band", "0")
+    curator.type("to of band", "99")
+    curator.type("from of cost", "0")
+    curator.type("to of cost", "1000")
+    page.get_by_label("bins of cost").select_option("every")
+    curator.type("Bins of cost", "100")
+    curator.type("Values of ward", "north, south")
+    curator.type("from of stay_days", "0")
+    curator.type("to of stay_days", "59")
+
+
+def test_each_silent_mistake_is_caught(curator: Curator, ward: Path) -> None:
+    """What cannot be read is said while typing, and the build asks before it spends anything. What only counts can
+    show is said below the view, and kept on its card.
+    """
+    page = curator.visit()
+    describe(curator)
+    assert "Cannot be read: the column has text of the shape '[99-99)'" in curator.said("band")
+    page.locator("#to-choose").click()
+    curator.type("Epsilon", "8")
+    page.locator("#to-build").click()
+    page.locator("#start").click()
+    asks = page.get_by_role("alertdialog")
+    expect(asks).to_contain_text("Nothing has been spent yet")
+    expect(asks).to_contain_text("band: the column has text of the shape")
+    curator.picture("asks")
+    assert not (ward.parent / "ward.pview").exists()
+    assert spent(ward) == 0
+    page.get_by_role("button", name="Build all the same").click()
+    page.wait_for_selector("#result:not([hidden])", timeout=240_000)
+    findings = page.locator("#result .findings").inner_text()
+    assert "band: 100% of records" in findings
+    assert "cost: " in findings
+    assert "the bound is too tight" in findings
+    assert "ward: " in findings
+    assert "stay_days: nothing to be told from noise falls into" in findings
+    curator.picture("findings")
+    assert spent(ward) == 8
+    assert "Wrote" in curator.do("publish")
+    assert "is there already" in curator.do("publish")
+    curator.do("card")
+    card = (ward.parent / "ward-card.html").read_text()
+    assert "the bound is too tight" in card
+    assert "psql -h 127.0.0.1" in curator.do("serve")
+    address = curator.do("explore")
+    other = page.context.browser.new_page()  # type: ignore[union-attr]
+    other.goto(address)
+    other.wait_for_selector("body[data-shown]")
+    other.close()
+    found = hv.open(ward.parent / "ward.pview").diagnosis()
+    assert {finding.attribute for finding in found} == {"band", "cost", "ward", "stay_days"}
+
+
+def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, ward: Path) -> None:
+    """A bound that is no number, a budget that is none, one that is not left, a place that is none: each says what to
+    do, and nothing is spent. A view that is there is not written over.
+    """
+    page = curator.visit()
+    assert page.locator("#to-choose").is_enabled()
+    curator.type("from of cost", "five")
+    assert "min must be a number with a decimal point, not 'five'" in curator.said("cost")
+    describe(curator)
+    page.get_by_label("Use band").uncheck()
+    curator.checked()
+    assert "The schema is complete: 3 attributes" in page.locator("#summary").inner_text()
+    Ledger(ward.parent / "hdpview-ledger.sqlite").set_limit("ward", Fraction(1, 2))
+    page.reload()
+    curator.checked()
+    describe(curator)
+    page.get_by_label("Use band").uncheck()
+    curator.checked()
+    page.locator("#to-choose").click()
+    expect(page.locator("#choose .error").first).to_contain_text("more than is left: 0.5 of 0.5")
+    curator.type("Epsilon", "much")
+    expect(page.locator("#choose .error").first).to_contain_text("Epsilon is a number above 0")
+    for epsilon, output, words in (
+        ("much", "ward.pview", "epsilon"),
+        ("1", "ward.pview", "epsilon 1 is more than is left for 'ward': 0.5 of 0.5"),
+        ("0.1", "../ward.pview", "without any folder"),
+    ):
+        page.locator("button[data-step=choose]").click()
+        curator.type("Epsilon", epsilon)
+        page.locator("#to-build").click()
+        page.get_by_label("File of the view").fill(output)
+        page.locator("#start").click()
+        expect(page.locator("#build-error")).to_contain_text(words)
+    curator.picture("full-ledger")
+    assert spent(ward) == 0
+    (ward.parent / "ward.pview").write_text("a view that was paid for")
+    page.get_by_label("File of the view").fill("ward.pview")
+    page.locator("#start").click()
+    expect(page.locator("#build-error")).to_contain_text("is there already")
+    assert (ward.parent / "ward.pview").read_text() == "a view that was paid for"
+
+
+def test_a_build_can_be_cancelled_and_says_what_it_cost(curator: Curator, ward: Path) -> None:
+    """Cancelling ends the build at its next step; what the page says of the budget is what the ledger says. The page
+    can go on.
+    """
+    page = curator.visit()
+    describe(curator)
+    page.get_by_label("Use band").uncheck()
+    curator.checked()
+    page.locator("button[data-step=build]").click()
+    page.locator("#start").click()
+    page.locator("#cancel").click()
+    expect(page.locator("#build-error")).to_contain_text("Cancelled.", timeout=120_000)
+    words = page.locator("#build-error").inner_text()
+    assert ("stays spent" in words) == (spent(ward) == 1)
+    assert ("Nothing was spent" in words) == (spent(ward) == 0)
+    assert not (ward.parent / "ward.pview").exists()
+    assert page.locator("#start").is_enabled()
+
+
+def test_the_schema_file_and_the_commands_say_the_same(
+    curator: Curator, ward: Path, browser: Browser
+) -> None:
+    """What the page saves is what it shows; commands name all choices; a file that is there is gone on from, and
+    comments in it stay.
+    """
+    page = curator.visit()
+    describe(curator)
+    page.get_by_label("Type of band").select_option("category")
+    curator.type("Values of band", "[0-40)\n[40-70)\n[70-99)")
+    page.get_by_label("Values of band are in order").check()
+    curator.checked()
+    page.locator("#to-choose").click()
+    page.get_by_label("Whose row is it").select_option("visit_id")
+    page.get_by_label("The first column").select_option("band")
+    page.get_by_label("The second column").select_option("cost")
+    page.locator("#add-focus").click()
+    page.locator("#same summary").click()
+    expect(page.locator("#commands")).to_contain_text(
+        "hdpview build ward.csv --schema ward.toml --epsilon 1 --privacy-unit visit_id --focus band,cost -o ward.pview"
+    )
+    page.locator("#save").click()
+    expect(page.locator("#saved")).to_contain_text("Wrote")
+    text = (ward.parent / "ward.toml").read_text()
+    assert text == page.locator("#schema").inner_text()
+    schema = hv.Schema.load(ward.parent / "ward.toml")
+    assert schema["band"].ordered  # type: ignore[attr-defined]
+    (ward.parent / "ward.toml").write_text(
+        text.replace("[attributes]", "# By the form of 2019.\n[attributes]")
+    )
+    with served(ward) as url:
+        again = Curator(browser, url)
+        other = again.visit()
+        assert "which was there already" in other.locator("#describe").inner_text()
+        again.type("to of cost", "9000")
+        other.locator("#same summary").click()
+        other.locator("#save").click()
+        expect(other.locator("#saved")).to_contain_text("Wrote")
+        again.leave()
+    assert "# By the form of 2019." in (ward.parent / "ward.toml").read_text()
+    assert hv.Schema.load(ward.parent / "ward.toml")["cost"].max == 9000  # type: ignore[attr-defined]
+
+
+def test_what_a_budget_buys_is_drawn(curator: Curator) -> None:
+    """Errors of the chosen budget, and of a third and three times of it, by kind of question."""
+    page = curator.visit()
+    describe(curator)
+    page.get_by_label("Use band").uncheck()
+    curator.checked()
+    page.locator("#to-choose").click()
+    expect(page.locator("#meaning")).to_contain_text("at most 73.1 % sure")
+    page.locator("#estimate").click()
+    page.wait_for_selector("#picture[data-budgets='3']", timeout=120_000)
+    words = page.locator("#picture svg").text_content() or ""
+    for part in (
+        "range of one attribute",
+        "rate within a group",
+        "ε 0.33",
+        "ε 1",
+        "ε 3",
+        "records",
+        "points",
+    ):
+        assert part in words
+    curator.picture("estimate")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1180, "dark"), (390, "light")])
+def test_it_fits_the_screen_and_the_keyboard(browser: Browser, ward: Path, width: int, scheme: str) -> None:
+    """Dark or on a phone nothing is wider than the screen, and steps are gone through by keys alone."""
+    with served(ward) as url:
+        person = Curator(browser, url, width=width, scheme=scheme)
+        page = person.visit()
+        describe(person)
+        for step in ("describe", "choose", "build"):
+            page.locator(f"button[data-step={step}]").focus()
+            page.keyboard.press("Enter")
+            assert page.evaluate("() => document.activeElement.tagName") == "H2"
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+            person.picture(f"{step}-{width}-{scheme}")
+        unnamed = page.locator(
+            "input:not([aria-label]), select:not([aria-label]), textarea:not([aria-label])"
+        )
+        assert unnamed.count() == 0
+        person.leave()

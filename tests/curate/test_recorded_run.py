@@ -1,0 +1,38 @@
+"""The curator's path, recorded: from a raw export to a page that anyone can open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser
+from recorded_run import record
+
+import hdpview as hv
+from clinic import write_clinic
+
+MOST_STEPS, MOST_SECONDS = 10, 300
+
+
+def test_from_a_raw_export_to_a_published_page(browser: Browser, tmp_path: Path) -> None:
+    """Ten steps at most and under five minutes, from 40 columns with all their dirt; the schema file has under 60
+    lines and reads the table; the page answers without a server.
+    """
+    write_clinic(tmp_path / "clinic.csv", 2_500)
+    steps = record(browser, tmp_path / "clinic.csv")
+    assert len(steps) <= MOST_STEPS, steps
+    assert sum(seconds for _, seconds in steps) < MOST_SECONDS, steps
+    text = (tmp_path / "clinic.toml").read_text()
+    assert len(text.splitlines()) < 60
+    schema = hv.Schema.load(tmp_path / "clinic.toml")
+    assert len(schema) == 38
+    view = hv.open(tmp_path / "clinic.pview")
+    assert view.manifest.is_private
+    assert view.manifest.privacy_unit == "Patient_id"
+    assert view.manifest.spent_on_table == 3
+    assert not view.diagnosis(), view.diagnosis()
+    assert 800 < view.count().estimate < 2_500
+    page = browser.new_page()
+    page.goto((tmp_path / "clinic.html").as_uri())
+    page.wait_for_selector("body[data-shown]", timeout=60_000)
+    assert page.locator("#charts .card").count() == 38
+    page.close()

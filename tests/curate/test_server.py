@@ -1,0 +1,161 @@
+"""The server of the curator's page: strangers are refused, forms and files say the same, learning is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import hdpview as hv
+from clinic import write_clinic
+from hdpview.curate.forms import Document, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.server import create_app
+from hdpview.curate.work import Curation
+from hdpview.domain.suggestions import suggested_fields
+from hdpview.errors import SchemaError
+
+HOME = "http://127.0.0.1"
+TOKEN = "a secret"
+KNOWN = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Curation:
+    write_clinic(tmp_path / "clinic.csv", 1_000)
+    return Curation(str(tmp_path / "clinic.csv"), tmp_path)
+
+
+@pytest.fixture
+def client(work: Curation) -> Iterator[TestClient]:
+    with TestClient(create_app(work, TOKEN), HOME, raise_server_exceptions=False) as made:
+        yield made
+
+
+def test_strangers_are_refused(client: TestClient) -> None:
+    """Nothing is answered without the token, to pages of other origins, or under another name; every answer carries a
+    strict policy.
+    """
+    for path in ("/", "/api/table", "/card", "/page.js"):
+        assert client.get(path).status_code == 401
+    assert client.post("/api/build", json={}).status_code == 401
+    told = client.get("/api/table", headers=KNOWN)
+    assert told.status_code == 200
+    policy = told.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "script" not in policy
+    foreign = {**KNOWN, "Origin": "http://127.0.0.1:9999"}
+    assert client.post("/api/cancel", headers=foreign).status_code == 403
+    assert client.get("/api/table", headers={**KNOWN, "Host": "evil.example"}).status_code == 400
+    assert client.get("/api/table", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/card", headers=KNOWN).json() == {"error": "There is no view yet. Build one first."}
+
+
+def test_the_table_is_described_without_its_values(client: TestClient) -> None:
+    """Names, types and signs; no value, no bound, no number of rows."""
+    text = client.get("/api/table", headers=KNOWN).text
+    for value in ("Chirurgie", "Gyn", "250.6", "428", "999,", "2023"):
+        assert value not in text
+    told = client.get("/api/table", headers=KNOWN).json()
+    kinds = {column["name"]: column["kind"] for column in told["document"]["columns"]}
+    assert (kinds["Größe"], kinds["Aufnahme"], kinds["Notfall"]) == ("real", "datetime", "boolean")
+    assert told["identifiers"] == ["Fall_id", "Patient_id"]
+    assert told["document"]["source"]["separator"] == ";"
+    assert told["document"]["source"]["encoding"] == "cp1252"
+
+
+def test_learning_is_charged_and_fills_the_forms(work: Curation) -> None:
+    """Signs, dates and marks of the file are read as declared: bounds hold the values, marks for nothing are no
+    values; the schema says what it cost, and so does the ledger.
+    """
+    document = Document.model_validate(work.described()["document"])
+    columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
+    found = work.learnt(document, columns, "8", "1e-9", "Patient_id", 1)
+    assert found["open"] == []
+    known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}
+    assert float(known["Größe"]["min"]) <= 150
+    assert 199 <= float(known["Größe"]["max"]) <= 1_024
+    assert known["Aufnahme"]["min"] == "2019-01-01"
+    assert known["Aufnahme"]["max"] == "2023-12-31"
+    assert set(known["Fachrichtung"]["values"].split(", ")) <= {"Chirurgie", "Innere", "Gynäkologie", "HNO"}
+    assert "Innere" in known["Fachrichtung"]["values"]
+    assert found["learnt"] == {"learnt_epsilon": "8", "learnt_delta": "1/1000000000"}
+    assert work.ledger.spent("clinic") == Fraction(8)
+    assert "--learn-bounds-epsilon 8" in found["command"]
+    assert "--privacy-unit Patient_id" in found["command"]
+
+
+FIELDS: list[dict[str, Any]] = [
+    {"type": "integer", "min": 0, "max": 120, "every": 5},
+    {"type": "integer", "bins": "age", "label": "Age", "unit": "years"},
+    {"type": "integer", "edges": [0, 1, 5, 10]},
+    {"type": "integer", "min": 0, "max": 9, "missing": 3},
+    {"type": "real", "min": 0.5, "max": 1e6, "bins": "log"},
+    {"type": "real", "min": -1.5, "max": 2, "bins": 7, "nullable": False},
+    {"type": "category", "values": ["a", "b"], "ordered": True, "other": "other"},
+    {"type": "category", "values": ["a, b", "c"], "aliases": {"c": ["C"]}},
+    {"type": "category", "values": "@answers", "missing": "no"},
+    {"type": "boolean"},
+    {"type": "datetime", "min": "2020-01-01", "max": "2024-12-31", "every": "1mo"},
+]
+
+
+@pytest.mark.parametrize("fields", FIELDS, ids=str)
+def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
+    """Fields become a form and fields again, and the schema file made of them reads the same."""
+    form = form_of("x", fields)
+    assert fields_of(form) == fields
+    lists = {"answers": ["yes", "no"]}
+    text = schema_text(Document(columns=[form], lists=lists), [("x", fields_of(form))])
+    plain = {key: value for key, value in fields.items() if key not in ("type", "nullable")}
+    loaded = hv.Schema.from_toml(text)["x"]
+    assert loaded.kind == fields["type"]
+    assert loaded.nullable == ("missing" not in fields and "nullable" not in fields)
+    assert plain == {} or loaded.size > 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"min": "1,5"}, "min must be a number with a decimal point, not '1,5'"),
+        ({"binning": "every", "size": "wide"}, "the size of bins must be a number"),
+        ({"kind": "datetime", "min": "31.01.2020"}, "write min as a date such as 2020-01-31"),
+        ({"kind": "datetime", "min": "2020-01-01", "size": "soon"}, "bins are as wide as"),
+        ({"kind": "text"}, "choose one of the types"),
+    ],
+)
+def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> None:
+    """Each names the field and what to write."""
+    form = form_of("x", {"type": "integer", "min": 0, "max": 9}).model_copy(update=changes)
+    with pytest.raises(SchemaError, match=words):
+        fields_of(form)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "age",
+        "birth_year",
+        "height_cm",
+        "temperature",
+        "cost",
+        "sex",
+        "age_group",
+        "admitted",
+        "dob",
+        "n_visits",
+    ],
+)
+@pytest.mark.parametrize("kind", ["integer", "real", "category", "boolean", "datetime"])
+def test_suggestions_are_valid_attributes(name: str, kind: str) -> None:
+    """Whatever a name suggests for a type can be built as it is."""
+    fields = suggested_fields(name, kind)
+    if fields is None:
+        assert kind in ("integer", "real", "category")
+        return
+    text = schema_text(Document(columns=[], source=SourceForm()), [(name, {"type": kind, **fields})])
+    assert hv.Schema.from_toml(text)[name].kind == kind
