@@ -31,7 +31,7 @@ export class Choose {
       element("div", { class: "two" },
         element("div", {},
           field("Whose row is it?", this.unit, "Who is protected: each row, or the person behind several rows."), this.person,
-          field("Epsilon", input("epsilon", "Epsilon", { inputmode: "decimal" }), "Smaller protects more and shows less. 1 is usual; above 3 is weak."),
+          field("Epsilon", input("epsilon", "Epsilon", { inputmode: "decimal" }), "Smaller protects more and shows less."),
           field("Delta", input("delta", "Delta"), "Empty for none. A little, such as 1e-9, makes views of many columns sharper."),
           this.meaning, this.error,
           element("h3", {}, "What matters most"),
