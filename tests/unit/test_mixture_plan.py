@@ -37,7 +37,7 @@ def test_shares_add_up(n_attributes: int, noisy_total: float) -> None:
 
 def test_more_records_or_budget_give_more_tables() -> None:
     """The number of tables grows with N·ε, from none to all pairs."""
-    counts = [plan_of(20, noisy_total).n_choices for noisy_total in (1e3, 1e4, 1e5, 1e6, 1e7)]
+    counts = [plan_of(20, noisy_total).n_choices for noisy_total in (300, 1e4, 1e5, 1e6, 1e7)]
     assert counts == sorted(counts)
     assert counts[0] == 0
     assert counts[-1] == 190
@@ -45,10 +45,18 @@ def test_more_records_or_budget_give_more_tables() -> None:
 
 
 def test_few_records_leave_everything_to_histograms() -> None:
-    """Where not even a spanning tree can be afforded no table is measured, and nothing is kept for one."""
-    plan = plan_of(22, 10_000)
+    """Where not even two tables can be afforded none is measured, and nothing is kept for one."""
+    plan = plan_of(22, 500)
     assert plan.n_choices == 0
     assert plan.shares() == (Fraction(99, 100), 0, 0)
+
+
+def test_too_few_tables_to_connect_all_attributes_get_a_fifth() -> None:
+    """Some tables are measured, and most of the budget goes to histograms; not where a focus wants it."""
+    plan = plan_of(22, 10_000)
+    assert plan.n_choices == 7
+    assert plan.shares()[0] == Fraction(8, 10)
+    assert plan_of(22, 10_000, focus=((0, 1),)).shares()[0] < Fraction(1, 2)
 
 
 def test_tables_of_three_attributes_only_where_many_more_fit() -> None:

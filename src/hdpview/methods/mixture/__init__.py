@@ -158,8 +158,8 @@ class _Build:
         noise = accounting.noise(amount)
         exact_total = exact_histograms[0].sum(keepdims=True)
         noisy_total = float(noise.on(exact_total, self.randomness, "number of records")[0])
-        plan = plan_for(self.axes, self.focus, noisy_total, accounting)
         measured = Measurements(self.axes, noisy_total, noise.variance)
+        plan = plan_for(self.axes, self.focus, measured.total_to_plan_with, accounting)
         amount = accounting.spend("histograms of attributes", accounting.total * plan.shares()[0])  # [P8]
         amounts = accounting.shared(amount, sizes)
         measured.histograms = [
@@ -175,7 +175,7 @@ class _Build:
         amount = self.accounting.total * plan.shares()[2] / plan.total_weight
         deviation = self.accounting.noise(amount).variance ** 0.5
         left_out = nearly_constant(measured.shares(), measured.total, deviation)
-        found = plan_for(self.axes, self.focus, measured.noisy_total, self.accounting, left_out)
+        found = plan_for(self.axes, self.focus, measured.total_to_plan_with, self.accounting, left_out)
         # Of fewer than two attributes there are no tables; then the budget goes where it was to go.
         return found if found.total_weight else plan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -57,6 +58,11 @@ class Measurements:
     total_variance: float
     histograms: list[Measured] = field(default_factory=list)
     tables: list[Measured] = field(default_factory=list)
+
+    @property
+    def total_to_plan_with(self) -> float:
+        """The number of records, two standard deviations low: noise alone should not buy tables."""
+        return self.noisy_total - 2 * math.sqrt(self.total_variance)
 
     @property
     def total(self) -> float:

@@ -39,6 +39,9 @@ DEVIATIONS_PER_CODE = 2.0
 # An attribute takes part in tables if this many standard deviations of noise are elsewhere than at its
 # commonest code.
 DEVIATIONS_OFF_THE_COMMONEST = 5.0
+# Where there are too few tables to connect all attributes, this part of them is measured, and histograms have this share.
+# Fewer tables than two are not worth it.
+_PART_OF_FEW, _BESIDE_FEW, _LEAST_FEW = 0.4, Fraction(8, 10), 2
 # All pairs are measured where so many of them can be had: then none has to be chosen.
 _NEARLY_ALL = 0.8
 # Tables of three attributes are measured beside all pairs where so many times as many tables can be had.
@@ -100,17 +103,21 @@ def plan_for(
     """
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
-    divided = [a for a in divided if a not in left_out]
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
+    # Too few to connect all attributes: then a part of them, and most of the budget is better spent on histograms.
+    few = n_tables < len(divided) - 1
+    if few:
+        n_tables = int(_PART_OF_FEW * n_tables)
+    for_histograms = _BESIDE_FEW if few and not focus else _for_histograms(axes)
+    divided = [a for a in divided if a not in left_out]
     pairs, triples = ([*combinations(divided, k)] for k in (2, 3))
     # Tables of three attributes pay where several times as many tables could be had.
     tables = pairs + triples if _TRIPLES_FROM * (len(pairs) + len(triples)) <= n_tables else pairs
     candidates = tuple(table for table in tables if table not in focus)
-    # Too few to connect all attributes: then the budget is better spent on histograms.
-    n_choices = 0 if n_tables < len(divided) - 1 else min(len(candidates), n_tables)
+    n_choices = 0 if few and (focus or n_tables < _LEAST_FEW) else min(len(candidates), n_tables)
     if n_choices >= _NEARLY_ALL * len(candidates):
         n_choices = len(candidates)
-    return Plan(_for_histograms(axes), candidates, focus, n_choices)
+    return Plan(for_histograms, candidates, focus, n_choices)
 
 
 def _for_histograms(axes: tuple[Axis, ...]) -> Fraction:
