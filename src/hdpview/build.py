@@ -84,14 +84,15 @@ def build(
             protected, and not the single row; rows without a value there are left out.
         max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
-        no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are left
-            out too. Without it, all rows that say "unknown" are one person's.
+        no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are
+            left out too. Without it, all rows that say "unknown" are one person's.
         ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
-            before any noise is drawn. By default the one that the environment variable HDPVIEW_LEDGER names, or
-            `hdpview-ledger.sqlite` beside the table's file; for a table that is no file, in the working directory
-            if it has a name (`table`), else none. False keeps no account.
+            before any noise is drawn. By default the one that the environment variable HDPVIEW_LEDGER names,
+            or `hdpview-ledger.sqlite` beside the table's file; for a table that is no file, in the working
+            directory if it has a name (`table`), else none. False keeps no account.
         table: the table's name in the ledger; by default the name of the file.
-        quality: whether to spend a twenty-fifth of the budget on measuring how far the view's own answers are off.
+        quality: whether to spend a twenty-fifth of the budget on measuring how far the view's own answers are
+            off.
             Intervals rest on it; without, they rest on what other tables suggest.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
@@ -135,8 +136,8 @@ def build(
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
-    """What is charged, what is left, and where the ledger is. coming: what a build is going to charge; None after
-    it.
+    """What is charged, what is left, and where the ledger is. coming: what a build is going to charge; None
+    after it.
     """
     if account is None or name is None:
         return "Budget: no ledger is kept of this build" + (
@@ -158,7 +159,8 @@ def account_of(
         return Ledger(place) if place is not None and place.exists() else None
     if place is None:
         _warn_once(
-            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to keep account "
+            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to "
+            "keep account "
             "of what is spent on it, or say that none is wanted (ledger=False)."
         )
         return None
@@ -201,7 +203,8 @@ def _check_engine(engine: str, method: Method) -> None:
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
     if engine != "local" and not method.supports_spark:
         raise MethodError(
-            f"The method {method.name} looks at cells itself, which on Spark are spread over machines. Use engine='local'."
+            f"The method {method.name} looks at cells itself, which on Spark are spread over machines. "
+            "Use engine='local'."
         )
 
 
@@ -223,7 +226,9 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 def _counted(
     engine: str, source: Any, schema: Schema, reads: Reads, options: dict[str, Any]
 ) -> Iterator[tuple[Counts, Engine]]:
-    """The exact counts of a table in the form that the method reads, and the engine that grows blocks of them."""
+    """The exact counts of a table in the form that the method reads, and the engine that grows blocks of
+    them.
+    """
     if engine == "local":
         local = LocalEngine(options["threads"])
         if reads == "cells":
@@ -310,7 +315,10 @@ def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:
 
 
 def _not_a_view(method: Method) -> str:
-    return f"The method {method.name} makes no views: it is there to be compared with in benchmarks. Use the method {DEFAULT_METHOD}."
+    return (
+        f"The method {method.name} makes no views: it is there to be compared with in benchmarks. Use the "
+        f"method {DEFAULT_METHOD}."
+    )
 
 
 def _reasons(schema: Schema, randomness: Randomness) -> tuple[str, ...]:

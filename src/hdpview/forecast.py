@@ -4,9 +4,9 @@ No data is needed. Tables with the curator's schema and number of rows are inven
 evenly to records heaped on a few values; views of them are built, questions asked, and errors measured
 against the inventions. Real tables lie somewhere between.
 
-A method that measures tables of a few attributes divides its budget among the attributes. Of a wide schema such a
-forecast therefore looks at a few attributes at a time, with their share of the budget, which takes seconds. What
-it leaves out: of many attributes a smaller part of the pairs is measured.
+A method that measures tables of a few attributes divides its budget among the attributes. Of a wide schema
+such a forecast therefore looks at a few attributes at a time, with their share of the budget, which takes
+seconds. What it leaves out: of many attributes a smaller part of the pairs is measured.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class Estimate:
         also = f" and delta {self.delta:g}" if self.delta else ""
         persons = f", {self.max_rows} of a person" if self.max_rows > 1 else ""
         lines = [
-            f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons}, expect errors (root mean square, in records) of about"
+            (
+                f"With epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons}, expect errors "
+                "(root mean square, in records) of about"
+            )
         ]
         lines += [
             f"  {found.expected:>10,.0f}  on a {kind} ({found.low:,.0f} to {found.high:,.0f})"
@@ -112,11 +115,13 @@ class Estimate:
         if self.relations:
             lines.append("(rates in percentage points, means in percent of the attribute's span).")
         lines.append(
-            "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can lie outside."
+            "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones "
+            "can lie outside."
         )
         size = f"{self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB"
         lines.append(
-            f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read."
+            f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, "
+            "once the table is read."
         )
         return "\n".join([*lines, self.risk])
 
@@ -247,8 +252,8 @@ class _Trial:
         return measured, small
 
     def _share(self, epsilon: Fraction) -> Fraction:
-        """The budget for the attributes that are looked at together: their share of all. With a delta it is the
-        root of it, as noise grows with the root of what is measured.
+        """The budget for the attributes that are looked at together: their share of all. With a delta it is
+        the root of it, as noise grows with the root of what is measured.
         """
         share = self.n_at_once / len(self.schema)
         if share == 1:
@@ -261,7 +266,8 @@ class _Trial:
         if not error > 0 or self._expected(high) > error:
             raise BudgetError(
                 f"No budget up to {high:.3g} brings the error of a {self.wanted} down to {error:g} records; "
-                f"the least to expect is {self._expected(high):,.0f}. Ask for coarser bins or fewer attributes."
+                f"the least to expect is {self._expected(high):,.0f}. Ask for coarser bins or fewer "
+                "attributes."
             )
         while high / low > 1.05:
             middle = (low * high) ** 0.5
@@ -405,7 +411,9 @@ def _spread(values: list[float]) -> Error:
 
 
 def _invented_tables(schema: Schema, n_at_once: int, n_rows: int, rng: Generator) -> list[SparseCounts]:
-    """A table for each way of heaping, of all attributes or of as many as are looked at together, drawn by lot."""
+    """A table for each way of heaping, of all attributes or of as many as are looked at together, drawn by
+    lot.
+    """
     shapes = [*((heaped, 0.0) for heaped in _HEAPED), (0.0, _HEAPED_TOGETHER)]
     tables = []
     for heaped, together in shapes:

@@ -46,14 +46,15 @@ class PView(ViewData):
         where: which records, as SQL text ("age >= 40 AND sex = 'Female'") or a dictionary ({"age": (30, 39),
             "sex": "Female", "region": ["North", "South"]}); None for all.
         confidence: how often the interval should hold the truth, such as 0.95.
-        counts: `consistent` estimates are never negative; `raw` ones are unbiased and add up. Views by the default
-            method have one reading for both.
-        interval: which interval `lower` and `upper` are: `typical` (noise and the model's error, as measured),
-            `guaranteed` (holds whatever the data), or `noise` (noise alone).
+        counts: `consistent` estimates are never negative; `raw` ones are unbiased and add up. Views by the
+            default method have one reading for both.
+        interval: which interval `lower` and `upper` are: `typical` (noise and the model's error, as
+            measured), `guaranteed` (holds whatever the data), or `noise` (noise alone).
         how: `confidence`, `counts` and `interval`, as above.
         as_: the kind of data frame to return: pandas, polars or pyarrow; `frame` by default.
 
-    frame: the kind of data frame that results come in unless told otherwise; None for the first that is installed.
+    frame: the kind of data frame that results come in unless told otherwise; None for the first that is
+        installed.
 
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
@@ -92,7 +93,9 @@ class PView(ViewData):
         counts: Reading = "consistent",
         interval: Kind = "typical",
     ) -> Comparison:
-        """Whether two counts really differ: their difference and ratio, with intervals that know what they share."""
+        """Whether two counts really differ: their difference and ratio, with intervals that know what they
+        share.
+        """
         from hdpview.query.interval.statistics import compare
 
         return compare(self, first, second, confidence, counts, interval)
@@ -113,11 +116,13 @@ class PView(ViewData):
         dialect: str = "duckdb",
         as_: FrameKind | None = None,
     ) -> Any:
-        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and `n_upper`.
+        """Answer a SELECT statement over the table `view`; each aggregate `n` comes with `n_lower` and
+        `n_upper`.
 
         dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
 
-        >>> view.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS mean_age FROM view GROUP BY sex")   # doctest: +SKIP
+        >>> view.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS mean_age FROM view GROUP BY sex")   # doctest:
+        +SKIP
         """
         from hdpview.query.sql import run
 
@@ -168,7 +173,8 @@ class PView(ViewData):
     ) -> Any:
         """Counts with one attribute down, another across, and totals.
 
-        with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each column.
+        with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each
+            column.
         """
         from hdpview.query.interval.statistics import crosstab
 
@@ -254,7 +260,9 @@ class PView(ViewData):
         return to_frame(draw(self, n, seed), as_ or self.frame)
 
     def quality(self) -> QualityReport:
-        """How far answers are off by kind of question, as measured, and which attributes were counted together."""
+        """How far answers are off by kind of question, as measured, and which attributes were counted
+        together.
+        """
         return self._quality
 
     @cached_property
@@ -265,7 +273,9 @@ class PView(ViewData):
 
     @property
     def plot(self) -> Plots:
-        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`, `view.plot.partition(…)`."""
+        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`,
+        `view.plot.partition(…)`.
+        """
         from hdpview.query.present.plots import Plots
 
         return Plots(self)
@@ -295,16 +305,16 @@ class PView(ViewData):
         return found
 
     def privacy_card(self) -> PrivacyCard:
-        """One page to judge the view by: what is protected, what it cost, what was assumed, how accurate it is, and
-        what its histograms say about the schema.
+        """One page to judge the view by: what is protected, what it cost, what was assumed, how accurate it
+        is, and what its histograms say about the schema.
 
         It has .text, .html (made to be printed) and .save(path).
         """
         return privacy_card(self, file.checksum_of(self), self.diagnosis(), _counted_together(self))
 
     def diagnosis(self) -> tuple[Finding, ...]:
-        """What the view's own histograms say about mistakes in its schema: values that could not be read, bounds that
-        are too tight or too wide, frequent values that were not declared. Costs no budget.
+        """What the view's own histograms say about mistakes in its schema: values that could not be read,
+        bounds that are too tight or too wide, frequent values that were not declared. Costs no budget.
         """
 
         def histogram_of(name: str) -> Histogram:
@@ -362,8 +372,10 @@ class PView(ViewData):
         private = "" if manifest.is_private else " — NOT PRIVATE: " + "; ".join(manifest.not_private_because)
         kind = "blocks" if isinstance(self.parts[0].components, Blocks) else "components"
         return (
-            f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, {self.n_components:,} {kind}\n"
-            f"{manifest.budget} (adding or removing one {manifest.privacy_unit}), method {manifest.method}{private}\n"
+            f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, "
+            f"{self.n_components:,} {kind}\n"
+            f"{manifest.budget} (adding or removing one {manifest.privacy_unit}), method "
+            f"{manifest.method}{private}\n"
             f"attributes: {', '.join(self.schema.names)}"
         )
 
@@ -391,8 +403,8 @@ def _counted_together(view: PView) -> str | None:
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
     """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
 
-    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest δ. If
-    somebody may be, say `overlapping=True`: then they add up.
+    If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest
+    δ. If somebody may be, say `overlapping=True`: then they add up.
     """
     from hdpview.view.merge import merged
 

@@ -1,5 +1,5 @@
-"""From a raw export of 40 columns to a published page, on the curator's page in a real browser. Every step is one
-thing that a person does. To watch the times: `python tests/curate/recorded_run.py FOLDER`.
+"""From a raw export of 40 columns to a published page, on the curator's page in a real browser. Every step is
+one thing that a person does. To watch the times: `python tests/curate/recorded_run.py FOLDER`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Steps = list[tuple[str, float]]
 
 
 def record(browser: Browser, data: Path) -> Steps:
-    """What was done, and the seconds that each step took. The view, its page and its card lie beside the table."""
+    """What was done, and the seconds that each step took. The view, its page and its card lie beside the
+    table."""
     steps: Steps = []
 
     def step(words: str, act: Callable[[], object]) -> None:

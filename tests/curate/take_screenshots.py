@@ -1,5 +1,5 @@
-"""Takes the pictures of docs/how-to/curate.md: `python tests/curate/take_screenshots.py`, from the root of the
-repository.
+"""Takes the pictures of docs/how-to/curate.md: `python tests/curate/take_screenshots.py`, from the root of
+the repository.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The curator's page: mistakes are caught before they cost, wrong input is answered in words, and anyone can use
-it.
+"""The curator's page: mistakes are caught before they cost, wrong input is answered in words, and anyone can
+use it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def spent(ward: Path) -> Fraction:
 
 
 def describe(curator: Curator) -> None:
-    """A schema with one mistake of each kind that only a view can show: bounds too tight, a frequent value that was
-    not declared, bounds too wide; and one that the first lines show.
+    """A schema with one mistake of each kind that only a view can show: bounds too tight, a frequent value
+    that was not declared, bounds too wide; and one that the first lines show.
     """
     page = curator.page
     page.get_by_label("Type of band").select_option("integer")
@@ -69,8 +69,8 @@ def describe(curator: Curator) -> None:
 
 
 def test_each_silent_mistake_is_caught(curator: Curator, ward: Path) -> None:
-    """What cannot be read is said while typing, and the build asks before it spends anything. What only counts can
-    show is said below the view, and kept on its card.
+    """What cannot be read is said while typing, and the build asks before it spends anything. What only
+    counts can show is said below the view, and kept on its card.
     """
     page = curator.visit()
     describe(curator)
@@ -111,8 +111,8 @@ def test_each_silent_mistake_is_caught(curator: Curator, ward: Path) -> None:
 
 
 def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, ward: Path) -> None:
-    """A bound that is no number, a budget that is none, one that is not left, a place that is none: each says what to
-    do, and nothing is spent. A view that is there is not written over.
+    """A bound that is no number, a budget that is none, one that is not left, a place that is none: each says
+    what to do, and nothing is spent. A view that is there is not written over.
     """
     page = curator.visit()
     assert page.locator("#to-choose").is_enabled()
@@ -153,8 +153,8 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, w
 
 
 def test_a_build_can_be_cancelled_and_says_what_it_cost(curator: Curator, ward: Path) -> None:
-    """Cancelling ends the build at its next step; what the page says of the budget is what the ledger says. The page
-    can go on.
+    """Cancelling ends the build at its next step; what the page says of the budget is what the ledger says.
+    The page can go on.
     """
     page = curator.visit()
     describe(curator)
@@ -174,8 +174,8 @@ def test_a_build_can_be_cancelled_and_says_what_it_cost(curator: Curator, ward: 
 def test_the_schema_file_and_the_commands_say_the_same(
     curator: Curator, ward: Path, browser: Browser
 ) -> None:
-    """What the page saves is what it shows; commands name all choices; a file that is there is gone on from, and
-    comments in it stay.
+    """What the page saves is what it shows; commands name all choices; a file that is there is gone on from,
+    and comments in it stay.
     """
     page = curator.visit()
     describe(curator)
@@ -190,7 +190,8 @@ def test_the_schema_file_and_the_commands_say_the_same(
     page.locator("#add-focus").click()
     page.locator("#same summary").click()
     expect(page.locator("#commands")).to_contain_text(
-        "hdpview build ward.csv --schema ward.toml --epsilon 1 --privacy-unit visit_id --focus band,cost -o ward.pview"
+        "hdpview build ward.csv --schema ward.toml --epsilon 1 --privacy-unit visit_id --focus "
+        "band,cost -o ward.pview"
     )
     page.locator("#save").click()
     expect(page.locator("#saved")).to_contain_text("Wrote")

@@ -14,8 +14,8 @@ MOST_STEPS, MOST_SECONDS = 10, 300
 
 
 def test_from_a_raw_export_to_a_published_page(browser: Browser, tmp_path: Path) -> None:
-    """Ten steps at most and under five minutes, from 40 columns with all their dirt; the schema file has under 60
-    lines and reads the table; the page answers without a server.
+    """Ten steps at most and under five minutes, from 40 columns with all their dirt; the schema file has
+    under 60 lines and reads the table; the page answers without a server.
     """
     write_clinic(tmp_path / "clinic.csv", 2_500)
     steps = record(browser, tmp_path / "clinic.csv")

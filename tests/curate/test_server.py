@@ -1,4 +1,5 @@
-"""The server of the curator's page: strangers are refused, forms and files say the same, learning is charged."""
+"""The server of the curator's page: strangers are refused, forms and files say the same, learning is
+charged."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def client(work: Curation) -> Iterator[TestClient]:
 
 
 def test_strangers_are_refused(client: TestClient) -> None:
-    """Nothing is answered without the token, to pages of other origins, or under another name; every answer carries a
-    strict policy.
+    """Nothing is answered without the token, to pages of other origins, or under another name; every answer
+    carries a strict policy.
     """
     for path in ("/", "/api/table", "/card", "/page.js"):
         assert client.get(path).status_code == 401
@@ -69,8 +70,8 @@ def test_the_table_is_described_without_its_values(client: TestClient) -> None:
 
 
 def test_learning_is_charged_and_fills_the_forms(work: Curation) -> None:
-    """Signs, dates and marks of the file are read as declared: bounds hold the values, marks for nothing are no
-    values; the schema says what it cost, and so does the ledger.
+    """Signs, dates and marks of the file are read as declared: bounds hold the values, marks for nothing are
+    no values; the schema says what it cost, and so does the ledger.
     """
     document = Document.model_validate(work.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]

@@ -126,7 +126,8 @@ MISTAKES = {
         r"text of the shape '\[\d+-\d+\)'; declared integer, every value would be counted as '0'",
     ),
     "German dates": (
-        '[attributes.Aufnahme]\ntype = "datetime"\nmin = 2019-01-01\nmax = 2023-12-31\nevery = "1mo"\nnullable = true',
+        ('[attributes.Aufnahme]\ntype = "datetime"\nmin = 2019-01-01\nmax = 2023-12-31\nevery = '
+        '"1mo"\nnullable = true'),
         r"shape '99\.99\.9999'; declared datetime, every value would be counted as '\(missing\)'.*dates = ",
     ),
     "decimal commas": (
@@ -135,7 +136,8 @@ MISTAKES = {
     ),
     "other words for the same categories": (
         '[attributes.Geschlecht]\ntype = "category"\nvalues = ["female", "male"]\nother = "other"',
-        r"none of the first 100 lines holds one of the declared values; all of them would be counted as 'other'",
+        (r"none of the first 100 lines holds one of the declared values; all of them would be counted "
+        r"as 'other'"),
     ),
     "words that are no truth": (
         '[attributes.Fachrichtung]\ntype = "boolean"\nnullable = true',
@@ -187,7 +189,8 @@ def test_builds_ask_or_need_a_yes(clinic: Path) -> None:
 
 
 def test_every_build_says_what_is_charged_and_what_is_left(tmp_path: Path) -> None:
-    """One line at the start and one at the end: the charge, what was spent, what is left, and the ledger's file."""
+    """One line at the start and one at the end: the charge, what was spent, what is left, and the ledger's
+    file."""
     write_people(tmp_path / "people.csv")
     (tmp_path / "s.toml").write_text(PEOPLE)
     words = ["build", "people.csv", "-s", "s.toml", "-e", "0.5", "--method", "hdpview"]
@@ -208,8 +211,8 @@ def test_every_build_says_what_is_charged_and_what_is_left(tmp_path: Path) -> No
 
 
 def test_what_can_be_read_in_part_is_told_and_not_stopped(tmp_path: Path) -> None:
-    """Some unreadable texts, rounding, categories without a number, and unstated places for missing values are
-    told by check.
+    """Some unreadable texts, rounding, categories without a number, and unstated places for missing values
+    are told by check.
     """
     table = pa.table({"a": ["1", "2", "x1"], "b": [1.5, 2.0, None], "c": [1, 2, 3], "d": ["a", "b", "z"]})
     attributes = [
@@ -230,8 +233,8 @@ def test_what_can_be_read_in_part_is_told_and_not_stopped(tmp_path: Path) -> Non
 
 
 def test_the_source_of_a_schema_counts_in_previews() -> None:
-    """What [source] declares is readable, marks for missing values are not held against a column, and an empty
-    column has nothing to say.
+    """What [source] declares is readable, marks for missing values are not held against a column, and an
+    empty column has nothing to say.
     """
     table = pa.table({"n": ["1,5", "?"], "d": ["31.01.2020", "?"], "e": ["", None]})
     attributes = [
@@ -247,7 +250,10 @@ def test_the_source_of_a_schema_counts_in_previews() -> None:
 def test_import_writes_a_schema_and_check_reads_it(tmp_path: Path) -> None:
     """The command writes a draft beside its description, never over a file, and says what comes next."""
     write_people(tmp_path / "people.csv")
-    ddl = "CREATE TABLE people (age int CHECK (age BETWEEN 17 AND 90), education text CHECK (education IN ('School', 'Master')))"
+    ddl = (
+        "CREATE TABLE people (age int CHECK (age BETWEEN 17 AND 90), education text CHECK (education IN "
+        "('School', 'Master')))"
+    )
     (tmp_path / "people.sql").write_text(ddl)
     done = run("schema", "import", "people.sql", "-o", "people.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -117,6 +117,7 @@ def test_the_command_line_of_an_analyst(analyst: Path) -> None:
         (["estimate", "--schema", "s.toml", "--rows", "9", "--epsilon", "1"], "build"),
         (["audit", "--epsilon", "1"], "build"),
         (["schema", "draft", "x.csv"], "build"),
+        (["curate", "x.csv"], "build"),
         (["demo"], "build"),
         (["plot", "v.pview", "age", "-o", "age.png"], "plot"),
     ],

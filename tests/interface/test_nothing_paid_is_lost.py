@@ -42,8 +42,8 @@ def paid(folder: Path) -> tuple[hv.PView, Receipt]:
 def test_a_full_disk_costs_no_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the view cannot be written it goes to another place, the place and the price are said, the charge names
-    it, and the exit code is 3. Before, epsilon was spent and the view gone.
+    """Where the view cannot be written it goes to another place, the place and the price are said, the charge
+    names it, and the exit code is 3. Before, epsilon was spent and the view gone.
     """
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
@@ -101,7 +101,8 @@ def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
 
 
 def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder: Path) -> None:
-    """Ctrl-C in the middle of a build ends with code 130 and a line about the charge, which counts as failed."""
+    """Ctrl-C in the middle of a build ends with code 130 and a line about the charge, which counts as
+    failed."""
     program = (
         "import os, signal, sys\n"
         "def broken(*_, **__):\n"

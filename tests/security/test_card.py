@@ -57,8 +57,8 @@ def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
 
 
 def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed() -> None:
-    """A view of a table that its schema cannot read says so on its card, as does one without a remark; which pairs
-    were counted together is told; the page has rules for paper.
+    """A view of a table that its schema cannot read says so on its card, as does one without a remark; which
+    pairs were counted together is told; the page has rules for paper.
     """
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9, nullable=True), hv.Boolean(name="sick")])
     unread = hv.build(pa.table({"age": ["[70-80)"] * 900, "sick": [True, False, False] * 300}), schema, 5)

@@ -93,7 +93,8 @@ def _home(name: str) -> str:
 def test_the_import_finder_sees_every_kind_of_import() -> None:
     """Top-level, nested, relative, aliased and dynamic imports are all found: the tests below could fail."""
     source = (
-        "import hdpview.engine.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts import sparse as s\n"
+        "import hdpview.engine.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts "
+        "import sparse as s\n"
         "def f():\n    from hdpview.privacy.budget import Budget\n    import_module('hdpview.methods')\n"
     )
     found = imports_of(source, "hdpview.query.answers", is_package=False)
@@ -132,8 +133,8 @@ def test_methods_never_import_each_other(file: Path) -> None:
 
 
 def test_the_package_itself_imports_lazily() -> None:
-    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers, and to say
-    which extra is missing.
+    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers, and to
+    say which extra is missing.
     """
     tree = ast.parse((ROOT / "__init__.py").read_text())
     tree.body = [node for node in tree.body if not _is_type_checking(node)]
@@ -170,7 +171,10 @@ def names_in(source: str) -> set[str]:
 
 def test_the_name_finder_sees_every_kind_of_name() -> None:
     """Variables, attributes, arguments, keywords, definitions, imports and texts are all found."""
-    source = "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, y='exact_h')\nclass exact_i: pass"
+    source = (
+        "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, "
+        "y='exact_h')\nclass exact_i: pass"
+    )
     assert {name for name in names_in(source) if name.startswith("exact_")} == {
         f"exact_{letter}" for letter in "abcdefghi"
     }

@@ -111,8 +111,8 @@ def test_the_size_of_the_file_grows_with_the_blocks() -> None:
 
 
 def test_a_wide_schema_is_forecast_by_parts_of_it() -> None:
-    """Forty attributes divide a budget as six with their share of it do: what to expect is of the same size as from a
-    build of all of them, and far above what six attributes alone would get for the whole budget.
+    """Forty attributes divide a budget as six with their share of it do: what to expect is of the same size
+    as from a build of all of them, and far above what six attributes alone would get for the whole budget.
     """
     wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(40)])
     few = hv.Schema(wide.attributes[:6])
@@ -157,7 +157,8 @@ def test_a_budget_the_method_cannot_use_is_refused_before_building() -> None:
 
 
 def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy() -> None:
-    """Means and rates within groups are told in shares, ordered, and worse where a person may have more rows."""
+    """Means and rates within groups are told in shares, ordered, and worse where a person may have more
+    rows."""
     one, four = (hv.estimate(SMALL, 5_000, 1.0, max_rows=k, method="hdpview") for k in (1, 4))
     assert set(one.relations) == {"mean within a group", "rate within a group"}
     for found in one.relations.values():

@@ -85,7 +85,8 @@ def draft(
 
     if from_data_not_private and learn_bounds_epsilon is not None:
         raise SchemaError(
-            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which costs budget."
+            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
+            "costs budget."
         )
     if learn_delta is not None and learn_bounds_epsilon is None:
         raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
@@ -255,7 +256,9 @@ def end_if_elsewhere(sentence: str | None) -> None:
 
 
 def confirm_reading(data: str, schema: Schema) -> None:
-    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read at all."""
+    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read at
+    all.
+    """
     from hdpview.counts.preview import preview
     from hdpview.errors import DataError
 

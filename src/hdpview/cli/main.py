@@ -1,5 +1,5 @@
-"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 3 where a
-view had to be written to another place than was asked for, 70 on a mistake of our own, 130 on Ctrl-C.
+"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 3
+where a view had to be written to another place than was asked for, 70 on a mistake of our own, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # a traceback with local variables could show exact values
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
+    help="""\
+Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
 
 A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query[/bold] as often as they like.
 

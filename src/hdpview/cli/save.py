@@ -1,4 +1,6 @@
-"""A view that was paid for is not lost: a place for it before anything is spent, and another where that one fails."""
+"""A view that was paid for is not lost: a place for it before anything is spent, and another where that one
+fails.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,19 @@ class Saver:
         check_place(self.target)
         if self.target.exists() and not force:
             raise ViewFileError(
-                f"{str(self.target)!r} is there already, and budget was paid for it. Name another file, or add --force to write over it."
+                f"{str(self.target)!r} is there already, and budget was paid for it. Name another "
+                "file, or add --force to write over it."
             )
         if shutil.disk_usage(self.target.resolve().parent).free < LEAST_FREE_BYTES:
             raise ViewFileError(
-                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free where {str(self.target)!r} is to go. Nothing was spent. "
+                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free where {str(self.target)!r} is "
+                "to go. Nothing was spent. "
                 "Free some space, or name a file on another disk."
             )
 
     def save(self, view: PView) -> str | None:
-        """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write it
-        elsewhere, and return a sentence that says where.
+        """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write
+        it elsewhere, and return a sentence that says where.
         """
         with _interrupts_wait():
             try:

@@ -172,7 +172,8 @@ def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Sche
         raise
     except Exception as refusal:
         raise DataError(
-            f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}). {where_it_is_told(refusal)}"
+            f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}). "
+            f"{where_it_is_told(refusal)}"
         ) from None
     return Schema(attributes, learnt_from_data=True)
 

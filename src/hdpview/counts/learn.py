@@ -110,7 +110,9 @@ def learn(
 def _decided(
     opened: OpenSource, kinds: Mapping[str, str], budget: Budget, limits: Contributions
 ) -> dict[str, str]:
-    """The kinds, with those of text columns found by what most of their values can be read as, under noise."""
+    """The kinds, with those of text columns found by what most of their values can be read as, under
+    noise.
+    """
     texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
     if not texts:
         return dict(kinds)
@@ -166,8 +168,8 @@ def _learn_columns(
 def _plain_table(
     table: ibis.Table, asked: Mapping[str, str], text: TextFormat, limits: Contributions
 ) -> ibis.Table:
-    """The columns in plain spelling, moments clamped to the calendar; in steps, since an expression that is used
-    several times would be written as often.
+    """The columns in plain spelling, moments clamped to the calendar; in steps, since an expression that is
+    used several times would be written as often.
     """
     own = [name for name in limits.columns if name not in asked]
     plain = table.select(

@@ -33,7 +33,8 @@ Text = Annotated[str, Field(max_length=200)]
 class ColumnForm(BaseModel):
     """One column as the page shows it. Texts are as typed; empty ones are open.
 
-    use: whether it becomes an attribute. binning: "" (each number a bin), every, bins, edges or a preset; size: its
+    use: whether it becomes an attribute. binning: "" (each number a bin), every, bins, edges or a preset;
+        size: its
     number or numbers. missing: "own" (counted by themselves), "as" (counted as missing_as) or "unstated".
     rest: keys of a schema file that the form does not show.
     """
@@ -120,8 +121,8 @@ def _typed(value: Any) -> str:
 
 
 def fields_of(form: ColumnForm) -> dict[str, Any]:
-    """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError on what cannot be
-    read.
+    """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError on what
+    cannot be read.
     """
     if form.kind not in KINDS:
         raise SchemaError(f"Attribute {form.name!r}: choose one of the types {', '.join(KINDS)}.")
@@ -142,7 +143,9 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
 
 
 def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
-    """What a schema file said that the form does not show, as far as it belongs to the type and the values."""
+    """What a schema file said that the form does not show, as far as it belongs to the type and the
+    values.
+    """
     if form.kind != "category":
         return {key: value for key, value in form.rest.items() if key not in ("aliases", "groups")}
     aliases = form.rest.get("aliases")

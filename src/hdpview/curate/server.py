@@ -1,5 +1,5 @@
-"""The server of the curator's page. It sees the table, so it answers this machine alone, and only with the token
-that was printed when it started.
+"""The server of the curator's page. It sees the table, so it answers this machine alone, and only with the
+token that was printed when it started.
 """
 
 from __future__ import annotations

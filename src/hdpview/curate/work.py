@@ -1,7 +1,8 @@
-"""What the curator's page does with a table: describe it, try a schema on it, learn for a price, look at the budget.
+"""What the curator's page does with a table: describe it, try a schema on it, learn for a price, look at the
+budget.
 
-Names and types of columns, and the format of a CSV file's first lines, are all that is looked at without paying, as
-in `hdpview schema draft` and `hdpview schema check`.
+Names and types of columns, and the format of a CSV file's first lines, are all that is looked at without
+paying, as in `hdpview schema draft` and `hdpview schema check`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _MOST_BINS_SHOWN = 6
 class Curation:
     """One table on its way to a view.
 
-    data: the table's path; folder: where the schema, the view and its pages go; ledger: the file that keeps what was
+    data: the table's path; folder: where the schema, the view and its pages go; ledger: the file that keeps
+        what was
     spent; table: the table's name in it.
     """
 
@@ -84,7 +86,8 @@ class Curation:
             described = tomllib.loads(self.schema_path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
             raise SchemaError(
-                f"The schema {str(self.schema_path)!r} cannot be read ({problem}). Correct it, or move it away."
+                f"The schema {str(self.schema_path)!r} cannot be read ({problem}). Correct it, or move "
+                "it away."
             ) from None
         nullable = bool(described.get("defaults", {}).get("nullable", False))
         known = described.get("attributes", {})
@@ -124,7 +127,9 @@ class Curation:
         return found
 
     def checked(self, document: Document) -> dict[str, Any]:
-        """The schema file that the forms make, what is wrong or open in it, and what it would make of the table."""
+        """The schema file that the forms make, what is wrong or open in it, and what it would make of the
+        table.
+        """
         text, problems, schema = self._schema(document)
         concerns: list[dict[str, Any]] = []
         if schema is not None:
@@ -270,7 +275,9 @@ class Curation:
         }
 
     def ledger_words(self) -> list[str]:
-        """The words of a command that name the ledger and the table in it, where they are not the usual ones."""
+        """The words of a command that name the ledger and the table in it, where they are not the usual
+        ones.
+        """
         has_ledger, has_table = self._is_named
         words = ["--ledger", str(self.ledger.path)] if has_ledger else []
         return [*words, *(["--table", self.table] if has_table else [])]

@@ -12,8 +12,10 @@ from hdpview.domain.toml import toml_key, toml_table, toml_value
 
 OPEN = "?"  # what a person has to replace
 _HEADER = """\
-# Draft of a schema: public statements. Replace each ? by what is known without looking at the data, such as from a law,
-# a form or a code book, and delete the columns nobody needs to ask about. All there is to say: docs/schema.md."""
+# Draft of a schema: public statements. Replace each ? by what is known without looking at the data, such as \
+from a law,
+# a form or a code book, and delete the columns nobody needs to ask about. All there is to say: \
+docs/schema.md."""
 _NEEDED: dict[str, dict[str, Any]] = {  # what each type needs; None is open
     "integer": {"min": None, "max": None},
     "real": {"min": None, "max": None, "bins": 100},

@@ -6,8 +6,8 @@ drawn, and stays there whatever becomes of the build: a view that was lost half-
     Two builds
 at once queue for the file, so that together they cannot exceed a limit either.
 
-A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside the
-table's own file.
+A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside
+the table's own file.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _VERSION = 2
 _SCHEMA = """
 CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT);
 CREATE TABLE charges (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, purpose TEXT NOT NULL,
-    privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT,
-    not_private TEXT
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL,
+    state TEXT NOT NULL, view TEXT, not_private TEXT
 );
 """
 _FROM_VERSION_1 = "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT"
@@ -118,11 +118,13 @@ class Ledger:
             spent, spent_delta = _spent(con, _checked(table))
             if spent > epsilon:
                 raise BudgetError(
-                    f"{_shown(spent)} of epsilon has been spent on {table!r} already; its limit cannot be {_shown(epsilon)}."
+                    f"{_shown(spent)} of epsilon has been spent on {table!r} already; its limit cannot "
+                    f"be {_shown(epsilon)}."
                 )
             if delta is not None and spent_delta > delta:
                 raise BudgetError(
-                    f"{_shown(spent_delta)} of delta has been spent on {table!r} already; its limit cannot be {_shown(delta)}."
+                    f"{_shown(spent_delta)} of delta has been spent on {table!r} already; its limit "
+                    f"cannot be {_shown(delta)}."
                 )
             row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", row)
@@ -149,7 +151,8 @@ class Ledger:
         if coming is None:
             return f"Budget: epsilon {_shown(spent)} spent on {table!r} in all, {left}. Ledger: {self.path}"
         return (
-            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so far, {left}. "
+            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent "
+            f"so far, {left}. "
             f"Ledger: {self.path}"
         )
 
@@ -285,14 +288,17 @@ class Ledger:
         except OSError as problem:
             raise BudgetError(
                 f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. "
-                f"Name another file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none (ledger=False, --no-ledger)."
+                f"Name another file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none "
+                "(ledger=False, --no-ledger)."
             ) from None
 
 
 def ledger_for(source: Any, table: str | None = None) -> Path | None:
-    """The ledger of a table for which none was named: that of HDPVIEW_LEDGER, or else the one beside its file.
+    """The ledger of a table for which none was named: that of HDPVIEW_LEDGER, or else the one beside its
+    file.
 
-    A table that is no file has one only where it has a name, given or in a catalogue: in the working directory.
+    A table that is no file has one only where it has a name, given or in a catalogue: in the working
+    directory.
     None where there is none to be found.
     """
     configured, place = os.environ.get(LEDGER_VARIABLE), _path_of(source)
@@ -304,13 +310,16 @@ def ledger_for(source: Any, table: str | None = None) -> Path | None:
 
 
 def default_ledger() -> Path:
-    """The ledger to show where no table is named: that of HDPVIEW_LEDGER, or the one in the working directory."""
+    """The ledger to show where no table is named: that of HDPVIEW_LEDGER, or the one in the working
+    directory.
+    """
     return Path(os.environ.get(LEDGER_VARIABLE) or LEDGER_NAME).expanduser()
 
 
 def name_of(source: Any) -> str:
-    """The name of a table that the curator gave no other name to: that of its file or folder. Of a pattern, what
-    stands before the first sign that means anything else: `visits-*.parquet` is `visits`, `visits/*.csv` too.
+    """The name of a table that the curator gave no other name to: that of its file or folder. Of a pattern,
+    what stands before the first sign that means anything else: `visits-*.parquet` is `visits`, `visits/*.csv`
+    too.
     """
     if not isinstance(source, (str, Path)):
         raise BudgetError("Name the table that the ledger is charged for, such as table='admissions'.")

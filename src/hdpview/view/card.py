@@ -22,7 +22,8 @@ _MOST_LISTED = 200  # categories that a card lists by name
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}"
-    "table{border-collapse:collapse}td{padding:.1rem 1.2rem .1rem 0;vertical-align:top;overflow-wrap:anywhere}"
+    "table{border-collapse:collapse}td{padding:.1rem 1.2rem .1rem "
+    "0;vertical-align:top;overflow-wrap:anywhere}"
     "td:first-child{min-width:9rem}.no{color:#b00020;font-weight:bold}.sign{margin-top:2rem;color:#555}"
     "@page{size:A4;margin:15mm}"
     "@media print{body{font-size:9.5pt;line-height:1.3;max-width:none;margin:0;padding:0;color:#000}"
@@ -85,7 +86,8 @@ def privacy_card(
 ) -> PrivacyCard:
     """The card of a view.
 
-    findings: what the view's histograms say about its schema; together: which attributes were counted together.
+    findings: what the view's histograms say about its schema; together: which attributes were counted
+        together.
     """
     manifest = view.manifest
     warning = [] if manifest.is_private else [(_NOT_PRIVATE, tuple(manifest.not_private_because))]
@@ -121,20 +123,24 @@ def _protected(manifest: Manifest) -> list[str]:
     ]
     if manifest.privacy_unit != "row":
         lines.append(
-            f"At most {manifest.max_rows:,} records of each are in the counts, chosen by lot; records without a value there are left out."
+            f"At most {manifest.max_rows:,} records of each are in the counts, chosen by lot; records "
+            "without a value there are left out."
         )
     elif manifest.max_rows > 1:
         lines.append(
-            f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table was aggregated before."
+            f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table "
+            "was aggregated before."
         )
     else:
         also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
         lines.append(
-            f"Someone with several records is protected less: with c records, as if epsilon were c times as large{also}."
+            "Someone with several records is protected less: with c records, as if epsilon were c "
+            f"times as large{also}."
         )
     if manifest.count_column is not None:
         lines.append(
-            f"Rows of the table stood for several records each; the column {manifest.count_column!r} said how many."
+            f"Rows of the table stood for several records each; the column {manifest.count_column!r} "
+            "said how many."
         )
     return lines
 
@@ -145,16 +151,23 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
         for prior in (0.01, 0.1, 0.5)
     ]
     epsilon, delta = f"{float(manifest.epsilon):g}", f"{float(manifest.delta):g}"
-    pure = f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than e^{epsilon} times as likely."
+    pure = (
+        f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than "
+        f"e^{epsilon} times as likely."
+    )
     approximate = (
-        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes likelier than e^{epsilon} times "
+        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes "
+        f"likelier than e^{epsilon} times "
         f"what it was plus {delta}."
     )
     return [
         approximate if manifest.delta else pure,
         risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
         *odds,
-        "This holds for any number of questions asked of the view, and whatever else anyone knows. Other views of the same table add up.",
+        (
+            "This holds for any number of questions asked of the view, and whatever else anyone knows. "
+            "Other views of the same table add up."
+        ),
         "What is true of many can be learnt, and is meant to be: it would be so without any one of them.",
     ]
 
@@ -181,7 +194,10 @@ def _learnt(manifest: Manifest) -> list[str]:
         return []
     also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
     return [
-        f"Bounds or categories were learnt from the table before, for epsilon {schema.learnt_epsilon}{also} per row: this adds to it."
+        (
+            "Bounds or categories were learnt from the table before, for epsilon "
+            f"{schema.learnt_epsilon}{also} per row: this adds to it."
+        )
     ]
 
 
@@ -253,11 +269,20 @@ def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:
     found = AUDITED.get(manifest.method)
     if found is None:
         return [
-            f"No audit of the method {manifest.method} is on record. Run: hdpview audit --method {manifest.method}"
+            (
+                f"No audit of the method {manifest.method} is on record. Run: hdpview audit --method "
+                f"{manifest.method}"
+            )
         ]
     return [
-        f"An adversary who knew all but one record looked at views from {found.runs:,} builds of each of two tables, with it and without.",
-        f"They showed epsilon {found.lower_bound:.2g} at least ({found.confidence:.1%} confidence), where {found.claimed:g} was claimed.",
+        (
+            f"An adversary who knew all but one record looked at views from {found.runs:,} builds of each "
+            "of two tables, with it and without."
+        ),
+        (
+            f"They showed epsilon {found.lower_bound:.2g} at least ({found.confidence:.1%} confidence), "
+            f"where {found.claimed:g} was claimed."
+        ),
         f"To repeat it: {found.command}",
         *(["That audit was of builds without a delta."] if manifest.delta else []),
     ]
