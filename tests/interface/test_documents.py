@@ -50,6 +50,13 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert not heading or heading in _headings(named), f"{page.name} → {target}#{heading}"
 
 
+def test_first_page_of_the_site_shows_the_program_of_the_readme() -> None:
+    """The README's program is run by a test; the site shows the same one."""
+    program = re.search(r"```python\n.*?```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert program is not None
+    assert program[0] in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+
+
 def _headings(page: Path) -> set[str]:
     """Headings as links name them: small letters, without punctuation, with hyphens for spaces."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
