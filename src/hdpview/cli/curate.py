@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hdpview.cli import guard, output
+from hdpview.cli.options import (
+    Columns,
+    Data,
+    Delta,
+    Exclude,
+    Format,
+    LedgerFile,
+    MethodName,
+    SchemaFile,
+    TableName,
+)
 from hdpview.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from hdpview.curate.job import BuildJob
     from hdpview.domain import Schema
+    from hdpview.pview import PView
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False
-    ),
-]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
-]
-Delta = Annotated[
-    str | None,
-    typer.Option(
-        help="With --method mixture: probability outside the promise, such as 1e-9.", show_default=False
-    ),
 ]
 
 
@@ -38,12 +38,8 @@ def draft(
     output_path: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to use, with commas between them.", show_default=False)
-    ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(help="Columns to leave out, with commas between them.", show_default=False)
-    ] = None,
+    columns: Columns = None,
+    exclude: Exclude = None,
     from_data_not_private: Annotated[
         bool,
         typer.Option(
@@ -67,14 +63,8 @@ def draft(
         ),
     ] = None,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person that are looked at.")] = 1,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="File that keeps what was spent; beside the table by default.", show_default=False),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
-    ] = None,
+    ledger: LedgerFile = None,
+    table: TableName = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
 
@@ -122,7 +112,7 @@ def draft(
 
 def build(
     data: Data,
-    schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
+    schema: SchemaFile,
     epsilon: Annotated[
         str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
     ],
@@ -130,9 +120,7 @@ def build(
         Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)
     ],
     delta: Delta = None,
-    method: Annotated[
-        str, typer.Option(help="How to build: mixture, or hdpview (the paper's method).")
-    ] = "mixture",
+    method: MethodName = "mixture",
     engine: Annotated[
         str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
     ] = "local",
@@ -156,16 +144,8 @@ def build(
     count: Annotated[
         str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
     ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that keeps what was spent on tables; beside the table by default.", show_default=False
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
-    ] = None,
+    ledger: LedgerFile = None,
+    table: TableName = None,
     no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
@@ -183,9 +163,7 @@ def build(
         ),
     ] = None,
     yes: Yes = False,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Build a view of a table, spending EPSILON once. The table is not needed afterwards.
 
@@ -234,6 +212,11 @@ def build(
     typer.echo(budget_line(account, name, None), err=True)
     end_if_elsewhere(elsewhere)
     guard.warn_if_view_beside_table(data, output_path)
+    _print_built(view, output_path, format)
+
+
+def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> None:
+    """What was written, what its histograms say about mistakes in the schema, and how to ask it."""
     size = output_path.stat().st_size
     findings = view.diagnosis()
     if format == output.JsonOrTable.json:
@@ -277,7 +260,7 @@ def confirm_reading(data: str, schema: Schema) -> None:
 
 
 def estimate(
-    schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)],
+    schema: SchemaFile,
     rows: Annotated[
         int,
         typer.Option(
@@ -295,12 +278,8 @@ def estimate(
     max_rows: Annotated[
         int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
     ] = 1,
-    method: Annotated[
-        str, typer.Option(help="How to build: mixture, or hdpview (the paper's method).")
-    ] = "mixture",
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    method: MethodName = "mixture",
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
 
@@ -335,16 +314,8 @@ def open_page(
     folder: Annotated[
         Path, typer.Option("-d", "--directory", help="Where the schema, the view and its pages go.")
     ] = Path(),
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that keeps what was spent on tables; beside the table by default.", show_default=False
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
-    ] = None,
+    ledger: LedgerFile = None,
+    table: TableName = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Format
 from hdpview.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -29,10 +30,9 @@ LedgerFile = Annotated[
 Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)
 ]
-Shape = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
 
 
-def show(ledger: LedgerFile = None, format: Shape = output.JsonOrTable.table) -> None:
+def show(ledger: LedgerFile = None, format: Format = output.JsonOrTable.table) -> None:
     """Tell what has been spent on each table, on what, and what is left.
 
     Example: hdpview ledger show --ledger budget.sqlite
@@ -123,7 +123,7 @@ def audit(
         bool, typer.Option("--fits", help="Fit components too; the numbers they are fitted to tell no less.")
     ] = False,
     confidence: Annotated[float, typer.Option(help="With which the bound holds.")] = 0.999,
-    format: Shape = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no
     data.

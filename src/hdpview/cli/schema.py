@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Columns, Exclude, Format
 
 if TYPE_CHECKING:
     from hdpview.counts.preview import Concern
@@ -20,9 +21,7 @@ def check(
         str | None,
         typer.Argument(metavar="[DATA]", help="A table to try the schema on.", show_default=False),
     ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and what it would make of a table: from the types of its columns and the format of the
     first lines, without spending budget.
@@ -91,12 +90,8 @@ def import_schema(
             help="Which table, model or resource, where FILE describes several.", show_default=False
         ),
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to use, with commas between them.", show_default=False)
-    ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(help="Columns to leave out, with commas between them.", show_default=False)
-    ] = None,
+    columns: Columns = None,
+    exclude: Exclude = None,
 ) -> None:
     """Make a schema of a description that exists: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars,
     pandas.

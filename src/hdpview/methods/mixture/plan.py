@@ -39,8 +39,8 @@ DEVIATIONS_PER_CODE = 2.0
 # An attribute takes part in tables if this many standard deviations of noise are elsewhere than at its
 # commonest code.
 DEVIATIONS_OFF_THE_COMMONEST = 5.0
-# Where there are too few tables to connect all attributes, this part of them is measured, and histograms have this share.
-# Fewer tables than two are not worth it.
+# Where there are too few tables to connect all attributes, this part of them is measured, and histograms have
+# this share. Fewer tables than two are not worth it.
 _PART_OF_FEW, _BESIDE_FEW, _LEAST_FEW = 0.4, Fraction(8, 10), 2
 # All pairs are measured where so many of them can be had: then none has to be chosen.
 _NEARLY_ALL = 0.8
@@ -104,7 +104,8 @@ def plan_for(
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
-    # Too few to connect all attributes: then a part of them, and most of the budget is better spent on histograms.
+    # Too few to connect all attributes: then a part of them, and most of the budget is better spent on
+    # histograms.
     few = n_tables < len(divided) - 1
     if few:
         n_tables = int(_PART_OF_FEW * n_tables)
