@@ -70,12 +70,31 @@ def test_the_interval_asked_for_is_the_one_given(view: hv.PView) -> None:
 
 
 def test_a_question_along_block_borders_has_no_aggregation_error(papers_view: hv.PView) -> None:
-    """For the whole table all three intervals are the noise's, but for the tails they use."""
-    answer = papers_view.count(None, counts="raw")
-    assert answer.guaranteed == pytest.approx(answer.noise)
+    """For the whole table all three intervals are the noise's, but for the tails they use: guaranteed ones use a
+    fiftieth of the chance to fail.
+    """
+    answer, surer = (papers_view.count(None, counts="raw", confidence=level) for level in (0.95, 0.999))
+    assert tuple(answer.guaranteed) == pytest.approx(tuple(surer.noise))
     assert answer.typical.upper - answer.estimate == pytest.approx(
         answer.noise.upper - answer.estimate, rel=0.15
     )
+
+
+@pytest.mark.parametrize(
+    "halves", [("dose < 1.5", "dose >= 1.5"), ("dose BETWEEN 1 AND 1.4999", "dose >= 1.5 AND dose < 2")]
+)
+def test_nothing_is_known_inside_a_bin(halves: tuple[str, str]) -> None:
+    """Halves of a bin may hold all or none of its records: neither their difference nor one of them is a fact."""
+    schema = hv.Schema([hv.Real(name="dose", min=0.0, max=4.0, bins=4)])
+    sharp = mixture_view(schema, 1)
+    whole, one = sharp.count("dose >= 1 AND dose < 2"), sharp.count(f"dose >= 1 AND dose < 2 AND {halves[0]}")
+    assert one.guaranteed.lower == 0
+    assert one.guaranteed.upper >= whole.estimate
+    assert one.upper - one.lower > 0.9 * whole.estimate
+    assert (whole.basis, one.basis) == ("measured", "model")
+    inside = [f"dose >= 1 AND dose < 2 AND {half}" for half in halves]
+    assert not sharp.compare(*inside).is_real
+    assert not sharp.compare(*reversed(inside)).is_real
 
 
 def test_typical_tail_is_that_of_students_distribution() -> None:

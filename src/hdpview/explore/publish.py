@@ -28,6 +28,7 @@ from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
 from hdpview.pview import PView
+from hdpview.query.interval.dependence import dependence
 from hdpview.query.interval.noise import NoiseLaw
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.conditions import Condition, note_on
@@ -169,6 +170,7 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
                 "sizes": list(table.counts.shape),
                 "cells": table.counts.size,
                 "variance": table.variance,
+                "dependence": dependence(part, table) if len(table.attributes) == 2 else 0.0,
             }
         )
     return {

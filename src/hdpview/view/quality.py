@@ -34,11 +34,11 @@ class Quality:
 
 
 # Typical sizes on real tables, from which the measurement starts; see docs/intervals.md.
-_OF_BLOCKS = (0.4, 0.4, 0.4, 0.5)
+_OF_BLOCKS = (0.6, 0.65, 0.6, 0.6)
 _OF_ONE_ATTRIBUTE = 0.0005
 _LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
-_WITHOUT_TABLES = 0.3  # dependence where no attributes were counted together
-_LEAST_OF_THREE = 0.02
+_WITHOUT_TABLES = 0.35  # dependence where no attributes were counted together
+_LEAST_OF_THREE, _OF_THREE = 0.03, 1.2  # at least; times that of two
 _OF_FOUR = 1.5  # times that of three
 
 
@@ -54,5 +54,5 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
         math.sqrt(table.variance * table.counts.size) / total for table in tables if len(table.attributes) > 1
     ]
     of_two = min(max(2.5 * statistics.median(noise), _LEAST), _MOST) if noise else _WITHOUT_TABLES
-    of_three = max(of_two, _LEAST_OF_THREE)
+    of_three = max(_OF_THREE * of_two, _LEAST_OF_THREE)
     return Quality((_OF_ONE_ATTRIBUTE, of_two, of_three, _OF_FOUR * of_three))

@@ -1,32 +1,34 @@
 // The released numbers of a view, and what follows from them: counts under conditions, and the errors to expect of them.
 // The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md derives it.
 //
-// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
+// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code. Its
+// property `condition` is a text that only functions of the same condition share.
 // A box is a Map from attributes to functions; attributes that it does not name are free.
 
-const DEPENDENCE = 0.1, MISFIT = 0.25, N_ORDERS = 4, LEAST_SHARE = 1e-4;
+const DEPENDENCE = 0.1, MISFIT = 0.25, FINER = 0.8, FIT_OF_CODES = 1.25, UNEVEN = 0.5, N_ORDERS = 4, LEAST_SHARE = 1e-12;
 
 const isPoint = (f) => !(f instanceof Float64Array);
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-/** Product of means, covariance under a margin and energy of two functions; null stands for the constant 1. */
+/** Product of means, covariance under a margin, energy and fourth of two functions; null stands for the constant 1. */
 function gram(f, g, margin) {
-  if (f === null && g === null) return { means: 1, covariance: 0, energy: 0 };
+  if (f === null && g === null) return { means: 1, covariance: 0, energy: 0, fourth: 0 };
   if (f === g && isPoint(f)) {
-    const mean = f.value * margin[f.code], means = mean * mean;
-    return { means, covariance: f.value * f.value * margin[f.code] - means, energy: (f.value - mean) ** 2 + (margin.length - 1) * means };
+    const mean = f.value * margin[f.code], means = mean * mean, atCode = (f.value - mean) ** 2, others = margin.length - 1;
+    return { means, covariance: f.value * f.value * margin[f.code] - means, energy: atCode + others * means, fourth: Math.sqrt(atCode ** 2 + others * means ** 2) };
   }
   const [one, other] = [f, g].map((h) => (h === null ? null : dense(h, margin.length)));
   const mean = (h) => (h === null ? 1 : margin.reduce((total, share, i) => total + share * h[i], 0));
   const left = mean(one), right = mean(other);
-  if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0 };
-  let covariance = 0, energy = 0;
+  if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0, fourth: 0 };
+  let covariance = 0, energy = 0, squares = 0;
   for (let i = 0; i < margin.length; i++) {
     const product = (one[i] - left) * (other[i] - right);
     covariance += product * margin[i];
     energy += product;
+    squares += product * product;
   }
-  return { means: left * right, covariance, energy };
+  return { means: left * right, covariance, energy, fourth: Math.sqrt(squares) };
 }
 
 export function dense(f, size) {
@@ -42,6 +44,14 @@ function averaged(f, margin, bins, ofBin) {
   const found = new Float64Array(ofBin.length);
   for (let i = 0; i < margin.length; i++) if (ofBin[bins[i]] > 0) found[bins[i]] += (f === null ? 1 : f[i]) * margin[i] / ofBin[bins[i]];
   return found;
+}
+
+/** What two functions both leave open inside bins that they cut through, per squared total. */
+function insideBins(f, g, margin) {
+  if (f === null || g === null) return 0;
+  const shared = (x, y) => (f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y;
+  if (isPoint(f)) return isPoint(g) && f.code === g.code ? shared(f.value, g.value) * margin[f.code] ** 2 : 0;
+  return f.reduce((total, x, i) => total + shared(x, g[i]) * margin[i] ** 2, 0);
 }
 
 export class Mixture {
@@ -63,7 +73,7 @@ export class Mixture {
         const nBins = table.sizes[table.attributes.indexOf(a)];
         return Math.min(1, nBins / size) / (table.variance * table.cells / nBins);
       });
-      return known.length ? 1 / sum(known) : this.total ** 2;
+      return known.length ? FIT_OF_CODES / sum(known) : this.total ** 2;
     });
     const best = new Map();
     for (const table of part.tables) {
@@ -102,6 +112,8 @@ export class Mixture {
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) { return this.#once(f, g, a, () => gram(f, g, this.margins[a])); }
 
+  #insideBins(a, f, g) { return this.#once(f, g, `inside ${a}`, () => insideBins(f, g, this.margins[a])); }
+
   #mean(a, f) {
     if (isPoint(f)) return f.value * this.margins[a][f.code];
     return this.#once(f, f, `mean ${a}`, () => f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0));
@@ -122,7 +134,10 @@ export class Mixture {
     return kept.get(key);
   }
 
-  /** Expected products of the errors of two boxes: by noise, and by the model per squared factor of its quality. */
+  /**
+   * Expected products of the errors of two boxes: by noise, by the model per squared factor of its quality, by dependence
+   * inside the bins of tables, and by bins that are cut through.
+   */
   errors(left, right) {
     const asked = [...new Set([...left.keys(), ...right.keys()])];
     const pair = new Map(asked.map((a) => [a, [left.get(a) ?? null, right.get(a) ?? null]]));
@@ -130,15 +145,20 @@ export class Mixture {
     const meansWithout = (some) => asked.reduce((product, a) => (some.includes(a) ? product : product * moments.get(a).means), 1);
     let noise = meansWithout([]) * this.totalVariance;
     for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * meansWithout([a]);
-    const model = this.#byOrder([...moments.values()]);
-    for (const { attributes, variance, cells, bins } of this.joint) {
+    const hidden = (a) => Math.sqrt(this.codeVariance[a]) / this.total * moments.get(a).fourth;
+    const model = this.#byOrder(asked.map((a) => ({ means: moments.get(a).means, covariance: moments.get(a).covariance + hidden(a) })));
+    let finer = 0;
+    for (const { attributes, variance, cells, bins, dependence } of this.joint) {
       if (!attributes.every((a) => pair.has(a))) continue;
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i])), rest = meansWithout(attributes);
       const signal = (DEPENDENCE * this.total) ** 2, kept = signal / (signal + variance * cells);
       noise += kept * variance * found.reduce((product, { energy }) => product * energy, 1) * rest;
-      model[attributes.length - 1] -= (1 - MISFIT ** 2) * found.reduce((product, { covariance }) => product * covariance, 1) * rest;
+      const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
+      model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
+      finer += (FINER * dependence ** 2) ** 2 * (attributes.reduce((product, a) => product * moments.get(a).covariance, 1) * rest - explained);
     }
-    return { noise, model: model.map((value) => value * this.total ** 2) };
+    const inside = asked.reduce((total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]), 0);
+    return { noise, model: model.map((value) => value * this.total ** 2), finer: finer * this.total ** 2, inside: inside * (UNEVEN * this.total) ** 2 };
   }
 
   /** Sums over sets of 1, 2, 3, and 4 or more attributes of their covariances times the means of the others. */
@@ -160,9 +180,10 @@ export class Mixture {
     return independent > 0 ? Math.max(estimate / independent, 1) : 1;
   }
 
-  #size({ noise, model }, more) {
-    const chance = sum(model.slice(1)) / this.total;
-    return { noise, rest: sum(model.map((value, order) => value * this.factors[order] ** 2)) + chance * more };
+  /** What lies where more records are than if attributes were independent errs by as much more. */
+  #size({ noise, model, finer, inside }, more) {
+    const chance = sum(model.slice(1)) / this.total, [ofOne, ...ofMore] = model.map((value, order) => value * this.factors[order] ** 2);
+    return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 };
   }
 
   /** The squared error to expect of the count of a box. */
@@ -173,13 +194,15 @@ export class Mixture {
 
   /** Expected products of the errors of two counts with each other and with themselves. */
   covariances(boxes) {
-    const estimates = boxes.map((box) => this.estimate(box)), largest = estimates.indexOf(Math.max(...estimates));
-    const more = this.#beyondIndependence(boxes[largest], estimates[largest]);
-    return boxes.map((one) => boxes.map((other) => { const { noise, rest } = this.#size(this.errors(one, other), more); return noise + rest; }));
+    const more = boxes.map((box) => this.#beyondIndependence(box, this.estimate(box)));
+    return boxes.map((one, i) => boxes.map((other, j) => { const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j])); return noise + rest; }));
   }
 
-  /** Whether some attributes were counted together. */
-  rests(attributes) { return !attributes.length || this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))); }
+  /** Whether the attributes of a box were counted together, and it cuts through no bin. */
+  rests(box) {
+    const attributes = [...box.keys()], whole = [...box.values()].every((f) => f.every((value) => value === 0 || value === 1));
+    return whole && (!attributes.length || this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))));
+  }
 
   /** Estimates of a histogram under a box that does not name the attribute. */
   estimates(a, box) { return this.histogram(a, this.inside(box)); }
@@ -221,7 +244,7 @@ export class Blocks {
       const rest = share - share * share;
       squares += share * share;
       raw += share * this.noisy[b];
-      if (rest > 1e-12 * share) spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.25 * this.weight[b];
+      if (rest > 1e-12 * share) spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375 * this.weight[b];
     });
     const factor = this.factors[Math.min(Math.max(box.size, 1), N_ORDERS) - 1];
     return this.noiseVariance * squares + (factor * spread) ** 2 + (raw - estimate) ** 2;

@@ -202,7 +202,9 @@ export function shares(attribute, condition) {
   }
   for (const i of cut) if (i < attribute.size) found[i] = Math.round(Math.min(Math.max(found[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
   if (condition.null && attribute.nullable) found[attribute.nValues] = 1;
-  return found.slice(0, attribute.size);
+  const whole = found.slice(0, attribute.size);
+  whole.condition = JSON.stringify([condition.ranges.flat().map(String), condition.null]);
+  return whole;
 }
 
 function binOf({ edges, nValues }, place) {

@@ -46,7 +46,7 @@ export class Engine {
   #added(compute) { return this.parts.reduce((total, part) => total + compute(part), 0); }
 
   count(where) {
-    const { asked, box, wide } = this.#boxes(where), basis = this.parts.every((part) => part.rests([...box.keys()])) ? "measured" : "model";
+    const { asked, box, wide } = this.#boxes(where), basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
     const found = this.#typical(box), upper = wide === box ? found.upper : Math.max(found.upper, this.#typical(wide).upper);
     return { ...found, upper, basis, notes: notes(asked, this.attributes) };
   }
@@ -67,7 +67,7 @@ export class Engine {
   }
 
   /** A point per code of an attribute, as far as a box has it. */
-  #points(a, box) { return Array.from({ length: this.sizes[a] }, (_, code) => ({ code, value: box.get(a)?.[code] ?? 1 })); }
+  #points(a, box) { return Array.from({ length: this.sizes[a] }, (_, code) => ({ code, value: box.get(a)?.[code] ?? 1, condition: box.get(a)?.condition })); }
 
   #histogram(a, { box, wide }) {
     const columns = this.#column(a, box, wide);
@@ -160,8 +160,15 @@ function times(box, other) {
   const found = new Map(box);
   for (const [a, f] of other) {
     const own = box.get(a);
-    found.set(a, own === undefined ? f : own instanceof Float64Array ? own.map((value, i) => value * f[i]) : { code: own.code, value: own.value * f[own.code] });
+    found.set(a, own === undefined ? f : own instanceof Float64Array ? multiplied(own, f) : { code: own.code, value: own.value * f[own.code], condition: own.value === 1 ? f.condition : own.condition });
   }
+  return found;
+}
+
+/** The product of two functions; it is of the condition of one of them where the other takes nothing away. */
+function multiplied(f, g) {
+  const found = f.map((value, i) => value * g[i]), same = [f, g].find((own) => own.every((value, i) => value === found[i]));
+  found.condition = same ? same.condition : `${f.condition} & ${g.condition}`;
   return found;
 }
 

@@ -22,7 +22,7 @@ from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 _AT_ONCE = 4_000_000  # numbers of an array of quantities × blocks
-_LEAST_SHARE = 1e-4  # of a block: from there on less does not make an answer less sure
+_LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer less sure
 
 
 class BlockSums(NamedTuple):
@@ -88,7 +88,7 @@ def _deviation(weight: Floats, square: Floats) -> Floats:
     far more of it than an even spread would.
     """
     share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
-    unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.25
+    unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
     found: Floats = np.sqrt(_variance(weight, square)) * unlike
     return found
 

@@ -171,27 +171,28 @@ def _of_blocks(part: ViewPart, sums: BlockSums, order: NDArray[np.int64]) -> Eva
 def _of_mixture(part: ViewPart, estimate: Floats, batch: Batch) -> Evaluation:
     errors = _summed(part, batch, batch)
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + _of_model(part, errors) + _by_chance(part, errors, batch, estimate), 0.0)
+    more = mixture_errors(part).beyond_independence(batch, estimate)
+    variance = np.maximum(noise + _of_model(part, errors, more), 0.0)
     zero = np.zeros(len(batch))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
 
-def _of_model(part: ViewPart, errors: Errors) -> Floats:
-    added: Floats = np.square(part.quality.factors) @ errors.model
-    return added
+def _of_model(part: ViewPart, errors: Errors, more: Floats | float) -> Floats:
+    """Squared errors of the model.
+
+    more: how many times more records lie there than if attributes were independent. What was not counted errs by as
+    much more, and by chance even if the model is true: correlations in n records vary by 1/√n.
+    """
+    sizes = np.square(part.quality.factors)
+    found: Floats = sizes[0] * errors.model[0] + (sizes[1:] @ errors.model[1:]) * more
+    return found + _beside_factors(part, errors, more)
 
 
-def _by_chance(part: ViewPart, errors: Errors, batch: Batch, estimate: Floats) -> Floats:
-    """Squared errors that even a true model has: what was not counted varies as if records were drawn from it."""
-    more = mixture_errors(part).beyond_independence(batch, estimate)
-    return _chance(part, errors) * more
-
-
-def _chance(part: ViewPart, errors: Errors) -> Floats:
-    """As if attributes were independent: correlations in n records vary by 1/√n."""
+def _beside_factors(part: ViewPart, errors: Errors, more: Floats | float) -> Floats:
+    """Squared errors of the model that no factor of `Quality` says anything of."""
     total = max(float(part.components.weight.sum()), 1.0)
     varies: Floats = errors.model[1:].sum(axis=0) / total
-    return varies
+    return (varies + errors.finer) * more + errors.inside * more**2
 
 
 @lru_cache(maxsize=64)
@@ -214,20 +215,23 @@ def _summed(part: ViewPart, left: Batch, right: Batch) -> Errors:
     of_pairs = errors.of_terms(left, right, i, j)
     noise = np.bincount(quantity, of_pairs.noise, n).astype(np.float64)
     model = np.stack([np.bincount(quantity, row, n) for row in of_pairs.model]).astype(np.float64)
+    finer, inside = (np.bincount(quantity, row, n).astype(np.float64) for row in of_pairs[2:])
     if not few.all():
         roots = [_roots(errors, each, ~few) for each in (left, right)]
         noise += roots[0].noise * roots[1].noise
         model += roots[0].model * roots[1].model
-    return Errors(noise, model)
+        finer += roots[0].finer * roots[1].finer
+        inside += roots[0].inside * roots[1].inside
+    return Errors(noise, model, finer, inside)
 
 
 def _roots(errors: MixtureErrors, batch: Batch, chosen: NDArray[np.bool_]) -> Errors:
     """Standard errors of all terms of the chosen quantities, added up: a bound on that of their sum."""
     terms = np.flatnonzero(chosen[batch.quantity])
     found = errors.of_terms(batch, batch, terms, terms)
-    rows = [np.sqrt(np.maximum(row, 0.0)) for row in (found.noise, *found.model)]
+    rows = [np.sqrt(np.maximum(row, 0.0)) for row in (found.noise, *found.model, *found[2:])]
     sums = [np.bincount(batch.quantity[terms], row, len(batch)).astype(np.float64) for row in rows]
-    return Errors(sums[0], np.stack(sums[1:]))
+    return Errors(sums[0], np.stack(sums[1:-2]), *sums[-2:])
 
 
 class Scales(NamedTuple):
@@ -253,7 +257,9 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
         model[order, np.arange(len(batch))] = sums.spread**2
         return Scales(sums.estimate, noise, model)
     errors, estimate = _summed(part, batch, batch), part_estimates(part, batch)
-    return Scales(estimate, errors.noise + _by_chance(part, errors, batch, estimate), errors.model)
+    more = mixture_errors(part).beyond_independence(batch, estimate)
+    model = np.concatenate([errors.model[:1], errors.model[1:] * more])
+    return Scales(estimate, errors.noise + _beside_factors(part, errors, more), model)
 
 
 def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Floats:
@@ -271,9 +277,10 @@ def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Flo
             noise = NoiseLaw(part.components.noise_scale).variance * spreads.squares
             found += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
-        counts = [batch for batch in batches if batch.squares is batch.functions]
-        estimates = [part_estimates(part, each) for each in counts]
-        _add_mixture_covariances(part, batches, _times(part, counts, estimates), found)
+        estimates = [
+            part_estimates(part, batch) if batch.squares is batch.functions else None for batch in batches
+        ]
+        _add_mixture_covariances(part, batches, _more(part, batches, estimates), found)
     return found
 
 
@@ -283,40 +290,41 @@ def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes:
     found = np.zeros((len(batches), len(batches), len(batches[0])))
     for part in view.parts:
         own = ViewData(view.manifest, (part,))
-        is_count = [
-            all(each.values is ONE and each.times is ONE for each in quantity) for quantity in quantities
-        ]
-        counts = [batch for batch, yes in zip(batches, is_count, strict=True) if yes]
         estimates = [
             grid_estimates(own, quantity, attributes).reshape(-1)
-            for quantity, yes in zip(quantities, is_count, strict=True)
-            if yes
+            if all(each.values is ONE and each.times is ONE for each in quantity)
+            else None
+            for quantity in quantities
         ]
-        _add_mixture_covariances(part, batches, _times(part, counts, estimates), found)
+        _add_mixture_covariances(part, batches, _more(part, batches, estimates), found)
     return found
 
 
-def _times(part: ViewPart, counts: Sequence[Batch], estimates: Sequence[Floats]) -> Floats | float:
-    """How many times more records than under independence lie in each group, by the largest count of it."""
-    if not counts:
-        return 1.0
-    more = [
-        mixture_errors(part).beyond_independence(batch, estimate)
-        for batch, estimate in zip(counts, estimates, strict=True)
-    ]
-    largest = np.argmax(estimates, axis=0)
-    chosen: Floats = np.take_along_axis(np.stack(more), largest[None], axis=0)[0]
-    return chosen
+def _more(part: ViewPart, batches: Sequence[Batch], estimates: Sequence[Floats | None]) -> Floats:
+    """How many times more records than under independence lie in each group, per quantity, shape (m, n).
+
+    estimates: of counts; None for sums of values, which take what the largest count of their group has.
+    """
+    found = np.ones((len(batches), len(batches[0])))
+    largest = np.full(len(batches[0]), -np.inf)
+    of_largest = np.ones(len(batches[0]))
+    for i, (batch, estimate) in enumerate(zip(batches, estimates, strict=True)):
+        if estimate is not None:
+            found[i] = mixture_errors(part).beyond_independence(batch, estimate)
+            of_largest = np.where(estimate > largest, found[i], of_largest)
+            largest = np.maximum(estimate, largest)
+    for i, estimate in enumerate(estimates):
+        if estimate is None:
+            found[i] = of_largest
+    return found
 
 
-def _add_mixture_covariances(
-    part: ViewPart, batches: Sequence[Batch], times: Floats | float, found: Floats
-) -> None:
-    """times: what errors by chance are multiplied by, shape (n,)."""
+def _add_mixture_covariances(part: ViewPart, batches: Sequence[Batch], more: Floats, found: Floats) -> None:
+    """more: how many times more records lie in each group than under independence, per quantity, shape (m, n)."""
     for i in range(len(batches)):
         for j in range(i + 1):
             errors = _summed(part, batches[i], batches[j])
-            added = errors.noise + _of_model(part, errors) + _chance(part, errors) * times
+            added = errors.noise + _of_model(part, errors, np.sqrt(more[i] * more[j]))
             found[i, j] += added
             if i != j:
                 found[j, i] += added

@@ -3,6 +3,8 @@
 From blocks: those that lie inside the question hold at least their records, those it touches at most all of theirs.
 From released tables: no more records than in the smallest table's cells that the question touches (Fréchet), and no
 fewer than inclusion and exclusion force. Several noisy bounds are in play, so each gets a part of the chance to fail.
+People ask one view many questions, and all of them meet the same noise; so of the chance to fail that is asked for,
+these intervals use a fiftieth: at 95 % they hold 99.9 % of the truths.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+_CHANCE_USED = 0.02  # of the chance to fail that is asked for
 
 
 def guaranteed(view: ViewData, quantities: Sequence[Quantity], confidence: float) -> Floats:
     """Lower and upper ends for every quantity, shape (n, 2)."""
-    each = confidence_of_each(len(view.parts), confidence)
+    each = confidence_of_each(len(view.parts), 1.0 - _CHANCE_USED * (1.0 - confidence))
     found = np.zeros((len(quantities), 2))
     for part in view.parts:
         bounds = _from_blocks if isinstance(part.components, Blocks) else _from_tables

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.query.question.quantities import Batch, Functions, Mixed, Points
+from hdpview.query.interval.dependence import dependence
+from hdpview.query.question.quantities import Batch, Functions, Inside, Mixed, Points
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
 from hdpview.view.tables import Table
@@ -26,15 +27,24 @@ Ints = NDArray[np.int64]
 _DEPENDENCE = 0.1
 # Of the error that the model would have without a table, what is left with it: the fit is not exact.
 _MISFIT = 0.25
+# Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
+_FINER = 0.8
+# Histograms and margins of tables are fitted together, not quite as well as their noise would allow.
+_FIT_OF_CODES = 1.25
+# How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to all.
+_UNEVEN = 0.5
 
 
 class Errors(NamedTuple):
     """Expected products of errors, shape (n,): explained by noise in tables; and, per unit of each squared factor of
-    `Quality`, added by the model, shape (N_ORDERS, n).
+    `Quality`, added by the model, shape (N_ORDERS, n); from dependence inside the bins of tables; and from bins of
+    attributes that are cut through. All but noise as if attributes were independent.
     """
 
     noise: Floats
     model: Floats
+    finer: Floats
+    inside: Floats
 
 
 class _Moments(NamedTuple):
@@ -42,17 +52,20 @@ class _Moments(NamedTuple):
 
     attribute: the attributes that either term has a function of; −1 beyond the last.
     means: product of the two functions' means. covariance: of the two, under the attribute's margin.
-    energy: Σ over codes of the product of their deviations from their means.
+    energy: Σ over codes of the product of their deviations from their means. fourth: the root of Σ of its squares.
     which: the pair of functions, by its number among the different ones of the attribute, in `functions`.
     functions: attribute → the different pairs: two arrays of shape (n_different, size), two of points, or of both.
+    rows: attribute → the numbers of the different pairs in their batches, −1 for the constant 1.
     """
 
     attribute: Ints
     means: Floats
     covariance: Floats
     energy: Floats
+    fourth: Floats
     which: Ints
     functions: dict[int, tuple[Functions, Functions]]
+    rows: dict[int, tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +81,21 @@ class MixtureErrors:
         noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
         has = np.zeros((len(i), len(self.margins) + 1), dtype=bool)  # a column more, for no attribute
         has[np.arange(len(i))[:, None], moments.attribute] = True
-        for table in self._tables:
+        finer, squared = np.zeros(len(noise)), self._total**2
+        for table, strength in zip(self._tables, self._strengths, strict=True):
             if any(a not in moments.functions for a in table.attributes):
                 continue
             rows = np.flatnonzero(has[:, table.attributes].all(axis=1))
             if not len(rows):
                 continue
-            added, explained = self._measured(table, moments, rows)
+            added, explained, whole = self._measured(table, moments, rows)
             noise[rows] += added
             model[len(table.attributes) - 1, rows] -= (1.0 - _MISFIT**2) * explained
-        return Errors(noise * constant, model * self._total**2 * constant)
+            finer[rows] += (_FINER * strength**2) ** 2 * (whole - explained)
+        inside = self._inside_bins(left, right, moments)
+        return Errors(
+            noise * constant, model * squared * constant, finer * squared * constant, inside * constant
+        )
 
     def rests_on_tables(self, batch: Batch) -> NDArray[np.bool_]:
         """Whether all attributes of each quantity lie in one released table, shape (n,)."""
@@ -90,7 +108,7 @@ class MixtureErrors:
             others = np.ones(len(self.margins), dtype=bool)
             others[list(table.attributes)] = False
             found |= ~np.any(asked[:, others], axis=1)
-        return found
+        return found & ~_cuts(batch)
 
     def beyond_independence(self, batch: Batch, estimate: Floats) -> Floats:
         """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
@@ -132,7 +150,7 @@ class MixtureErrors:
                 of_bin = table.variance * table.counts.size / n_bins
                 precision[a] += min(1.0, n_bins / sizes[a]) / of_bin
         found: Floats = np.divide(
-            1.0, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
+            _FIT_OF_CODES, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
         )
         return found
 
@@ -145,6 +163,11 @@ class MixtureErrors:
             if len(table.attributes) > 1 and (known is None or table.variance < known.variance):
                 best[table.attributes] = table
         return list(best.values())
+
+    @cached_property
+    def _strengths(self) -> list[float]:
+        """How strongly the attributes of each table depend, of tables of two."""
+        return [dependence(self.part, table) if len(table.attributes) == 2 else 0.0 for table in self._tables]
 
     def _averages(self, a: int, bins: NDArray[np.int32]) -> Floats:
         """The matrix that averages functions of an attribute's codes over bins, shape (size, n_bins)."""
@@ -167,9 +190,10 @@ class MixtureErrors:
     def _moments(self, left: Batch, right: Batch, i: Ints, j: Ints) -> _Moments:
         attribute, rows_left, rows_right = _joined(left, right, i, j)
         shape = attribute.shape
-        means, covariance, energy = np.ones(shape), np.zeros(shape), np.zeros(shape)
+        means, covariance, energy, fourth = np.ones(shape), *np.zeros((3, *shape))
         which = np.zeros(shape, np.int64)
         functions: dict[int, tuple[Functions, Functions]] = {}
+        rows: dict[int, tuple[Ints, Ints]] = {}
         for a in np.unique(attribute).tolist():
             if a < 0:
                 continue
@@ -182,12 +206,21 @@ class MixtureErrors:
             one = _chosen(left.functions.get(a), own)
             is_same = left is right and np.array_equal(own, other)
             pair = one, one if is_same else _chosen(right.functions.get(a), other)
-            means_here, covariance_here, energy_here = _gram(*pair, self.margins[a])
-            means[here] = means_here[which[here]]
-            covariance[here] = covariance_here[which[here]]
-            energy[here] = energy_here[which[here]]
-            functions[a] = pair
-        return _Moments(attribute, means, covariance, energy, which, functions)
+            of_pairs = _gram(*pair, self.margins[a])
+            for column, values in zip((means, covariance, energy, fourth), of_pairs, strict=True):
+                column[here] = values[which[here]]
+            functions[a], rows[a] = pair, (own, other)
+        return _Moments(attribute, means, covariance, energy, fourth, which, functions, rows)
+
+    def _inside_bins(self, left: Batch, right: Batch, moments: _Moments) -> Floats:
+        """From bins that are cut through, and from values that differ inside bins, shape (n_pairs,)."""
+        found = np.zeros(len(moments.attribute))
+        for a in left.inside.keys() & right.inside.keys() & moments.functions.keys():
+            of_pairs = _inside(left.inside[a], right.inside[a], *moments.rows[a], self.margins[a])
+            here = moments.attribute == a
+            rest = np.where(here, 1.0, moments.means).prod(axis=1)
+            found += np.where(here, of_pairs[np.where(here, moments.which, 0)], 0.0).sum(axis=1) * rest
+        return found * (_UNEVEN * self._total) ** 2
 
     def _noise_of_total_and_histograms(self, moments: _Moments) -> Floats:
         found: Floats = moments.means.prod(axis=1) * self._total_variance
@@ -199,26 +232,32 @@ class MixtureErrors:
         return found
 
     def _by_order(self, moments: _Moments) -> Floats:
-        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others, (N_ORDERS, n)."""
+        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others, (N_ORDERS, n).
+
+        Margins are known up to noise: where the view sees no records, there may be as many as noise hides.
+        """
         n, width = moments.means.shape
+        hidden = (
+            np.sqrt(np.append(self._code_variance, 0.0))[moments.attribute] / self._total * moments.fourth
+        )
         found = np.zeros((N_ORDERS + 1, n))
         found[0] = 1.0
         for position in range(width):
-            mean, covariance = moments.means[:, position], moments.covariance[:, position]
+            mean = moments.means[:, position]
+            covariance = moments.covariance[:, position] + hidden[:, position]
             last = found[-1] * (mean + covariance) + found[-2] * covariance
             found[1:-1] = found[1:-1] * mean + found[:-2] * covariance
             found[0] *= mean
             found[-1] = last
         return found[1:]
 
-    def _measured(self, table: Table, moments: _Moments, rows: Ints) -> tuple[Floats, Floats]:
-        """Noise of a table in pairs of terms about all its attributes, and what of the model it replaces."""
+    def _measured(self, table: Table, moments: _Moments, rows: Ints) -> tuple[Floats, Floats, Floats]:
+        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and of how much
+        that is a part.
+        """
         attribute, which_of = moments.attribute[rows], moments.which[rows]
-        energy, covariance, others = (
-            np.ones(len(rows)),
-            np.ones(len(rows)),
-            np.ones(attribute.shape, dtype=bool),
-        )
+        energy, covariance, whole = np.ones((3, len(rows)))
+        others = np.ones(attribute.shape, dtype=bool)
         for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
             here = attribute == a
             others &= ~here
@@ -227,10 +266,50 @@ class MixtureErrors:
             which = which_of[here]
             energy *= of_bins[0][which]
             covariance *= of_bins[1][which]
+            whole *= moments.covariance[rows][here]
         rest = np.where(others, moments.means[rows], 1.0).prod(axis=1)
         signal = (_DEPENDENCE * self._total) ** 2
         kept = signal / (signal + table.variance * table.counts.size)
-        return kept * table.variance * energy * rest, covariance * rest
+        return kept * table.variance * energy * rest, covariance * rest, whole * rest
+
+
+def _cuts(batch: Batch) -> NDArray[np.bool_]:
+    """Whether each quantity cuts through a bin, shape (n,)."""
+    found = np.zeros(len(batch), dtype=bool)
+    for a, inside in batch.inside.items():
+        cut: NDArray[np.bool_] = (inside.share > 0.0) & (inside.share < 1.0)
+        of_functions = np.where(
+            inside.code >= 0, cut[inside.origin, inside.code], np.any(cut, axis=1)[inside.origin]
+        )
+        here = batch.attribute == a
+        of_terms = np.any(here & of_functions[np.where(here, batch.row, 0)], axis=1)
+        found[batch.quantity[of_terms]] = True
+    return found
+
+
+def _inside(left: Inside, right: Inside, own: Ints, other: Ints, margin: Floats) -> Floats:
+    """Of pairs of functions, what both leave open inside bins, per squared total, shape (n,).
+
+    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of different
+    conditions may ask for others: as few in common as their shares allow.
+    """
+    found = np.zeros(len(own))
+    code = np.maximum(left.code[own], right.code[other])
+    both = (own >= 0) & (other >= 0)
+    for rows in (np.flatnonzero(both & (code < 0)), np.flatnonzero(both & (code >= 0))):
+        # All codes of a function, or the one of a point: shape (n, size) or (n, 1).
+        codes = np.arange(len(margin))[None] if (code[rows] < 0).all() else code[rows][:, None]
+        one, two = left.origin[own[rows]][:, None], right.origin[other[rows]][:, None]
+        share, share_two = left.share[one, codes], right.share[two, codes]
+        same = left.condition[one] == right.condition[two]
+        common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
+        weight = margin[codes]
+        cut = (common - share * share_two) * left.value[one, codes] * right.value[two, codes] * weight**2
+        # Records of all bins may lie to the same side, as where values are rounded.
+        spread = (share * left.spread[one, codes] * weight).sum(axis=1)
+        spread_two = (share_two * right.spread[two, codes] * weight).sum(axis=1)
+        found[rows] = cut.sum(axis=1) + spread * spread_two
+    return found
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
@@ -284,13 +363,13 @@ def _chosen(functions: Functions | None, rows: Ints) -> Functions:
     return np.where((rows >= 0)[:, None], functions[rows], 1.0)
 
 
-def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Floats, Floats]:
-    """Products of means, covariances and energies of pairs of functions under a margin, shape (n,) each."""
+def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Products of means, covariances, energies and fourths of pairs of functions under a margin, shape (n,) each."""
     if isinstance(left, Mixed) and isinstance(right, Mixed):
         dense = _gram(left.dense, right.dense, margin)
         points = _gram(left.points, right.points, margin)
-        means, covariance, energy = map(np.concatenate, zip(dense, points, strict=True))
-        return means, covariance, energy
+        means, covariance, energy, fourth = map(np.concatenate, zip(dense, points, strict=True))
+        return means, covariance, energy, fourth
     assert not isinstance(left, Mixed)
     assert not isinstance(right, Mixed)
     if isinstance(left, Points) or isinstance(right, Points):
@@ -299,7 +378,8 @@ def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Fl
     one = left - mean_left[:, None]
     deviation = one**2 if left is right else one * (right - mean_right[:, None])
     deviation = np.broadcast_to(deviation, (len(deviation), len(margin)))
-    return mean_left * mean_right, deviation @ margin, deviation.sum(axis=1)
+    fourth = np.sqrt(np.einsum("nc,nc->n", deviation, deviation))
+    return mean_left * mean_right, deviation @ margin, deviation.sum(axis=1), fourth
 
 
 def _mean(functions: Floats, margin: Floats) -> Floats:
@@ -309,7 +389,7 @@ def _mean(functions: Floats, margin: Floats) -> Floats:
 
 def _gram_of_points(
     left: Floats | Points, right: Floats | Points, margin: Floats
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """The same where one of the two at least is 0 but for one code."""
     code = (
         left.code
@@ -324,8 +404,10 @@ def _gram_of_points(
     both = one.is_point & other.is_point
     means = one.mean * other.mean
     covariance = np.where(both, one.value * other.value * share - means, 0.0)
-    energy = (one.value - one.mean) * (other.value - other.mean) + (len(margin) - 1) * means
-    return means, covariance, np.where(both, energy, 0.0)
+    at_code = (one.value - one.mean) * (other.value - other.mean)
+    energy = at_code + (len(margin) - 1) * means
+    fourth = np.sqrt(at_code**2 + (len(margin) - 1) * means**2)
+    return means, covariance, np.where(both, energy, 0.0), np.where(both, fourth, 0.0)
 
 
 class _AtPoints(NamedTuple):
@@ -362,11 +444,11 @@ def _binned(
         inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
         one = _averaged_point(left, margin, bins, inverse)
         other = one if left is right else _averaged_point(right, margin, bins, inverse)
-        _, covariance, energy = _gram_of_points(one, other, of_bin)
+        _, covariance, energy, _ = _gram_of_points(one, other, of_bin)
         return energy, covariance
     mean_left = np.broadcast_to(left, (len(left), len(margin))) @ averages
     mean_right = mean_left if left is right else np.broadcast_to(right, (len(right), len(margin))) @ averages
-    _, covariance, energy = _gram(mean_left, mean_right, of_bin)
+    _, covariance, energy, _ = _gram(mean_left, mean_right, of_bin)
     return energy, covariance
 
 

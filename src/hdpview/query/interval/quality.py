@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from hdpview.query.interval.dependence import dependence
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
-from hdpview.view.tables import Table
-
-_MOST_CELLS = 1_000_000  # of a table whose dependence is computed from the view
 
 
 class Known(NamedTuple):
@@ -87,24 +83,5 @@ def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
         return ()
     names = view.schema.names
     tables = [table for table in part.tables if len(table.attributes) > 1]
-    found = [Known(tuple(names[a] for a in table.attributes), _dependence(part, table)) for table in tables]
+    found = [Known(tuple(names[a] for a in table.attributes), dependence(part, table)) for table in tables]
     return tuple(sorted(found, key=lambda each: -each.dependence))
-
-
-def _dependence(part: ViewPart, table: Table) -> float:
-    """Cramér's V of the first two attributes of a table, as the view has them over the table's bins."""
-    components, (a, b) = part.components, table.attributes[:2]
-    bins = [each.astype(np.int64) for each in table.shape.bin_of_code[:2]]
-    n_bins = [int(each.max()) + 1 for each in bins]
-    if n_bins[0] * n_bins[1] > _MOST_CELLS or min(n_bins) < 2:
-        return 0.0
-    in_bins = [np.eye(n)[own].T for n, own in zip(n_bins, bins, strict=True)]
-    rows, columns = components.factors(a, in_bins[0]), components.factors(b, in_bins[1])
-    joint = (rows * components.weight) @ columns.T
-    total = joint.sum()
-    if total <= 0:
-        return 0.0
-    joint = joint / total
-    even = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    squared = np.divide((joint - even) ** 2, even, out=np.zeros_like(even), where=even > 0).sum()
-    return float(np.sqrt(min(1.0, squared / (min(n_bins) - 1))))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -210,6 +210,34 @@ class Mixed(NamedTuple):
 Functions = Floats | Points | Mixed
 
 
+class Inside(NamedTuple):
+    """What functions of an attribute leave open inside its bins.
+
+    share: of each bin that satisfies the condition, shape (m, size). value: what a record there counts with. spread:
+        the standard deviation of that value inside the bin, were records spread evenly. condition: as a number, (m,).
+    origin, code: of each function of a batch, shape (n,): which of these m it is, and at which code alone; −1 for all.
+    """
+
+    share: Floats
+    value: Floats
+    spread: Floats
+    condition: Ints
+    origin: Ints
+    code: Ints
+
+    def at_codes(self, keep_whole: bool) -> Inside:
+        """The same for each code alone, and for the constant 1 after them; with `keep_whole`, after the whole ones."""
+        m, size = self.share.shape
+        share, value, spread = (
+            np.concatenate([column, np.full((1, size), rest)])
+            for column, rest in zip(self[:3], (1.0, 1.0, 0.0), strict=True)
+        )
+        origin, code = np.repeat(np.arange(m + 1), size), np.tile(np.arange(size), m + 1)
+        if keep_whole:
+            origin, code = np.concatenate([self.origin, origin]), np.concatenate([self.code, code])
+        return Inside(share, value, spread, np.append(self.condition, 0), origin, code)
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Many quantities as arrays. Each is a sum of terms; each term is a product of functions of single attributes.
@@ -221,6 +249,7 @@ class Batch:
     functions: attribute → functions, shape (n_functions, size), or as points, or both.
     squares: the same for the squares of the quantities: a code that is partly inside counts with its share, and the
         square of its value.
+    inside: attribute → what its functions leave open inside bins; attributes are left out where that is nothing.
     """
 
     n: int
@@ -230,6 +259,7 @@ class Batch:
     row: Ints
     functions: dict[int, Functions]
     squares: dict[int, Functions]
+    inside: dict[int, Inside] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.n
@@ -310,6 +340,7 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
         )
     functions: dict[int, Functions] = {}
     squares: dict[int, Functions] = {}
+    inside: dict[int, Inside] = {}
     attributes, rows = np.array(attribute, np.int64), np.array(row, np.int64)
     for a, known in numbers.items():
         values, squared, is_one = _tabulated(schema.attributes[a], list(known))
@@ -321,6 +352,10 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
             functions[a], squares[a] = values, squared
         elif not is_one.all():
             functions[a], squares[a] = values[~is_one], squared[~is_one]
+        kept_functions = [function for function, left_out in zip(known, is_one, strict=True) if not left_out]
+        opened = _inside(schema.attributes[a], kept_functions, values[~is_one])
+        if opened is not None:
+            inside[a] = opened
     has_values = any(
         part.values is not ONE or part.times is not ONE for parts in quantities for part in parts
     )
@@ -333,7 +368,43 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
         row=_padded(term[kept], rows[kept], len(n_own), 0),
         functions=functions,
         squares=squares if has_values else functions,
+        inside=inside,
     )
+
+
+def _inside(attribute: Attribute, functions: Sequence[_Function], values: Floats) -> Inside | None:
+    """What functions leave open inside bins; None where no bin is cut through and no values differ inside one.
+
+    values: of the functions, shape (n, size).
+    """
+    if not isinstance(attribute, Ordered):
+        return None
+    if not any(own for _, own in functions) and not ((values > 0.0) & (values < 1.0)).any():
+        return None
+    share = shares_of(attribute, [condition or _anything(attribute) for condition, _ in functions])
+    products = [_product(own) for _, own in functions]
+    value, least, greatest = (
+        np.stack([np.broadcast_to(column, (attribute.size,)) for column in columns])
+        for columns in zip(*((each.mean, each.least, each.greatest) for each in products), strict=True)
+    )
+    spread = (greatest - least) / math.sqrt(12.0)
+    if not spread.any() and not ((share > 0.0) & (share < 1.0)).any():
+        return None
+    n = len(functions)
+    condition = np.array([hash(condition) for condition, _ in functions], np.int64)
+    return Inside(share, value, spread, condition, np.arange(n), np.full(n, -1))
+
+
+def _product(values: Sequence[Values]) -> Values:
+    found = values[0] if values else ONE
+    for other in values[1:]:
+        found = found.multiplied(other)
+    return found
+
+
+def _anything(attribute: Attribute) -> Condition:
+    """The condition that all records satisfy."""
+    return Condition(((-math.inf, math.inf),), frozenset(range(attribute.n_values)), attribute.nullable)
 
 
 def _padded(row: Ints, values: Ints, n_rows: int, padding: int) -> Ints:
@@ -348,7 +419,7 @@ def _tabulated(
     attribute: Attribute, functions: Sequence[_Function]
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Functions of an attribute's codes, their squares, shape (n, size) each, and whether each is 1 everywhere."""
-    anything = Condition(((-math.inf, math.inf),), frozenset(range(attribute.n_values)), attribute.nullable)
+    anything = _anything(attribute)
     conditions = [anything if condition is None else condition for condition, _ in functions]
     different, which = conditions, list(range(len(functions)))
     if any(values for _, values in functions):
@@ -402,6 +473,7 @@ def times_functions(batch: Batch, a: int, functions: Floats) -> Batch:
         row=rows,
         functions=products(batch.functions, functions),
         squares=products(batch.squares, functions**2),
+        inside={b: own for b, own in batch.inside.items() if b != a},
     )
 
 
@@ -416,9 +488,11 @@ def pack_grid(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> 
     whole = pack([quantity], schema)
     sizes = [schema.sizes[a] for a in attributes]
     cells = np.indices(sizes).reshape(len(sizes), -1)
-    n_cells, functions = cells.shape[1], dict(whole.functions)
+    n_cells, functions, inside = cells.shape[1], dict(whole.functions), dict(whole.inside)
     for a, size in zip(attributes, sizes, strict=True):
         functions[a] = _points_of_codes(whole, a, size)
+        if a in inside:
+            inside[a] = inside[a].at_codes(keep_whole=False)
     attribute, row = [], []
     for own_attribute, own_row in zip(whole.attribute.tolist(), whole.row.tolist(), strict=True):
         row_of = {a: r for a, r in zip(own_attribute, own_row, strict=True) if a >= 0}
@@ -441,19 +515,22 @@ def pack_grid(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> 
         row=np.array(row, np.int64).reshape(n_terms, width, n_cells).transpose(2, 0, 1).reshape(-1, width),
         functions=functions,
         squares=functions,
+        inside=inside,
     )
 
 
 def pack_histograms(quantity: Quantity, attributes: Sequence[int], schema: Schema) -> Batch:
     """The quantity at every code of every attribute, one attribute after another."""
     whole = pack([quantity], schema)
-    functions, n_terms = dict(whole.functions), whole.n_terms
+    functions, inside, n_terms = dict(whole.functions), dict(whole.inside), whole.n_terms
     attribute, row = [], []
     for a in attributes:
         size = schema.sizes[a]
         dense = whole.functions.get(a, np.ones((0, size)))
         assert isinstance(dense, np.ndarray)
         functions[a] = Mixed(dense, _points_of_codes(whole, a, size))
+        if a in inside:
+            inside[a] = inside[a].at_codes(keep_whole=True)
         # Points of the function that a term has of the attribute, or else of the constant 1.
         is_own = whole.attribute == a
         own = np.where(is_own.any(axis=1), np.where(is_own, whole.row, 0).sum(axis=1), len(dense))
@@ -476,6 +553,7 @@ def pack_histograms(quantity: Quantity, attributes: Sequence[int], schema: Schem
         row=np.concatenate(row).reshape(-1, width) if row else np.zeros((0, width), np.int64),
         functions=functions,
         squares=functions,
+        inside=inside,
     )
 
 
