@@ -1,8 +1,8 @@
 """Guaranteed intervals hold whatever the data, as often as they say: over fresh noise on simulated tables.
 
-A false alarm is a miss rate that is above 5 % by chance alone. Each group of questions is asked of N_DRAWS
-releases; if the true miss rate were 5 %, more than MOST_MISSES of them would miss once in 100,000 times
-(binomial tail).
+They use a fiftieth of the chance to fail that is asked for, so at 95 % they may miss 0.1 % of the truths. A
+false alarm is a miss rate that is above it by chance alone. Each group of questions is asked of N_DRAWS releases;
+if the true miss rate were 0.1 %, more than MOST_MISSES of them would miss once in 100,000 times (binomial tail).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hdpview.view.blocks import Blocks
 from hdpview.view.tables import Table
 
 N_DRAWS = 200
-MOST_MISSES = int(stats.binom.isf(1e-5, N_DRAWS, 0.05))
+MOST_MISSES = int(stats.binom.isf(1e-5, N_DRAWS, 0.001))
 Ints = NDArray[np.int64]
 SCHEMA = Schema(
     [

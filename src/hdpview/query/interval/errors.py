@@ -278,7 +278,8 @@ def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Flo
             found += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
         estimates = [
-            part_estimates(part, batch) if batch.squares is batch.functions else None for batch in batches
+            part_estimates(part, batch) if all(map(_is_count, own)) else None
+            for batch, own in zip(batches, quantities, strict=True)
         ]
         _add_mixture_covariances(part, batches, _more(part, batches, estimates), found)
     return found
@@ -291,13 +292,20 @@ def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes:
     for part in view.parts:
         own = ViewData(view.manifest, (part,))
         estimates = [
-            grid_estimates(own, quantity, attributes).reshape(-1)
-            if all(each.values is ONE and each.times is ONE for each in quantity)
-            else None
+            grid_estimates(own, quantity, attributes).reshape(-1) if _is_count(quantity) else None
             for quantity in quantities
         ]
         _add_mixture_covariances(part, batches, _more(part, batches, estimates), found)
     return found
+
+
+def _is_count(quantity: Quantity) -> bool:
+    """Whether a record adds between 0 and 1, as in a count or a sum of truth values."""
+    return all(
+        values is ONE or bool((values.mean >= 0.0).all() and (values.mean <= 1.0).all())
+        for part in quantity
+        for values in (part.values, part.times)
+    )
 
 
 def _more(part: ViewPart, batches: Sequence[Batch], estimates: Sequence[Floats | None]) -> Floats:
