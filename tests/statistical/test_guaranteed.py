@@ -1,8 +1,9 @@
 """Guaranteed intervals hold whatever the data, as often as they say: over fresh noise on simulated tables.
 
 They use a fiftieth of the chance to fail that is asked for, so at 95 % they may miss 0.1 % of the truths. A
-false alarm is a miss rate that is above it by chance alone. Each group of questions is asked of N_DRAWS releases;
-if the true miss rate were 0.1 %, more than MOST_MISSES of them would miss once in 100,000 times (binomial tail).
+false alarm is a miss rate that is above it by chance alone. Each group of questions is asked of N_DRAWS
+releases; if the true miss rate were 0.1 %, more than MOST_MISSES of them would miss once in 100,000 times
+(binomial tail).
 """
 
 from __future__ import annotations
