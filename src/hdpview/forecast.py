@@ -58,6 +58,7 @@ _N_CLASSES, _MOST_ROWS = 6, 50_000
 _N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
 _MOST_ATTRIBUTES = 6  # at a time, of methods that measure tables of a few attributes
 _MOST_ROWS_FOR_TABLES = 20_000  # likewise
+_GROWTH_SEEN_ON = (1, 2)  # tables, by their place, that are also invented smaller: neither even nor extreme
 _N_QUESTIONS = 150  # of each kind, to each view
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _BYTES_PER_CELL = 3.0
@@ -243,13 +244,17 @@ class _Trial:
         share, measured = self._share(epsilon), []
         for i, table in enumerate(self.tables):
             self.progress(i / len(self.tables), "building views of invented tables")
-            measured.append(_measure(table, share, self.method, kinds, self.limits, self.n_builds))
+            measured.append(self._of_one(table, share, kinds))
         if self.smaller is self.tables:
             return measured, measured
-        small = [
-            _measure(table, share, self.method, kinds, self.limits, self.n_builds) for table in self.smaller
-        ]
-        return measured, small
+        if self.method.reads != "tables":
+            return measured, [self._of_one(table, share, kinds) for table in self.smaller]
+        # Noise sets the errors of such methods, so they grow alike on all tables: two of them show how.
+        small = [self._of_one(self.smaller[i], share, kinds) for i in _GROWTH_SEEN_ON]
+        return measured, _grown_alike(measured, [measured[i] for i in _GROWTH_SEEN_ON], small)
+
+    def _of_one(self, table: SparseCounts, share: Fraction, kinds: Mapping[str, str]) -> Measured:
+        return _measure(table, share, self.method, kinds, self.limits, self.n_builds)
 
     def _share(self, epsilon: Fraction) -> Fraction:
         """The budget for the attributes that are looked at together: their share of all. With a delta it is
@@ -286,6 +291,24 @@ class _Trial:
         kind, factor = self.wanted, self.n_rows / self.simulated_rows
         measured, small = self._measured(Fraction(f"{epsilon:.4g}"), {kind: self.kinds[kind]})
         return _spread([_scaled(m, s, kind, factor) for m, s in zip(measured, small, strict=True)]).expected
+
+
+def _grown_alike(measured: list[Measured], large: list[Measured], small: list[Measured]) -> list[Measured]:
+    """What would be found on smaller tables, by the mean growth from `small` to `large` of some of them."""
+    shrunk = {
+        what: float(
+            np.exp(
+                np.mean(
+                    [
+                        np.log(max(one[what], 1e-9) / max(other[what], 1e-9))
+                        for one, other in zip(small, large, strict=True)
+                    ]
+                )
+            )
+        )
+        for what in measured[0]
+    }
+    return [{what: value * shrunk[what] for what, value in each.items()} for each in measured]
 
 
 def _per_record(error: Error, n_rows: int) -> Error:
