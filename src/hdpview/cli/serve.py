@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SOON_SECONDS = 2.0
 _POSTGRES_PORT = 5433
+_YOUNG_OBJECTS = 20_000  # until the garbage collector looks at them: about thirty statements
 PasswordFile = Annotated[
     Path | None,
     typer.Option(help="File with the password that clients must know; needed beyond this machine."),
@@ -198,6 +199,7 @@ def _prepare(warm_up: Callable[[], None]) -> None:
     """Have everything ready before anyone asks: compiling, the first time after an installation, takes longer
     than an answer may.
     """
+    import gc
     import threading
 
     at_work = threading.Thread(target=warm_up, daemon=True)
@@ -208,6 +210,11 @@ def _prepare(warm_up: Callable[[], None]) -> None:
             "Getting ready: the first time after an installation this can take half a minute.", err=True
         )
         at_work.join()
+    # Libraries and views stay for good. Without this the garbage collector looks at them again and again, in pauses
+    # that are longer than ten answers; what questions leave behind is collected in larger portions.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 10, 10)
 
 
 def publish(
