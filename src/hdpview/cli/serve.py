@@ -210,8 +210,8 @@ def _prepare(warm_up: Callable[[], None]) -> None:
             "Getting ready: the first time after an installation this can take half a minute.", err=True
         )
         at_work.join()
-    # Libraries and views stay for good. Without this the garbage collector looks at them again and again, in pauses
-    # that are longer than ten answers; what questions leave behind is collected in larger portions.
+    # Libraries and views stay for good. Without this the garbage collector looks at them again and again, in
+    # pauses longer than ten answers. What questions leave behind is collected in larger portions.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 10, 10)
