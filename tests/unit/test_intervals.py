@@ -70,8 +70,8 @@ def test_the_interval_asked_for_is_the_one_given(view: hv.PView) -> None:
 
 
 def test_a_question_along_block_borders_has_no_aggregation_error(papers_view: hv.PView) -> None:
-    """For the whole table all three intervals are the noise's, but for the tails they use: guaranteed ones use a
-    fiftieth of the chance to fail.
+    """For the whole table all three intervals are the noise's, but for the tails they use: guaranteed ones
+    use a fiftieth of the chance to fail.
     """
     answer, surer = (papers_view.count(None, counts="raw", confidence=level) for level in (0.95, 0.999))
     assert tuple(answer.guaranteed) == pytest.approx(tuple(surer.noise))
@@ -84,7 +84,8 @@ def test_a_question_along_block_borders_has_no_aggregation_error(papers_view: hv
     "halves", [("dose < 1.5", "dose >= 1.5"), ("dose BETWEEN 1 AND 1.4999", "dose >= 1.5 AND dose < 2")]
 )
 def test_nothing_is_known_inside_a_bin(halves: tuple[str, str]) -> None:
-    """Halves of a bin may hold all or none of its records: neither their difference nor one of them is a fact."""
+    """Halves of a bin may hold all or none of its records: neither their difference nor one of them is a
+    fact."""
     schema = hv.Schema([hv.Real(name="dose", min=0.0, max=4.0, bins=4)])
     sharp = mixture_view(schema, 1)
     whole, one = sharp.count("dose >= 1 AND dose < 2"), sharp.count(f"dose >= 1 AND dose < 2 AND {halves[0]}")
@@ -134,7 +135,8 @@ def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view
 
 
 def test_comparisons_take_what_counts_take(view: hv.PView) -> None:
-    """Of each kind and reading, intervals hold the difference and the ratio; guaranteed ones are as stated."""
+    """Of each kind and reading, intervals hold the difference and the ratio; guaranteed ones are as
+    stated."""
     for counts in ("consistent", "raw"):
         for interval in ("typical", "guaranteed", "noise"):
             found = view.compare("age >= 40", "age < 60", counts=counts, interval=interval)
@@ -230,9 +232,11 @@ def test_quantiles_are_the_same_by_looking_at_all_codes_and_by_searching(
 
 
 def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> None:
-    """A statement whose intervals nobody looks at gives the same estimates, and no ends; what uses ends has them."""
+    """A statement whose intervals nobody looks at gives the same estimates, and no ends; what uses ends has
+    them."""
     statement = (
-        "SELECT sex, COUNT(*) AS n, AVG(cost) AS cost, MEDIAN(age) AS age, SUM(stay_days) / COUNT(*) AS stay, "
+        "SELECT sex, COUNT(*) AS n, AVG(cost) AS cost, MEDIAN(age) AS age, SUM(stay_days) / COUNT(*) "
+        "AS stay, "
         "COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share, DP_INTERVAL_LOW(COUNT(*)) AS low "
         "FROM view WHERE age > 40 GROUP BY sex HAVING COUNT(*) > 1 ORDER BY n"
     )

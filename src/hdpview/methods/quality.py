@@ -1,8 +1,10 @@
-"""The view measures its own error: how far its answers are off on the table, by number of attributes, privately.
+"""The view measures its own error: how far its answers are off on the table, by number of attributes,
+privately.
 
-Questions are drawn by a public rule and from the view itself, so they say nothing about the table. For each number of
-attributes a factor is drawn that would make intervals hold as often as they should, by the exponential mechanism with
-a prior: on small tables, where one record counts for much, the prior decides; on large ones the measurement does.
+Questions are drawn by a public rule and from the view itself, so they say nothing about the table. For each
+number of attributes a factor is drawn that would make intervals hold as often as they should, by the
+exponential mechanism with a prior: on small tables, where one record counts for much, the prior decides; on
+large ones the measurement does.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from hdpview.view.sample import draw_codes
 QUALITY_SHARE = Fraction(1, 25)  # of a build's budget
 _PURPOSE = "measure the view's own errors"
 _CONFIDENCE = 0.95
-# Of the questions whose truth an interval should hold: a little more than is promised, since factors are drawn.
+# Of the questions whose truth an interval should hold: a little more than is promised, since factors are
+# drawn.
 _HELD = 0.965
 _MOST_QUESTIONS, _LEAST_QUESTIONS = 256, 48  # of each kind and number of attributes
 _MOST_WORK = 4e9  # records times questions
@@ -70,14 +73,17 @@ def measure_quality(
     for k, exact_truth in zip(classes, exact_counts, strict=True):
         factors[k - 1] = _drawn_factor(asked[k], exact_truth, factors, k, epsilon, draws)
     if isinstance(part.components, Blocks):
-        # Synthetic records of blocks are spread evenly, unlike real ones: their cells show too little of the error.
+        # Synthetic records of blocks are spread evenly, unlike real ones: their cells show too little of the
+        # error.
         factors = [max(drawn, usual) for drawn, usual in zip(factors, part.quality.factors, strict=True)]
     within = {_KINDS[k - 1]: _within(asked[k], factors) for k in asked}
     return Quality(tuple(factors), measured=True, within=within)
 
 
 def questions_about(part: ViewPart, k: int) -> _Questions:
-    """Random ranges of k attributes, and cells at the places of synthetic records: a public rule given the view."""
+    """Random ranges of k attributes, and cells at the places of synthetic records: a public rule given the
+    view.
+    """
     sizes, rng = part.components.sizes, np.random.default_rng(k)
     total = max(float(part.components.weight.sum()), 1.0)
     n = int(np.clip(_MOST_WORK / (total * 2 * N_ORDERS), _LEAST_QUESTIONS, _MOST_QUESTIONS))
@@ -109,8 +115,9 @@ def _drawn_factor(
 ) -> float:
     """A factor for errors that show in k attributes, by the exponential mechanism. [P16]
 
-    For a factor t, the score is how far the chosen quantile of |answer − truth| − reach(t) is from 0, in whole
-    records. One record moves each truth by one at most, so each difference, their quantile and the score.
+    For a factor t, the score is how far the chosen quantile of |answer − truth| − reach(t) is from 0, in
+    whole records. One record moves each truth by one at most, so each difference, their quantile and the
+    score.
     """
     tail = typical_tail(_CONFIDENCE)
     squared = np.square(factors)
@@ -132,7 +139,8 @@ def _drawn_factor(
 def _within(asked: _Questions, factors: Sequence[float]) -> float:
     """How many records 95 % of the answers are off at most, if errors are as large as the factors say."""
     scale = np.sqrt(np.maximum(asked.noise + np.square(factors) @ asked.model, 0.0))
-    # Errors follow the law behind typical intervals; each scale stands for all its quantiles from the median on.
+    # Errors follow the law behind typical intervals; each scale stands for all its quantiles from the median
+    # on.
     levels = 0.5 + (np.arange(50) + 0.5) / 100
     errors = np.outer(scale, [typical_tail(float(level)) for level in levels]).reshape(-1)
     return float(np.quantile(errors, 1.0 - 2 * (1.0 - _CONFIDENCE)))

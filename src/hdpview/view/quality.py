@@ -19,10 +19,12 @@ N_ORDERS = 4  # errors that show in one attribute, two, three, and four or more 
 class Quality:
     """Sizes of a view's errors.
 
-    factors: per number of attributes (one, two, three, four or more), the size of the model's error as a multiple
-        of the scale that intervals give it. See docs/intervals.md.
-    measured: whether the factors were measured on the table; otherwise they are the prior's, from other tables.
-    within: by kind of question, how many records 95 % of the answers are off at most, as the measurement implies.
+    factors: per number of attributes (one, two, three, four or more), the size of the model's error as a
+        multiple of the scale that intervals give it. See docs/intervals.md.
+    measured: whether the factors were measured on the table; otherwise they are the prior's, from other
+        tables.
+    within: by kind of question, how many records 95 % of the answers are off at most, as the measurement
+        implies.
     """
 
     factors: tuple[float, ...]

@@ -1,9 +1,9 @@
 """How far answers from blocks may be off: noise on counts, and records that lie unevenly inside blocks.
 
-The weight of a block in a quantity is the mean of the quantity over the block's cells, so noise adds the sum of the
-weights' squares. Where a question cuts through a block, a record there may count or not: the spread is the standard
-deviation of what it adds, summed over the records of all blocks. The error that uneven blocks add is a multiple of
-the spread, which `Quality` gives per number of attributes.
+The weight of a block in a quantity is the mean of the quantity over the block's cells, so noise adds the sum
+of the weights' squares. Where a question cuts through a block, a record there may count or not: the spread is
+the standard deviation of what it adds, summed over the records of all blocks. The error that uneven blocks
+add is a multiple of the spread, which `Quality` gives per number of attributes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer l
 class BlockSums(NamedTuple):
     """Sums over blocks per quantity, shape (n,) each.
 
-    raw, estimate: of weight times count, noisy and consistent. squares, fourths, largest: of the weights' squares and
+    raw, estimate: of weight times count, noisy and consistent. squares, fourths, largest: of the weights'
+        squares and
     fourth powers, and the largest weight. spread: see above.
     """
 
@@ -84,8 +85,8 @@ def _variance(weight: Floats, square: Floats) -> Floats:
 def _deviation(weight: Floats, square: Floats) -> Floats:
     """How far what a record of each block adds may be off.
 
-    It is the standard deviation, times more where a question asks for a small share of a block: populated cells hold
-    far more of it than an even spread would.
+    It is the standard deviation, times more where a question asks for a small share of a block: populated
+    cells hold far more of it than an even spread would.
     """
     share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
@@ -94,8 +95,8 @@ def _deviation(weight: Floats, square: Floats) -> Floats:
 
 
 class Spreads(NamedTuple):
-    """Of m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n); correlations of
-    what a record adds to two of them inside blocks, (m, m, n).
+    """Of m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n);
+    correlations of what a record adds to two of them inside blocks, (m, m, n).
     """
 
     squares: Floats
@@ -147,8 +148,8 @@ def sums_over_blocks(blocks: Blocks, batch: Batch) -> Floats:
 class _Cells:
     """A term over a grid: a factor per cell, and of each block in a cell the weight and the mean square.
 
-    excess: per cell, how many times the square of its factor is the factor of its mean square: more than 1 where the
-        question cuts through the cell, so that a record there may count or not.
+    excess: per cell, how many times the square of its factor is the factor of its mean square: more than 1
+        where the question cuts through the cell, so that a record there may count or not.
     """
 
     on_axes: Floats
@@ -158,8 +159,8 @@ class _Cells:
 
 
 def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], schema: Schema) -> BlockSums:
-    """The sums in every cell of a grid, in code order, flat. Where several terms meet in a cell, squares, largest
-    weights and spreads are bounded from above by those of the terms.
+    """The sums in every cell of a grid, in code order, flat. Where several terms meet in a cell, squares,
+    largest weights and spreads are bounded from above by those of the terms.
     """
     rectangles, share = blocks.rectangles(attributes), blocks.share_of_cell(attributes)
     noisy = blocks.noisy_counts.astype(np.float64)

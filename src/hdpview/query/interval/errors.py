@@ -1,4 +1,6 @@
-"""Errors to expect of estimates, whatever components a view is made of. Errors of the parts of a merged view add up."""
+"""Errors to expect of estimates, whatever components a view is made of. Errors of the parts of a merged view
+add up.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _MOST_TERM_PAIRS = 64  # of one quantity; beyond, errors of terms are added up i
 
 
 class NoiseSums(NamedTuple):
-    """Noise in estimates, shape (n,) each: its variance, its fourth cumulant, and the largest weight of one count.
+    """Noise in estimates, shape (n,) each: its variance, its fourth cumulant, and the largest weight of one
+    count.
 
     scale: of discrete Laplace noise on single counts; 0 where there is none.
     """
@@ -43,7 +46,8 @@ class NoiseSums(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             kurtosis = np.where(self.variance > 0, self.fourth / self.variance**2, 0.0)
         width = bounded_quantile(kurtosis, confidence) * np.sqrt(self.variance) + 0.5 * self.largest
-        # Where nearly all noise is 0, a standard deviation says little of tails: the largest weight needs this.
+        # Where nearly all noise is 0, a standard deviation says little of tails: the largest weight needs
+        # this.
         least = NoiseLaw(self.scale).quantile_of_one(confidence) if self.scale else 0
         return np.where(self.variance > 0, np.maximum(width, least * self.largest), 0.0)
 
@@ -77,7 +81,9 @@ def _evaluate_part(part: ViewPart, batch: Batch) -> Evaluation:
 
 
 def evaluate_grid(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Evaluation:
-    """A quantity in every cell of a grid of codes, flat, in code order, the last attribute running fastest."""
+    """A quantity in every cell of a grid of codes, flat, in code order, the last attribute running
+    fastest.
+    """
     check_number_of_groups(int(np.prod([view.schema.sizes[a] for a in attributes], dtype=np.float64)))
     found = []
     for part in view.parts:
@@ -180,7 +186,8 @@ def _of_mixture(part: ViewPart, estimate: Floats, batch: Batch) -> Evaluation:
 def _of_model(part: ViewPart, errors: Errors, more: Floats | float) -> Floats:
     """Squared errors of the model.
 
-    more: how many times more records lie there than if attributes were independent. What was not counted errs by as
+    more: how many times more records lie there than if attributes were independent. What was not counted errs
+        by as
     much more, and by chance even if the model is true: correlations in n records vary by 1/√n.
     """
     sizes = np.square(part.quality.factors)
@@ -286,7 +293,9 @@ def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Flo
 
 
 def grid_covariances(view: ViewData, quantities: Sequence[Quantity], attributes: Sequence[int]) -> Floats:
-    """As `covariances`, in every cell of a grid of codes, for views that are mixtures, shape (m, m, n_cells)."""
+    """As `covariances`, in every cell of a grid of codes, for views that are mixtures, shape (m, m,
+    n_cells).
+    """
     batches = [pack_grid(quantity, attributes, view.schema) for quantity in quantities]
     found = np.zeros((len(batches), len(batches), len(batches[0])))
     for part in view.parts:
@@ -328,7 +337,9 @@ def _more(part: ViewPart, batches: Sequence[Batch], estimates: Sequence[Floats |
 
 
 def _add_mixture_covariances(part: ViewPart, batches: Sequence[Batch], more: Floats, found: Floats) -> None:
-    """more: how many times more records lie in each group than under independence, per quantity, shape (m, n)."""
+    """more: how many times more records lie in each group than under independence, per quantity, shape (m,
+    n).
+    """
     for i in range(len(batches)):
         for j in range(i + 1):
             errors = _summed(part, batches[i], batches[j])

@@ -1,10 +1,12 @@
 """Intervals that hold whatever the data: noise, and the worst case of everything that was not counted.
 
-From blocks: those that lie inside the question hold at least their records, those it touches at most all of theirs.
-From released tables: no more records than in the smallest table's cells that the question touches (Fréchet), and no
-fewer than inclusion and exclusion force. Several noisy bounds are in play, so each gets a part of the chance to fail.
-People ask one view many questions, and all of them meet the same noise; so of the chance to fail that is asked for,
-these intervals use a fiftieth: at 95 % they hold 99.9 % of the truths.
+From blocks: those that lie inside the question hold at least their records, those it touches at most all of
+theirs.
+From released tables: no more records than in the smallest table's cells that the question touches (Fréchet),
+and no fewer than inclusion and exclusion force. Several noisy bounds are in play, so each gets a part of the
+chance to fail.
+People ask one view many questions, and all of them meet the same noise; so of the chance to fail that is
+asked for, these intervals use a fiftieth: at 95 % they hold 99.9 % of the truths.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ def guaranteed(view: ViewData, quantities: Sequence[Quantity], confidence: float
 
 
 class _Bounds(NamedTuple):
-    """A part of a quantity: codes that are certainly asked for, codes that possibly are, and what a record may add.
+    """A part of a quantity: codes that are certainly asked for, codes that possibly are, and what a record
+    may add.
 
-    certain, possible: attribute → shape (size,). least, greatest: values per code of `attribute`, or of all records.
+    certain, possible: attribute → shape (size,). least, greatest: values per code of `attribute`, or of all
+        records.
     """
 
     certain: dict[int, Flags]
@@ -214,7 +218,9 @@ class _TableBounds:
         return chains
 
     def _of_values(self, part: _Bounds, confidence: float) -> tuple[float, float]:
-        """Sums of values: every record that may be asked for adds at most its greatest value, from its own histogram."""
+        """Sums of values: every record that may be asked for adds at most its greatest value, from its own
+        histogram.
+        """
         a = part.attribute
         assert a is not None
         table, possible = self.of_attribute[a], part.possible.get(a, np.ones(self.sizes[a], dtype=bool))

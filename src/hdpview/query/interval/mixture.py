@@ -1,9 +1,9 @@
 """How far a mixture's answers may be off: a sum over what shows in no attribute, in one, in two and so on.
 
-Any function of a record splits into a constant, functions of single attributes, functions of pairs with those taken
-out, and so on (Hoeffding's decomposition). The error of each piece is known where a released table measured it: the
-noise of that table. What no table measured is the model's own error, of a size that `Quality` gives per number of
-attributes. Derived in docs/intervals.md.
+Any function of a record splits into a constant, functions of single attributes, functions of pairs with those
+taken out, and so on (Hoeffding's decomposition). The error of each piece is known where a released table
+measured it: the noise of that table. What no table measured is the model's own error, of a size that
+`Quality` gives per number of attributes. Derived in docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ _MISFIT = 0.25
 _FINER = 0.8
 # Histograms and margins of tables are fitted together, not quite as well as their noise would allow.
 _FIT_OF_CODES = 1.25
-# How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to all.
+# How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
+# all.
 _UNEVEN = 0.5
 
 
 class Errors(NamedTuple):
-    """Expected products of errors, shape (n,): explained by noise in tables; and, per unit of each squared factor of
-    `Quality`, added by the model, shape (N_ORDERS, n); from dependence inside the bins of tables; and from bins of
-    attributes that are cut through. All but noise as if attributes were independent.
+    """Expected products of errors, shape (n,): explained by noise in tables; and, per unit of each squared
+    factor of `Quality`, added by the model, shape (N_ORDERS, n); from dependence inside the bins of tables;
+    and from bins of attributes that are cut through. All but noise as if attributes were independent.
     """
 
     noise: Floats
@@ -52,9 +53,11 @@ class _Moments(NamedTuple):
 
     attribute: the attributes that either term has a function of; −1 beyond the last.
     means: product of the two functions' means. covariance: of the two, under the attribute's margin.
-    energy: Σ over codes of the product of their deviations from their means. fourth: the root of Σ of its squares.
+    energy: Σ over codes of the product of their deviations from their means. fourth: the root of Σ of its
+        squares.
     which: the pair of functions, by its number among the different ones of the attribute, in `functions`.
-    functions: attribute → the different pairs: two arrays of shape (n_different, size), two of points, or of both.
+    functions: attribute → the different pairs: two arrays of shape (n_different, size), two of points, or of
+        both.
     rows: attribute → the numbers of the different pairs in their batches, −1 for the constant 1.
     """
 
@@ -75,7 +78,9 @@ class MixtureErrors:
     part: ViewPart
 
     def of_terms(self, left: Batch, right: Batch, i: Ints, j: Ints) -> Errors:
-        """Expected products of the errors of terms `i` of one batch and terms `j` of another, shape (n_pairs,)."""
+        """Expected products of the errors of terms `i` of one batch and terms `j` of another, shape
+        (n_pairs,).
+        """
         moments = self._moments(left, right, i, j)
         constant = left.constant[i] * right.constant[j]
         noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
@@ -111,7 +116,9 @@ class MixtureErrors:
         return found & ~_cuts(batch)
 
     def beyond_independence(self, batch: Batch, estimate: Floats) -> Floats:
-        """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
+        """How many times more records lie there than if attributes were independent, at least 1, shape
+        (n,).
+        """
         means = [np.ones(1)]
         for a, functions in batch.functions.items():
             means.append(_means(functions, self.margins[a]))
@@ -142,7 +149,9 @@ class MixtureErrors:
 
     @cached_property
     def _code_variance(self) -> Floats:
-        """Of the noise that is left in the count of one code, per attribute: its histogram's and its tables' margins'."""
+        """Of the noise that is left in the count of one code, per attribute: its histogram's and its tables'
+        margins'.
+        """
         sizes = self.part.components.sizes
         precision = np.zeros(len(sizes))
         for table in self.part.tables:
@@ -232,7 +241,8 @@ class MixtureErrors:
         return found
 
     def _by_order(self, moments: _Moments) -> Floats:
-        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others, (N_ORDERS, n).
+        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others,
+        (N_ORDERS, n).
 
         Margins are known up to noise: where the view sees no records, there may be as many as noise hides.
         """
@@ -252,8 +262,8 @@ class MixtureErrors:
         return found[1:]
 
     def _measured(self, table: Table, moments: _Moments, rows: Ints) -> tuple[Floats, Floats, Floats]:
-        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and of how much
-        that is a part.
+        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and of
+        how much that is a part.
         """
         attribute, which_of = moments.attribute[rows], moments.which[rows]
         energy, covariance, whole = np.ones((3, len(rows)))
@@ -290,8 +300,8 @@ def _cuts(batch: Batch) -> NDArray[np.bool_]:
 def _inside(left: Inside, right: Inside, own: Ints, other: Ints, margin: Floats) -> Floats:
     """Of pairs of functions, what both leave open inside bins, per squared total, shape (n,).
 
-    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of different
-    conditions may ask for others: as few in common as their shares allow.
+    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of
+    different conditions may ask for others: as few in common as their shares allow.
     """
     found = np.zeros(len(own))
     code = np.maximum(left.code[own], right.code[other])
@@ -313,7 +323,9 @@ def _inside(left: Inside, right: Inside, own: Ints, other: Ints, margin: Floats)
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
-    """Attributes of pairs of terms, and each term's functions of them; −1 for none. Shape (n_pairs, width) each."""
+    """Attributes of pairs of terms, and each term's functions of them; −1 for none. Shape (n_pairs, width)
+    each.
+    """
     own, other = left.attribute[i], right.attribute[j]
     if left is right and np.array_equal(i, j):
         return own, left.row[i], left.row[i]
@@ -364,7 +376,9 @@ def _chosen(functions: Functions | None, rows: Ints) -> Functions:
 
 
 def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Products of means, covariances, energies and fourths of pairs of functions under a margin, shape (n,) each."""
+    """Products of means, covariances, energies and fourths of pairs of functions under a margin, shape (n,)
+    each.
+    """
     if isinstance(left, Mixed) and isinstance(right, Mixed):
         dense = _gram(left.dense, right.dense, margin)
         points = _gram(left.points, right.points, margin)
@@ -411,7 +425,9 @@ def _gram_of_points(
 
 
 class _AtPoints(NamedTuple):
-    """Functions at one code each: whether they are points or the constant 1, their values, and their means."""
+    """Functions at one code each: whether they are points or the constant 1, their values, and their
+    means.
+    """
 
     is_point: NDArray[np.bool_]
     value: Floats

@@ -1,4 +1,6 @@
-"""What a view knows and does not know: errors by kind of question, and which attributes were counted together."""
+"""What a view knows and does not know: errors by kind of question, and which attributes were counted
+together.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from hdpview.view.data import ViewData, ViewPart
 
 
 class Known(NamedTuple):
-    """Attributes that were counted together, and how strongly they depend: 0 for not at all, 1 for completely."""
+    """Attributes that were counted together, and how strongly they depend: 0 for not at all, 1 for
+    completely.
+    """
 
     attributes: tuple[str, ...]
     dependence: float

@@ -1,6 +1,8 @@
-"""Quantities: what a count, a sum or a difference adds up over records, as sums of products of functions of codes.
+"""Quantities: what a count, a sum or a difference adds up over records, as sums of products of functions of
+codes.
 
-A count is the sum of 1 over the records of some disjoint boxes; a sum adds the value that a code stands for. Both are
+A count is the sum of 1 over the records of some disjoint boxes; a sum adds the value that a code stands for.
+Both are
 
     Σ_t constant_t · Π_a function_ta(code_a)
 
@@ -147,8 +149,8 @@ def _is_beyond(quantity: Quantity, attributes: Sequence[Attribute]) -> bool:
 def product(left: Quantity, right: Quantity) -> list[Part]:
     """What a record adds to one quantity times what it adds to another.
 
-    Products of values of three attributes or more cannot be written as a quantity; such parts are left out, as if
-    what they add were unrelated.
+    Products of values of three attributes or more cannot be written as a quantity; such parts are left out,
+    as if what they add were unrelated.
     """
     found = []
     for one in left:
@@ -194,14 +196,18 @@ def bin_values(attribute: Attribute, a: int) -> Values:
 
 
 class Points(NamedTuple):
-    """Functions of an attribute's codes that are 0 but for one code each: the code and the value there, shape (n,)."""
+    """Functions of an attribute's codes that are 0 but for one code each: the code and the value there, shape
+    (n,).
+    """
 
     code: Ints
     value: Floats
 
 
 class Mixed(NamedTuple):
-    """Functions of an attribute's codes: some given by all values, shape (n, size), and after them some points."""
+    """Functions of an attribute's codes: some given by all values, shape (n, size), and after them some
+    points.
+    """
 
     dense: Floats
     points: Points
@@ -213,9 +219,12 @@ Functions = Floats | Points | Mixed
 class Inside(NamedTuple):
     """What functions of an attribute leave open inside its bins.
 
-    share: of each bin that satisfies the condition, shape (m, size). value: what a record there counts with. spread:
-        the standard deviation of that value inside the bin, were records spread evenly. condition: as a number, (m,).
-    origin, code: of each function of a batch, shape (n,): which of these m it is, and at which code alone; −1 for all.
+    share: of each bin that satisfies the condition, shape (m, size). value: what a record there counts with.
+        spread:
+        the standard deviation of that value inside the bin, were records spread evenly. condition: as a
+        number, (m,).
+    origin, code: of each function of a batch, shape (n,): which of these m it is, and at which code alone; −1
+        for all.
     """
 
     share: Floats
@@ -226,7 +235,9 @@ class Inside(NamedTuple):
     code: Ints
 
     def at_codes(self, keep_whole: bool) -> Inside:
-        """The same for each code alone, and for the constant 1 after them; with `keep_whole`, after the whole ones."""
+        """The same for each code alone, and for the constant 1 after them; with `keep_whole`, after the whole
+        ones.
+        """
         m, size = self.share.shape
         share, value, spread = (
             np.concatenate([column, np.full((1, size), rest)])
@@ -240,16 +251,18 @@ class Inside(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Many quantities as arrays. Each is a sum of terms; each term is a product of functions of single attributes.
+    """Many quantities as arrays. Each is a sum of terms; each term is a product of functions of single
+    attributes.
 
     quantity: shape (n_terms,), rising: which quantity a term belongs to. n: number of quantities.
     constant: shape (n_terms,): the factor of each term.
     attribute: shape (n_terms, width): attributes that a term has functions of, −1 beyond the last.
     row: shape (n_terms, width): which function, by its number among those of the attribute.
     functions: attribute → functions, shape (n_functions, size), or as points, or both.
-    squares: the same for the squares of the quantities: a code that is partly inside counts with its share, and the
-        square of its value.
-    inside: attribute → what its functions leave open inside bins; attributes are left out where that is nothing.
+    squares: the same for the squares of the quantities: a code that is partly inside counts with its share,
+        and the square of its value.
+    inside: attribute → what its functions leave open inside bins; attributes are left out where that is
+        nothing.
     """
 
     n: int
@@ -283,7 +296,9 @@ class Batch:
 
     @cached_property
     def place(self) -> Ints:
-        """Each term's functions in an array of all, shape (n_terms, width); 0 for the one that is 1 everywhere."""
+        """Each term's functions in an array of all, shape (n_terms, width); 0 for the one that is 1
+        everywhere.
+        """
         start = np.zeros(max(self.functions, default=0) + 2, np.int64)
         for a, offset in self.offset.items():
             start[a] = offset
@@ -321,7 +336,9 @@ class Batch:
 
 
 def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
-    """Quantities as arrays. A function that occurs again is stored once; one that is 1 everywhere is left out."""
+    """Quantities as arrays. A function that occurs again is stored once; one that is 1 everywhere is left
+    out.
+    """
     numbers: dict[int, dict[_Function, int]] = {}  # attribute → its functions, numbered as they come
     quantity, constant, n_own, attribute, row = [], [], [], [], []
     for q, parts in enumerate(quantities):
@@ -373,7 +390,8 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
 
 
 def _inside(attribute: Attribute, functions: Sequence[_Function], values: Floats) -> Inside | None:
-    """What functions leave open inside bins; None where no bin is cut through and no values differ inside one.
+    """What functions leave open inside bins; None where no bin is cut through and no values differ inside
+    one.
 
     values: of the functions, shape (n, size).
     """
@@ -418,7 +436,9 @@ def _padded(row: Ints, values: Ints, n_rows: int, padding: int) -> Ints:
 def _tabulated(
     attribute: Attribute, functions: Sequence[_Function]
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Functions of an attribute's codes, their squares, shape (n, size) each, and whether each is 1 everywhere."""
+    """Functions of an attribute's codes, their squares, shape (n, size) each, and whether each is 1
+    everywhere.
+    """
     anything = _anything(attribute)
     conditions = [anything if condition is None else condition for condition, _ in functions]
     different, which = conditions, list(range(len(functions)))
