@@ -24,6 +24,17 @@ def shot(page: Page, name: str) -> None:
     assert path.stat().st_size < MOST_BYTES, f"{path} is too large for the repository"
 
 
+def drag(page: Page, first: float, last: float) -> None:
+    """Drag over the chart of age, between two shares of its width."""
+    page.evaluate("window.scrollTo(0, 0)")
+    box = page.locator("[data-attribute=age] svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + first * box["width"], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + last * box["width"], box["y"] + 60, steps=5)
+    page.mouse.up()
+
+
 def main() -> None:
     running = explore({"admissions.pview": build(hospital_table(), hospital_schema(), 1.0)})
     with sync_playwright() as playwright:
@@ -31,19 +42,29 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1180, "height": 800})
         page.goto(running.url)
         page.wait_for_selector("body[data-shown]")
-        box = page.locator("[data-attribute=age] svg").bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + 0.65 * box["width"], box["y"] + 60)
-        page.mouse.down()
-        page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 60, steps=5)
-        page.mouse.up()
+        page.get_by_role("button", name="Got it").click()
+        drag(page, 0.65, 0.95)
         page.wait_for_selector("body[data-shown*=age]")
         shot(page, "explorer.png")
+        page.locator("#tab-compare").click()
+        page.get_by_label("Name of group A").fill("older")
+        page.get_by_label("Name of group B").fill("younger")
+        page.get_by_role("button", name="Keep the active filter as A").click()
+        drag(page, 0.2, 0.45)
+        page.wait_for_selector("body[data-shown*='age >= 19']")
+        page.wait_for_selector("#panel-compare:not(.waiting) .shares")
+        page.wait_for_selector("[data-attribute=ward] .differs")
+        page.evaluate("window.scrollTo(0, 0)")
+        page.set_viewport_size({"width": 1180, "height": 800})
+        shot(page, "explorer-compare.png")
         page.locator("#reset").click()
-        page.get_by_label("Down").select_option("stay_days")
-        page.wait_for_selector("#panel-heatmap svg[aria-label*=stay_days]")
+        page.locator("#tab-heatmap").click()
+        page.get_by_label("Across").select_option("diagnosis")
+        page.get_by_label("Down").select_option("ward")
+        page.get_by_label("Cells show").select_option("row")
+        page.wait_for_selector("#panel-heatmap svg[aria-label*='diagnosis and ward']")
         page.emulate_media(color_scheme="dark")
-        page.set_viewport_size({"width": 1180, "height": 850})
+        page.set_viewport_size({"width": 1180, "height": 680})
         page.locator(".closer").evaluate(
             "one => window.scrollTo(0, one.getBoundingClientRect().top + window.scrollY - 190)"
         )

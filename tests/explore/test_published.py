@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from random_filters import random_filters
 from typer.testing import CliRunner
-from visitor import bar, brush, picture, saves, shown_count
+from visitor import bar, brush, grain, picture, saves, shown_count
 
 from hdpview.cli.main import app
 from hdpview.errors import ViewFileError
-from hdpview.explore.answers import rates_answer
+from hdpview.explore.answers import rates_answer, shares_answer
 from hdpview.explore.publish import page as page_of
 from hdpview.pview import PView, merge
 
@@ -127,6 +128,20 @@ def test_rates_equal_pythons(reader: Reader, hospital: PView) -> None:
             _close(*(np.array(each[key], np.float64) for each in (found, expected)))
 
 
+def test_shares_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """How two groups share out over an attribute's values, and the differences, are Python's."""
+    first, second = "age < 30 AND sex = 'Female'", "age >= 60"
+    found = reader.ask("/api/shares", first=first, second=second, attribute="ward")
+    expected = shares_answer(hospital, first, second, "ward", 0.95)
+    for side in ("first", "second", "difference"):
+        for end in ("estimate", "lower", "upper"):
+            assert found[side][end] == pytest.approx(expected[side][end], abs=1e-6)
+    assert (
+        "Choose another attribute"
+        in reader.ask("/api/shares", first=first, second=second, attribute="age")["reason"]
+    )
+
+
 def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PView, tmp_path: Path) -> None:
     """Views made of blocks, and merged ones, answer as in Python."""
     for number, view in enumerate((blocky, merge([hospital, hospital], overlapping=True))):
@@ -181,7 +196,11 @@ def test_groups_are_taken_away_with_their_origin(reader: Reader, hospital: PView
     assert re.search(r"^# hospital.pview, checksum [0-9a-f]{64}; sex IN \('Female'\);.* ε = 1$", origin)
     assert head == "ward,n,n_lower,n_upper"
     table = hospital.histogram("ward", "sex = 'Female'", as_="pyarrow").to_pylist()
-    assert [row.split(",")[:2] for row in rows] == [[row["ward"], str(round(row["count"]))] for row in table]
+    for row, expected in zip(rows, table, strict=True):
+        ward, n, *_ = row.split(",")
+        step = grain(expected["count_lower"], expected["count_upper"])
+        assert (ward, int(n) % step) == (expected["ward"], 0)
+        assert int(n) == pytest.approx(expected["count"], abs=0.51 * step)
 
 
 def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: Path) -> None:
@@ -232,3 +251,19 @@ def test_by_command(hospital: PView, tmp_path: Path) -> None:
     )
     with pytest.raises(ViewFileError, match="Name a file in a folder"):
         hospital.publish(tmp_path / "nowhere" / "out.html")
+
+
+def test_the_page_is_small(hospital: PView) -> None:
+    """Scripts and style take less than 165 kB of the page: with the numbers of a view of Adult it has less than 400 kB."""
+    text = page_of(hospital, "hospital.pview")
+    content = re.search(r'<script type="application/json" id="content">(.*?)</script>', text)
+    assert content is not None
+    assert len(text.encode()) - len(content[1]) < 165_000
+
+
+def test_every_module_is_fetched_at_once() -> None:
+    """The served page names all its modules, so that none waits for another to ask for it."""
+    folder = resources.files("hdpview.explore") / "static"
+    modules = {path.name for path in folder.iterdir() if path.name.endswith(".js")} - {"app.js"}
+    named = re.findall(r'modulepreload" href="(.+?)"', (folder / "index.html").read_text("utf-8"))
+    assert sorted(named) == sorted(modules)

@@ -84,7 +84,8 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
 
 def saves(page: Page, what: str, kind: str) -> None:
     """Ask for a file."""
-    page.get_by_label(f"Save {what}", exact=True).click()
+    opener = f"More on {what.removeprefix('the picture of ')}" if "picture" in what else f"Save {what}"
+    page.get_by_label(opener, exact=True).click()
     page.get_by_label(f"Save {what} as {kind}").click()
 
 
@@ -108,25 +109,21 @@ def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) ->
     for attribute in view.schema:
         under = (own or {}).get(attribute.name, where or None)
         table = view.histogram(attribute.name, under, as_="pyarrow")
-        expected = table[table.column_names[-3]].to_pylist()
+        expected = zip(*(table[name].to_pylist() for name in table.column_names[-3:]), strict=True)
         labels = (
             card(page, attribute.name)
             .locator("[data-code]")
             .evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
         )
-        told = [
-            label.removeprefix(f"{text}: ").split(" (")[0]
-            for label, text in zip(labels, attribute.labels(), strict=True)
-        ]
-        assert [float(each.replace(",", "")) for each in told] == pytest.approx(
-            [_rounded(value) for value in expected], abs=0.11
-        )
+        for label, (value, lower, upper) in zip(labels, expected, strict=True):
+            told = label.rsplit(": about ", 1)[1].split(" (")[0]
+            assert float(told.replace(",", "")) == pytest.approx(value, abs=0.51 * grain(lower, upper))
 
 
-def _rounded(value: float) -> float:
-    """As the page shows it: the server sends three decimals, and large counts are shown whole."""
-    sent = round(value, 3)
-    return math.floor(sent + 0.5) if abs(sent) >= 100 else sent
+def grain(lower: float, upper: float) -> float:
+    """To what the page rounds a count with this interval: two digits of its half width are left."""
+    half = (upper - lower) / 2
+    return max(10.0 ** (math.floor(math.log10(half)) - 1), 1.0) if half > 0 else 1.0
 
 
 def picture(page: Page, name: str, full: bool = True) -> None:

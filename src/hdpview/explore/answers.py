@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,16 +104,21 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
 
 
 def histogram_answer(
-    view: PView, where: str | None, own: Mapping[str, str | None], confidence: float
+    view: PView,
+    where: str | None,
+    own: Mapping[str, str | None],
+    confidence: float,
+    attributes: Sequence[str] | None = None,
 ) -> Json:
-    """The count under a condition and the histograms of all attributes; for those in `own`, under the
-    condition given there. `filtered`: the attributes that the condition is about.
+    """The count under a condition and the histograms of some attributes, of all by default; for those in `own`,
+    under the condition given there. `filtered`: the attributes that the condition is about.
     """
     filtered = sorted({a for box in boxes_of(where, view.schema) for a in box})
-    others = [name for name in view.schema.names if name not in own]
-    charts = histograms(view, where, others, confidence)
+    wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
+    charts = histograms(view, where, [name for name in wanted if name not in own], confidence)
     for name, condition in own.items():
-        charts += histograms(view, condition, [name], confidence)
+        if name in wanted:
+            charts += histograms(view, condition, [name], confidence)
     found = {each.attribute.name: _histogram(each) for each in charts}
     return {
         "count": _answer(view.count(where, confidence=confidence)),
@@ -128,6 +133,7 @@ def warm_up(views: Iterable[PView]) -> None:
     and blocks laid out then.
     """
     for view in views:
+        view.info()
         name = view.schema.names[0]
         histogram_answer(view, None, {name: None}, 0.95)
 

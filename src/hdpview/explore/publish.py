@@ -15,6 +15,7 @@ import math
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Mapping
 from importlib import resources
 from os import PathLike
@@ -43,17 +44,30 @@ _PAGE = (
     "parts",
     "picture",
     "bars",
+    "scale",
+    "rows",
     "chart",
+    "conditions",
     "state",
     "transport",
     "api",
+    "arrange",
+    "steps",
+    "trust",
+    "report",
     "heatmap",
     "compare",
     "closer",
     "app",
 )
 _ENGINE = ("unpack", "conditions", "components", "engine", "worker")
-_OWN = ("transport", *_ENGINE)  # modules that the served page has not, or has in another form
+_OWN = (
+    "transport",
+    "unpack",
+    "components",
+    "engine",
+    "worker",
+)  # modules that the served page has not, or has in another form
 
 
 def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:
@@ -74,7 +88,8 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
-    script, engine = _bundled(_PAGE), _bundled(_ENGINE)
+    script = _bundled(_PAGE)
+    engine = base64.b64encode(zlib.compress(_bundled(_ENGINE).encode(), 9)).decode()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
@@ -92,11 +107,11 @@ def page(view: PView, name: str) -> str:
         '<meta charset="utf-8">': '<meta charset="utf-8">\n'
         f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
-        '<link rel="stylesheet" href="style.css">': f"<style>{_asset('style.css')}</style>",
+        '<link rel="stylesheet" href="style.css">': f"<style>{_STYLE_COMMENT.sub('', _asset('style.css'))}</style>",
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
-    found = _asset("index.html")
+    found = _PRELOAD.sub("", _asset("index.html"))
     for old, new in replaced.items():
         assert found.count(old) == 1
         found = found.replace(old, new)
@@ -199,6 +214,9 @@ def _packed(array: NDArray[Any]) -> Json:
 # The scripts: each module becomes a function that returns what it exports.
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_COMMENT = re.compile(r"^\s*(?://.*|/\*\*?.*?\*/)\n|^\s+", re.MULTILINE)  # and the indentation
+_PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js">\n')
+_STYLE_COMMENT = re.compile(r" ?/\*.*?\*/")
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
 
 
@@ -212,7 +230,7 @@ def _bundled(modules: tuple[str, ...]) -> str:
             f"{name}.js: one export a line"
         )
         text = _IMPORT.sub(lambda found: f"const {{ {found[1]} }} = module_{found[2]};", text)
-        text = _EXPORT.sub(r"\1", text)
+        text = _COMMENT.sub("", _EXPORT.sub(r"\1", text))
         parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
     script = "\n".join(parts)
     assert "</script" not in script.lower()

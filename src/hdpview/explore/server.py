@@ -86,6 +86,9 @@ class HistogramQuestion(_Body):
 
     where: Sql | None = None
     own: dict[str, Sql | None] = Field(default_factory=dict, max_length=1_000)
+    attributes: list[Annotated[str, Field(max_length=300)]] | None = Field(
+        None, max_length=1_000, description="Whose histograms are asked for; all by default."
+    )
 
 
 class PairQuestion(_Body):
@@ -247,7 +250,12 @@ def _add_charts(app: FastAPI, desk: _Desk) -> None:
     )
     async def histograms(asked: HistogramQuestion) -> Response:
         return await desk.answered(
-            answers.histogram_answer, asked.view, asked.where, asked.own, asked.confidence
+            answers.histogram_answer,
+            asked.view,
+            asked.where,
+            asked.own,
+            asked.confidence,
+            asked.attributes,
         )
 
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)

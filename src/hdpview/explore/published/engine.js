@@ -17,7 +17,7 @@ export class Engine {
   }
 
   answer(path, body) {
-    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body), "/api/rates": () => this.rates(body) };
+    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body), "/api/rates": () => this.rates(body), "/api/shares": () => this.shares(body) };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
   }
@@ -56,9 +56,10 @@ export class Engine {
     return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
   }
 
-  histograms({ where, own = {} }) {
+  histograms({ where, own = {}, attributes = null }) {
     const found = {}, boxes = new Map();
     this.attributes.forEach(({ name }, a) => {
+      if (attributes && !attributes.includes(name)) return;
       const text = Object.hasOwn(own, name) ? own[name] : where;
       if (!boxes.has(text)) boxes.set(text, this.#boxes(text));
       found[name] = this.#histogram(a, boxes.get(text));
@@ -139,7 +140,7 @@ export class Engine {
 
   #covariances(boxes) {
     const products = this.parts.map((part) => part.covariances(boxes));
-    return [0, 1].map((i) => [0, 1].map((j) => products.reduce((total, own) => total + own[i][j], 0)));
+    return boxes.map((_, i) => boxes.map((__, j) => products.reduce((total, own) => total + own[i][j], 0)));
   }
 
   /** Two counts, their difference and their ratio; errors that both have in common cancel. */
@@ -151,8 +152,29 @@ export class Engine {
     const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
     return { first: sides[0], second: sides[1], difference, difference_interval: interval, ratio, ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off], is_real: interval[0] > 0 || interval[1] < 0 };
   }
+
+  /** How the records of two conditions share out over an attribute's values, and the differences. */
+  shares({ first, second, attribute }) {
+    this.#needMixture();
+    const a = this.#number(attribute), boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
+    if (boxes.some((box) => box.has(a))) return { reason: `One of the two conditions is about '${attribute}' itself, so its shares say nothing new. Choose another attribute.` };
+    const found = Object.fromEntries(["first", "second", "difference"].map((side) => [side, { estimate: [], lower: [], upper: [] }]));
+    for (const point of this.#points(a, new Map())) {
+      const four = boxes.flatMap((box) => [new Map([...box, [a, point]]), box]), sums = four.map((box) => this.#added((part) => part.estimate(box))), products = this.#covariances(four);
+      const put = (side, value, least) => {
+        const estimate = value(sums), half = this.tail * Math.sqrt(deltaVariance(value, sums, products));
+        [estimate, estimate - half, estimate + half].forEach((end, i) => found[side][["estimate", "lower", "upper"][i]].push(i ? clip(end, least) : Number.isFinite(end) ? end : null));
+      };
+      put("first", (s) => ratioOf(s.slice(0, 2)), 0);
+      put("second", (s) => ratioOf(s.slice(2)), 0);
+      put("difference", (s) => ratioOf(s.slice(0, 2)) - ratioOf(s.slice(2)), -1);
+    }
+    return found;
+  }
 }
 
+const ratioOf = ([x, y]) => (y > 1e-9 ? x / y : NaN);
+const clip = (x, least) => (Number.isFinite(x) ? Math.max(least, Math.min(x, 1)) : null);
 const without = (box, ...attributes) => new Map([...box].filter(([a]) => !attributes.includes(a)));
 
 /** The records that lie in both boxes. */

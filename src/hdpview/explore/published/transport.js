@@ -2,11 +2,16 @@
 
 const told = (id) => document.getElementById(id).textContent;
 const waiting = new Map();
-let asked = 0, worker = null;
+let asked = 0, starting = null;
 
-function started() {
-  if (worker) return worker;
-  worker = new Worker(URL.createObjectURL(new Blob([told("engine")], { type: "text/javascript" })));
+/** The engine's script, which stands in the page compressed. */
+async function engine() {
+  const bytes = Uint8Array.from(atob(told("engine")), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+}
+
+async function start() {
+  const worker = new Worker(URL.createObjectURL(new Blob([await engine()], { type: "text/javascript" })));
   worker.addEventListener("message", ({ data: { id, answer, error, refused } }) => {
     const { resolve, reject } = waiting.get(id);
     waiting.delete(id);
@@ -21,11 +26,11 @@ export const offline = true;
 export const facts = () => JSON.parse(told("facts"));
 
 export function post(path, body) {
+  starting ??= start();
   return new Promise((resolve, reject) => {
     const id = asked += 1;
-    started();
     waiting.set(id, { resolve, reject });
-    worker.postMessage({ id, path, body });
+    starting.then((worker) => worker.postMessage({ id, path, body }), reject);
   });
 }
 

@@ -1,38 +1,62 @@
-// The page: puts charts, filter, history and panels together. Every gesture asks the server once; the newest answer wins.
+// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer wins.
 
 import { ask, forget } from "./api.js";
+import { Arrangement } from "./arrange.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
-import { brief, counted, dimmed, element, huge, inFull, inferred, inferredNote, say } from "./parts.js";
-import { histogramPicture, savePicture } from "./picture.js";
+import { brief, dimmed, element, inferred, inferredNote, percent, plain, rounded, say } from "./parts.js";
+import { histogramPicture, save, savePicture } from "./picture.js";
+import { report } from "./report.js";
 import { State, inWords } from "./state.js";
-import { facts, get, offline } from "./transport.js";
+import { Steps } from "./steps.js";
+import { get, offline } from "./transport.js";
+import { reasons, spent, trust } from "./trust.js";
 
 const $ = (id) => document.getElementById(id);
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
+const parsed = (text) => { try { return JSON.parse(text) ?? {}; } catch { return {}; } }; // a broken link is an empty one
+const PHONE = "(max-width: 760px)";
+const MOST_COMPARED = 100; // values of an attribute whose differences are asked for unasked
+
+/** A setting of this browser; where nothing may be stored it lasts until the page is left. */
+const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* see above */ } return null; };
 
 class Page {
   constructor() {
     this.state = new State();
     this.charts = new Map();
+    this.visited = []; // filters looked at, for the report
+    this.steps = new Steps((hash) => this.follow(hash));
     this.closer = new Closer(this);
-    $("run").addEventListener("click", () => this.runText());
-    $("where").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.runText(); } });
-    $("undo").addEventListener("click", () => { this.state.undo(); this.show(); });
-    $("redo").addEventListener("click", () => { this.state.redo(); this.show(); });
-    $("reset").addEventListener("click", () => { this.written = $("where").value; this.state.change({}); this.show(); });
-    $("where").addEventListener("input", () => this.mark());
-    $("share").addEventListener("click", () => this.copy(location.href, "Link copied"));
-    $("copy-sql").addEventListener("click", () => this.copy(`SELECT COUNT(*) FROM view${this.state.where() ? ` WHERE ${this.state.where()}` : ""}`, "SQL copied"));
-    $("copy-python").addEventListener("click", () => this.copy(this.python(), "Python copied"));
-    $("view").addEventListener("change", () => this.open($("view").value, ""));
-    $("theme").addEventListener("click", () => this.switchTheme());
-    $("trust-open").addEventListener("click", () => { $("trust").showModal(); $("trust-title").focus(); }); // read from its beginning
-    $("trust").addEventListener("click", (event) => { if (event.target === $("trust")) $("trust").close(); }); // beside what it says
+    this.listen();
+    $("sql").open = !matchMedia(PHONE).matches;
+    $("tour").hidden = stored("tour") === "done" || matchMedia(PHONE).matches; // on a phone charts come first
+  }
+
+  listen() {
+    const on = (id, kind, act) => $(id).addEventListener(kind, act);
+    on("run", "click", () => this.runText());
+    on("where", "keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.runText(); } });
+    on("where", "input", () => this.mark());
+    on("undo", "click", () => this.steps.undo());
+    on("redo", "click", () => this.steps.redo());
+    on("reset", "click", () => { this.written = $("where").value; this.state.change({}); this.show(); });
+    on("share", "click", () => this.copy(location.href, "Link copied"));
+    on("copy-sql", "click", () => this.copy(`SELECT COUNT(*) FROM view${this.state.where() ? ` WHERE ${this.state.where()}` : ""}`, "SQL copied"));
+    on("copy-python", "click", () => this.copy(this.python(), "Python copied"));
+    on("report", "click", () => save("report.html", report(this), "text/html"));
+    on("view", "change", () => this.open($("view").value, "").catch((problem) => this.fail(problem.message)));
+    on("theme", "click", () => this.switchTheme());
+    on("tour-open", "click", () => { $("tour").hidden = !$("tour").hidden; });
+    on("tour-close", "click", () => { $("tour").hidden = true; stored("tour", "done"); });
+    on("trust-open", "click", () => { $("trust").showModal(); $("trust-title").focus(); }); // read from its beginning
+    on("trust", "click", (event) => { if (event.target === $("trust")) $("trust").close(); }); // beside what it says
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("charts").querySelector("[tabindex='0']")?.focus(); });
-    $("log").addEventListener("change", () => { for (const chart of this.charts.values()) chart.rescale($("log").checked); });
-    $("find").addEventListener("input", () => this.find());
-    window.addEventListener("hashchange", () => this.follow(location.hash));
+    for (const id of ["log", "measure", "sort"]) on(id, "change", () => { this.rescale(); this.remember(); });
+    on("overlay", "change", () => this.show(false, false));
+    on("find", "input", () => { this.arrangement.text = $("find").value.trim().toLowerCase(); this.arranged(); });
+    on("show-all", "click", () => { this.arrangement.showAll(); this.arranged(); });
+    on("show-more", "click", () => { this.arrangement.showMore(); this.arranged(); });
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -41,8 +65,7 @@ class Page {
     const key = event.key.toLowerCase();
     if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key) || event.target.matches("textarea, input:not([type=checkbox])")) return;
     event.preventDefault();
-    this.state[key === "y" || event.shiftKey ? "redo" : "undo"]();
-    this.show();
+    this.steps[key === "y" || event.shiftKey ? "redo" : "undo"]();
   }
 
   async start() {
@@ -54,23 +77,37 @@ class Page {
   /** The view that a link names, if it is served. */
   served(hash) { return this.views.find((v) => v.name === fromLink(hash, "view"))?.name; }
 
-  /** The address changed from outside: back, forward, or another link. */
+  /** Another link is to be shown: by undo, back, forward, or from outside. */
   follow(hash) {
-    if (hash === this.link || !this.schema) return;
+    if (!this.schema || hash === this.steps.link) return;
     const view = this.served(hash) ?? this.wanted;
-    if (view !== this.view || view !== this.wanted) { this.open(view, hash, false); return; }
-    this.link = hash;
-    this.state.follow(hash);
-    this.closer.take(fromLink(hash, "look"));
+    if (view !== this.view || view !== this.wanted) { this.open(view, hash, false).catch((problem) => this.fail(problem.message)); return; }
+    this.state.fromLink(hash);
+    this.takeLook(hash);
     this.show(false, false);
   }
 
-  /** Write the address of what is shown; a step of its own for the browser's back button, unless the page is a frame in another. */
-  remember(isStep) {
-    const link = this.state.toLink(this.view, this.closer.look());
-    if (link === this.link) return;
-    try { history[isStep && this.link && window === window.top ? "pushState" : "replaceState"](null, "", link); } catch { /* some browsers refuse a hundred steps in half a minute */ }
-    this.link = location.hash;
+  link() { return this.state.toLink(this.view, { ...this.closer.look(), ...this.look() }); }
+
+  /** What is looked at changed, not the filter: the link says so, without a step of its own. */
+  remember() { this.steps.remember(this.link(), false); }
+
+  /** How charts are drawn and arranged, for the link. */
+  look() {
+    const found = { charts: this.arrangement.packed(), log: $("log").checked, percent: $("measure").value === "percent", sorted: $("sort").value === "count", overlay: $("overlay").value };
+    return Object.fromEntries(Object.entries(found).filter(([key, value]) => value && value !== "all" && (key !== "charts" || Object.keys(value).length)));
+  }
+
+  takeLook(hash) {
+    const text = fromLink(hash, "look"), look = parsed(text);
+    this.closer.take(text);
+    this.arrangement.take(look.charts);
+    $("log").checked = look.log === true;
+    $("measure").value = look.percent === true ? "percent" : "records";
+    $("sort").value = look.sorted === true ? "count" : "given";
+    this.overlays(typeof look.overlay === "string" ? look.overlay : "all");
+    this.rescale();
+    this.place();
   }
 
   async open(view, hash, isStep = true) {
@@ -79,35 +116,32 @@ class Page {
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
     if (view !== this.wanted) return; // meanwhile another one was chosen
     forget();
-    this.view = view;
-    this.schema = schema;
-    this.moving = null;
-    this.answered = undefined; // what is shown is the other view's
-    this.written = $("where").value;
-    this.state = new State();
-    this.state.attributes = this.schema.attributes;
+    for (const attribute of schema.attributes) { attribute.rawLabels = attribute.labels; attribute.labels = attribute.labels.map(plain); }
+    const alike = (attributes) => JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels])), kept = !hash && alike(this.schema?.attributes) === alike(schema.attributes) ? this.state.snapshot() : null;
+    Object.assign(this, { view, schema, moving: null, answered: undefined, others: new Map(), written: $("where").value, state: new State(schema.attributes), arrangement: new Arrangement(schema.attributes.map((a) => a.name)) });
     this.state.fromLink(hash);
-    this.charts = new Map(this.schema.attributes.map((a) => [a.name, new Chart(a, (filter, moving) => this.filter(a.name, filter, moving), (chart, kind) => this.savePicture(chart, kind))]));
-    $("charts").replaceChildren(...[...this.charts.values()].map((chart) => chart.card));
+    if (kept) this.state.restore(kept); // the filter survives a change of view
+    this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
     $("find").value = "";
-    for (const chart of this.charts.values()) chart.rescale($("log").checked);
     for (const id of offline ? ["view-label"] : []) $(id).hidden = true;
-    document.title = `${view} – hdpview`;
-    $("budget").textContent = `${this.spent()}, ${counted(this.schema.attributes.length, "attribute")}`;
-    $("banner").hidden = this.schema.private;
-    $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${this.reasons()}`;
-    say($("source"), this.schema.private ? "Answers come from a differentially private view." : "Answers come from a view that is NOT private.");
-    this.trust();
-    this.closer.setUp(this.schema);
-    this.closer.take(fromLink(hash, "look"));
+    this.tellView();
+    this.closer.setUp(schema);
+    this.takeLook(hash);
     await this.show(false, isStep);
   }
 
-  /** A chart's filter changed; while the mouse still moves, one step of history is kept for the whole gesture. */
+  /** What is said of the view: its name, and whether it is private. */
+  tellView() {
+    document.title = `${this.view} – hdpview`;
+    $("banner").hidden = this.schema.private;
+    $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${reasons(this.schema)}`;
+    say($("source"), this.schema.private ? "Answers come from a differentially private view." : "Answers come from a view that is NOT private.");
+    $("trust").replaceChildren(...trust(this.schema, () => $("trust").close()));
+  }
+
+  /** A chart's filter changed; while the mouse still moves, it is no step of its own. */
   filter(name, filter, moving = false) {
     this.state.set({ [name]: filter });
-    if (this.moving === name) this.state.past.pop();
-    this.moving = moving ? name : null;
     return this.show(moving);
   }
 
@@ -120,49 +154,96 @@ class Page {
   runText() {
     const text = $("where").value.trim();
     this.written = $("where").value;
-    if (text === (this.state.where() ?? "")) return this.show();
-    this.state.change({}, text || null);
+    if (text !== (this.state.where() ?? "")) this.state.run(text || null);
     return this.show();
   }
 
-  /** Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: the browser's back button leads here. */
+  /** Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads here. */
   async show(moving = false, isStep = true) {
-    const where = this.state.where(), own = {}, asked = this.state.snapshot(), turn = this.turn = (this.turn ?? 0) + 1;
+    const where = this.state.where(), own = {}, asked = this.state.snapshot(), link = this.link(), turn = this.turn = (this.turn ?? 0) + 1;
     delete document.body.dataset.shown;
+    const attributes = this.arrangement.visible();
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     this.write(where ?? "");
-    if (!moving) this.remember(isStep);
     this.controls();
     try {
-      const answer = await dimmed(document.body, ask("/api/histograms", { view: this.view, where, own }));
+      const asking = ask("/api/histograms", { view: this.view, where, own, attributes });
+      const [answer, other] = await dimmed(document.body, Promise.all([asking, this.other(where, attributes)]));
       if (!answer) return;
       $("error").textContent = "";
       this.answered = asked;
       this.filtered = answer.filtered;
-      this.draw(answer);
-      if (!moving) { this.speak(answer.count); await this.closer.refresh(); }
+      if (!moving) this.steps.remember(link, isStep && link !== this.steps.link);
+      this.controls();
+      if (where === null) this.learn(this.view, null, answer.histograms);
+      this.draw(answer, other, moving);
+      if (!moving) { this.speak(answer.count); this.note(answer.count); this.differences(turn); await this.closer.refresh(); }
     } catch (problem) {
-      $("error").textContent = `${problem.message} (Count and charts still show the last filter that worked.)`;
+      this.fail(`${problem.message} (Count and charts still show the last filter that worked.)`);
       if (turn === this.turn) await this.giveUp(problem.refused ? where : null);
     }
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
   }
 
+  /** While charts are compared with group A: where the shares of A and of what is shown really differ, chart by chart. */
+  async differences(turn) {
+    if ($("overlay").value !== "A") return;
+    const first = this.closer.kept, second = this.state.where(), names = [this.closer.nameOf("A"), this.closer.nameOf("B")];
+    for (const name of this.arrangement.visible()) {
+      const chart = this.charts.get(name);
+      if (turn !== this.turn || $("overlay").value !== "A") return;
+      if (chart.n > MOST_COMPARED || this.filtered.includes(name)) continue;
+      const answer = await ask("/api/shares", { view: this.view, first, second, attribute: name }, "differences").catch(() => null); // a view without such intervals has no marks
+      if (answer && turn === this.turn && $("overlay").value === "A") chart.differ(answer, names);
+    }
+  }
+
+  fail(text) { $("error").textContent = text; }
+
+  /** What every chart is compared with: the shape of all records, filter A, or another view under the same filter. */
+  async other(where, attributes) {
+    const kind = $("overlay").value, isView = kind.startsWith("view ");
+    if (kind === "none" || (kind === "all" && where === null)) return null;
+    const from = isView ? kind.slice(5) : this.view, condition = isView ? where : kind === "A" ? this.closer.kept : null;
+    const name = isView ? from : kind === "A" ? this.closer.nameOf("A") : "all records";
+    const known = this.others.get(JSON.stringify([from, condition])) ?? {}, missing = attributes.filter((each) => !known[each]);
+    if (missing.length) {
+      const answer = await ask("/api/histograms", { view: from, where: condition, attributes: missing }, "other");
+      if (!answer) return null;
+      this.learn(from, condition, answer.histograms);
+    }
+    return { kind: isView ? "view" : kind, name, histograms: this.others.get(JSON.stringify([from, condition])) };
+  }
+
+  /** Keep histograms to compare with. */
+  learn(view, where, histograms) {
+    const key = JSON.stringify([view, where]), known = this.others.get(key);
+    if (this.others.size > 20) this.others.clear();
+    this.others.set(key, { ...known, ...histograms });
+  }
+
+  /** The choices of what charts are compared with. */
+  overlays(chosen = $("overlay").value) {
+    const list = $("overlay"), others = this.views.filter(({ name }) => name !== this.view), option = (value, text) => element("option", { value }, text);
+    list.replaceChildren(option("all", "all records"), ...(this.closer.hasKept ? [option("A", `${this.closer.nameOf("A")} (filter A)`)] : []), ...others.map(({ name }) => option(`view ${name}`, `view ${name}`)), option("none", "nothing"));
+    list.value = chosen;
+    if (list.selectedIndex < 0) list.value = "all";
+  }
+
   /** There was no answer: the filter is again the one whose counts are shown. What was written stays in the field to be mended. */
   async giveUp(text) {
     const told = $("error").textContent;
-    this.moving = null;
-    if (this.answered !== undefined) this.state.withdraw(this.answered);
+    if (this.answered !== undefined) this.state.restore(this.answered);
     else if (text !== null && this.state.custom) { // a link whose text was refused: nothing was shown before
-      this.state.withdraw(null);
+      this.state.change(this.state.filters);
       await this.show(false, false);
     }
-    this.remember(false);
+    this.remember();
     this.controls();
     this.write(this.state.where() ?? "");
-    if (text !== null) this.written = $("where").value = text; // it was run: the next gesture may write over it
+    if (text !== null) { this.written = $("where").value = text; $("sql").open = true; } // it was run: the next gesture may write over it
     this.mark();
-    $("error").textContent = told;
+    this.fail(told);
     $("reset").disabled = false;
   }
 
@@ -179,34 +260,71 @@ class Page {
   /** Chips and buttons, as the filter and its history are. */
   controls() {
     this.chips();
-    $("undo").disabled = !this.state.past.length;
-    $("redo").disabled = !this.state.future.length;
+    $("undo").disabled = !this.steps.canUndo;
+    $("redo").disabled = !this.steps.canRedo;
     $("reset").disabled = this.state.where() === null;
   }
 
-  draw({ count, histograms, filtered }) {
-    $("count").textContent = inFull(count.estimate);
+  draw({ count, histograms, filtered }, other, moving) {
+    const [told, low, high] = rounded(count.estimate, count.lower, count.upper), isUnknown = count.upper <= 0 && count.notes.length;
+    say($("count"), told);
     $("count").dataset.value = count.estimate;
-    const ends = [element("span", { title: "95 % typical: such a range holds the true count about 95 times in 100" }, count.upper <= 0 && count.notes.length ? "how many is not known" : `likely ${inFull(count.lower)} to ${inFull(count.upper)}${this.share(count)}`)];
-    if (count.guaranteed) ends.push(element("span", { title: "Such a range holds the true count at least 95 times in 100, whatever the data" }, `guaranteed: ${inFull(count.guaranteed[0])} to ${inFull(count.guaranteed[1])}`));
-    $("interval").replaceChildren(...ends);
-    const [verdict, why] = count.upper <= 0 ? ["No value of this view fits the filter", ""] : count.lower <= 0 ? ["Not distinguishable from 0: may be noise", "Noise and the model's error alone could make this count."] : ["", ""];
+    say($("interval"), isUnknown ? "(how many is not known)" : `(likely ${low} to ${high})${this.share(count)}`);
+    const verdict = count.upper <= 0 ? "No value of this view fits the filter" : count.lower <= 0 ? "Not distinguishable from 0: may be noise" : "";
     say($("verdict"), verdict);
-    $("verdict").title = why;
+    if (!moving) this.tellSure(count);
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
-    for (const [name, chart] of this.charts) if (histograms[name]) chart.draw(histograms[name], this.state.filters[name], inferred(this.schema, name, filtered));
+    for (const [name, chart] of this.charts) {
+      if (!histograms[name]) continue;
+      chart.asked = this.answered;
+      const own = other?.kind === "all" ? this.state.where(name) === null : other?.kind === "A" && this.state.filters[name], base = own ? null : other?.histograms[name];
+      chart.draw(histograms[name], this.state.filters[name], inferred(this.schema, name, filtered), base?.estimate.length === histograms[name].estimate.length ? { ...base, kind: other.kind, name: other.name } : null, moving);
+    }
   }
 
-  /** Show the charts of those attributes only whose name contains what is typed. */
-  find() {
-    const text = $("find").value.trim().toLowerCase();
-    for (const [name, chart] of this.charts) chart.card.hidden = !name.toLowerCase().includes(text);
+  /** One layer down: what the range means, and the one that holds whatever the data. */
+  tellSure({ guaranteed, basis }) {
+    const lines = ["“likely”: such a range holds the true number about 95 times in 100."];
+    if (guaranteed) lines.push(`Guaranteed, whatever the data: ${rounded(guaranteed[0], ...guaranteed).slice(1).join(" to ")}.`);
+    lines.push(basis === "measured" ? "These attributes were counted together." : "These attributes were not counted together: a model fills in how they go together.");
+    $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)));
+  }
+
+  /** Charts in their order and size; those not shown say how many they are. */
+  place() {
+    const shown = this.arrangement.visible(), { away, rest } = this.arrangement.left(), focused = document.activeElement;
+    $("charts").replaceChildren(...shown.map((name) => this.charts.get(name).card));
+    for (const [name, chart] of this.charts) chart.card.classList.toggle("large", this.arrangement.large.has(name));
+    if (focused?.isConnected) focused.focus();
+    $("left").hidden = !away && !rest;
+    say($("left").firstElementChild, [away ? `Put away: ${[...this.arrangement.hidden].slice(0, 8).join(", ")}${away > 8 ? " …" : ""}.` : "", rest ? `${rest} more attributes.` : ""].filter(Boolean).join(" "));
+    $("show-all").hidden = !away;
+    $("show-more").hidden = !rest;
+  }
+
+  arrange(name, how) {
+    this.arrangement.change(name, how);
+    this.arranged();
+  }
+
+  /** Show what is now to be shown; what comes into sight is asked for. */
+  arranged() {
+    this.place();
+    this.remember();
+    return this.arrangement.visible().every((name) => this.charts.get(name).asked === this.answered) ? null : this.show(false, false);
+  }
+
+  measureBy(name) { this.closer.measureBy(name); }
+
+  rescale() {
+    const look = { log: $("log").checked, percent: $("measure").value === "percent", sorted: $("sort").value === "count" };
+    for (const chart of this.charts.values()) chart.rescale(look);
   }
 
   /** What part of all records that is, once a filter is set. */
   share({ estimate }) {
     const all = this.schema.estimated_records;
-    return this.state.where() && all > 0 ? `; ${(100 * estimate / all).toFixed(1)} % of all` : "";
+    return this.state.where() && all > 0 ? `, ${percent(estimate / all)} of all` : "";
   }
 
   /** Sentences on what the filter meets: the first line is always there, all of them on request. */
@@ -216,13 +334,19 @@ class Page {
   }
 
   /** For screen readers: the count at the end of a gesture, not at each of its moves. */
-  speak({ estimate, lower, upper }) { say($("spoken"), `About ${inFull(estimate)} records, likely ${inFull(lower)} to ${inFull(upper)}. ${$("verdict").textContent}. ${$("verdict").title}`); }
+  speak() { say($("spoken"), `${document.querySelector(".first").textContent.trim()}. ${$("verdict").textContent}`); }
+
+  /** For the report: what was looked at, the latest last. */
+  note(count) {
+    const where = this.state.where() ?? "all records";
+    this.visited = [...this.visited.filter((each) => each.where !== where), { where, count }].slice(-50);
+  }
 
   chips() {
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
     const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${inWords(a, this.state.filters[a.name])}`, onclick: () => this.filter(a.name, null) }, `${inWords(a, this.state.filters[a.name])} ✕`));
     if (this.state.custom) chips.unshift(element("button", { "aria-label": "Remove what was written by hand", onclick: () => { this.state.change(this.state.filters); this.show(); } }, "written by hand ✕"));
-    $("chips").replaceChildren(...chips);
+    $("chips").replaceChildren(...(chips.length ? chips : [element("span", { class: "quiet" }, "No filter: all records. Drag over a chart or click a value.")]));
   }
 
   python() {
@@ -231,10 +355,12 @@ class Page {
   }
 
   savePicture(chart, kind) {
-    if (!chart.data) return;
+    if (!chart.shown) return;
     const { name } = chart.attribute, caption = this.caption(this.state.where(name), "lines are 95 % typical intervals, pale bars cannot be told from 0");
-    savePicture(histogramPicture(chart.attribute, chart.data), [`Records by ${name}`, caption], name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => { $("error").textContent = problem.message; });
+    savePicture(histogramPicture(chart.attribute, chart.shown.data), [`Records by ${name}`, caption], name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => this.fail(problem.message));
   }
+
+  spent() { return spent(this.schema); }
 
   /** What a saved picture shows, and whether it may be shown around. */
   caption(where, marks) { return `${where ? brief(where, 60) : "all records"}; ${marks ? `${marks}; ` : ""}${this.spent()}${this.schema.private ? "" : "; NOT PRIVATE"}`; }
@@ -245,39 +371,12 @@ class Page {
   }
 
   switchTheme() {
-    const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    document.documentElement.dataset.theme = dark ? "light" : "dark";
-    try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* where nothing may be stored it lasts until the page is left */ }
-  }
-
-  /** Why a view is not private, as sentences. */
-  reasons() { return this.schema.not_private_because.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" "); }
-
-  spent() {
-    return `ε = ${this.schema.epsilon}${this.schema.delta ? `, δ = ${this.schema.delta}` : ""}`;
-  }
-
-  trust() {
-    const s = this.schema, list = element("dl");
-    const add = (term, ...texts) => list.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
-    if (!s.private) add("NOT PRIVATE", `${this.reasons()} So the promise below does not hold.`);
-    add("Who is protected", `Every ${s.privacy_unit === "row" ? "record" : s.privacy_unit}: the view is nearly as likely with it as without it (${s.neighbours}).`);
-    add(s.delta ? "What ε and δ mean" : "What ε means", `${this.spent()}. ${s.risk}`);
-    add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
-    add("Method", `${s.method}; ${counted(s.n_components, s.made_of)} over ${huge(s.n_cells)} cells; hdpview ${s.library_version}`);
-    add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
-    add("What the intervals mean", `Typical (shown): holds the true count about 95 times in 100. It adds the noise to the error of the view's model, whose size was ${s.quality.measured ? "measured on the table itself" : "taken from other tables"}.`,
-      "Guaranteed: holds it at least 95 times in 100, whatever the data; wide where a question is about combinations that were not counted.",
-      ...Object.entries(s.quality.within).map(([kind, error]) => `Of ${kind}, 95 % are within ±${inFull(error)} records.`));
-    const together = s.quality.known.filter(({ attributes }) => attributes.length === 2).map(({ attributes }) => attributes.join(" × "));
-    if (s.made_of === "component") add("What was counted together", `${together.length} of ${s.quality.n_pairs} pairs of attributes${together.length ? `: ${together.join(", ")}.` : "."} All other relations are inferred, and may be flatter than they are.`);
-    const own = facts();
-    if (own) add("This page", `It holds the released view itself and answers from it in your browser: nothing is sent anywhere. Made ${s.created.slice(0, 10)} with hdpview ${s.library_version}. Checksum of the view: ${own.checksum}.`);
-    if (own) list.append(element("dt", {}, own.title), ...own.card.flatMap(([title, lines]) => [element("dd", {}, element("strong", {}, title)), ...lines.map((line) => element("dd", {}, [line].flat().join(": ")))]));
-    $("trust").replaceChildren(element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), list, element("p", { class: "last" }, element("button", { class: "primary", onclick: () => $("trust").close() }, "Close")));
+    const { dataset } = document.documentElement, dark = dataset.theme ? dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    dataset.theme = dark ? "light" : "dark";
+    stored("theme", dataset.theme);
   }
 }
 
-try { document.documentElement.dataset.theme = localStorage.getItem("theme") ?? ""; } catch { /* the system's scheme, then */ }
+document.documentElement.dataset.theme = stored("theme") ?? "";
 const page = new Page();
 page.start().catch((problem) => { $("error").textContent = problem.message; });

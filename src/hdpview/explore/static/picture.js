@@ -1,6 +1,6 @@
 // Pictures to take away: SVG that stands on its own, and PNG drawn from it.
 
-import { brief, element, shown } from "./parts.js";
+import { brief, element, shown, ticks } from "./parts.js";
 
 const INK = "#1d2733", PAPER = "#ffffff", HEAD = 46, LEAST_WIDTH = 640;
 
@@ -11,16 +11,19 @@ export function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 5000);
 }
 
-/** A button that opens to kinds of files; one picked, it calls back. Not a list: in those, an arrow key alone would already save. */
-export function saveMenu(what, kinds, callback, face = "Save") {
-  const opener = element("summary", { "aria-label": `Save ${what}`, title: "Save" }, face);
-  const shut = () => { menu.open = false; opener.focus(); };
-  const pick = (kind) => element("button", { "aria-label": `Save ${what} as ${kind}`, onclick: () => { shut(); callback(kind); } }, kind);
-  const menu = element("details", { class: "save" }, opener, element("div", { tabindex: -1 }, ...kinds.map(pick)));
-  menu.addEventListener("focusout", (event) => { if (!menu.contains(event.relatedTarget)) menu.open = false; });
-  menu.addEventListener("keydown", (event) => { if (event.key === "Escape" && menu.open) shut(); });
-  return menu;
+/** A button that opens to things to do, each [text, name for screen readers, what it does]. Not a list: in those, an arrow key alone would already do it. */
+export function menu(label, face, items) {
+  const opener = element("summary", { "aria-label": label, title: label }, face);
+  const shut = () => { made.open = false; opener.focus(); };
+  const pick = ([text, name, act]) => element("button", { "aria-label": name, onclick: () => { shut(); act(); } }, text);
+  const made = element("details", { class: "save" }, opener, element("div", { tabindex: -1 }, ...items.map(pick)));
+  made.addEventListener("focusout", (event) => { if (!made.contains(event.relatedTarget)) made.open = false; });
+  made.addEventListener("keydown", (event) => { if (event.key === "Escape" && made.open) shut(); });
+  return made;
 }
+
+/** The same for kinds of files. */
+export function saveMenu(what, kinds, callback) { return menu(`Save ${what}`, "Save", kinds.map((kind) => [kind, `Save ${what} as ${kind}`, () => callback(kind)])); }
 
 const write = (x, y, content, more = {}) => element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
 
@@ -42,18 +45,12 @@ export async function savePicture(picture, [title, caption], name, kind) {
   } finally { URL.revokeObjectURL(address); }
 }
 
-/** Round numbers from 0 to at most `high`: three to six of them. */
-function ticks(high) {
-  const power = 10 ** Math.floor(Math.log10(high / 3)), step = power * [5, 2, 1].find((times) => times * power <= high / 3);
-  return Array.from({ length: Math.floor(high / step) + 1 }, (_, i) => i * step);
-}
-
 /** A histogram with axes, for paper. */
 export function histogramPicture(attribute, { estimate, lower, upper }) {
   const width = 760, left = 62, right = 12, top = 4, inner = 250, n = estimate.length, step = (width - left - right) / n;
   const most = Math.max(...estimate, 1e-9), high = Math.min(Math.max(...upper, 1e-9), 2.2 * most);
   const y = (value) => top + inner * (1 - Math.min(value, high) / high);
-  const parts = ticks(high).flatMap((tick) => [element("line", { x1: left, x2: width - right, y1: y(tick), y2: y(tick), stroke: "#d9dee5" }), write(left - 6, y(tick) + 4, shown(tick), { "text-anchor": "end" })]);
+  const parts = [0, ...ticks(high)].flatMap((tick) => [element("line", { x1: left, x2: width - right, y1: y(tick), y2: y(tick), stroke: "#d9dee5" }), write(left - 6, y(tick) + 4, shown(tick), { "text-anchor": "end" })]);
   estimate.forEach((value, i) => {
     const x = left + i * step, middle = x + step * 0.45;
     parts.push(element("rect", { x, y: y(value), width: step * 0.9, height: top + inner - y(value), fill: "#3b76af", "fill-opacity": lower[i] <= 0 ? 0.4 : 1 }),

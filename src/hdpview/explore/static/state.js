@@ -1,5 +1,6 @@
-// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its SQL, words, history and link.
+// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its SQL, words and link.
 
+import { read } from "./conditions.js";
 import { bound } from "./parts.js";
 
 const TOLD = 3; // values of one attribute that are told by name
@@ -21,10 +22,40 @@ export function condition(attribute, filter) {
 
 /** The same for people: "age: 39 to 61", "region: Northmoor, Harrowick". */
 export function inWords({ name, labels }, { range, missing, codes }) {
-  if (missing) return `${name}: ${labels.at(-1)}`;
-  if (range) return `${name}: ${range[0] === range[1] ? labels[range[0]] : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`}`;
+  const none = missing ? [labels.at(-1)] : [];
+  if (range) none.unshift(range[0] === range[1] ? labels[range[0]] : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`);
+  if (range || missing) return `${name}: ${none.join(" or ")}`;
   const more = codes.length - TOLD;
   return `${name}: ${codes.slice(0, TOLD).map((code) => labels[code]).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** What conditions.js needs to know of an attribute: its edges as numbers, and how many values it has. */
+export function axisOf(attribute) {
+  const moment = (text) => Date.parse(`${/'(.+)'/.exec(text)[1].replace(" ", "T")}Z`) * 1000;
+  const edges = attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
+  return { ...attribute, labels: attribute.rawLabels ?? attribute.labels, edges, nValues: attribute.labels.length - Number(attribute.nullable) };
+}
+
+/** The filters that say the same as a condition, or null where no brushes and clicks do. */
+export function asFilters(text, attributes) {
+  const axes = attributes.map(axisOf);
+  let asked;
+  try { asked = read(text, axes); } catch { return null; }
+  const found = [...asked].map(([a, condition]) => [attributes[a].name, asFilter(axes[a], condition)]);
+  return found.length && found.every(([, filter]) => filter) ? Object.fromEntries(found) : null;
+}
+
+function asFilter({ edges, nValues, nullable, kind }, { ranges, codes, null: missing }) {
+  if (!edges) {
+    const all = [...codes, ...(missing && nullable ? [nValues] : [])].sort((x, y) => x - y);
+    return all.length ? { codes: all } : null;
+  }
+  const none = missing ? { missing: true } : {};
+  if (!ranges.length) return missing ? none : null;
+  const [[start, end]] = ranges, first = start <= edges[0] ? 0 : edges.indexOf(start);
+  const isLast = end >= edges.at(-1) || (kind !== "real" && end === Infinity), last = isLast ? nValues - 1 : edges.indexOf(end) - 1;
+  const isInside = end > edges[0] && start < edges.at(-1);
+  return ranges.length === 1 && isInside && first >= 0 && last >= first ? { range: [first, last], ...none } : null;
 }
 
 /** The filter that keeps the values from one code to another, both included; of an ordered attribute missing ones only if they are all. */
@@ -35,7 +66,7 @@ export function between({ labels, ends, nullable }, first, last) {
 }
 
 export class State {
-  constructor() { this.past = []; this.future = []; this.filters = {}; this.custom = null; this.attributes = []; }
+  constructor(attributes = []) { this.filters = {}; this.custom = null; this.attributes = attributes; }
 
   /** The whole condition, or null for everything; `without` leaves one attribute's own filter out. */
   where(without = null) {
@@ -45,10 +76,14 @@ export class State {
   }
 
   change(filters, custom = null) {
-    this.past.push(this.snapshot());
-    this.future = [];
     this.filters = filters;
     this.custom = custom;
+  }
+
+  /** Take over a condition: as brushes and clicks where they say the same, as text otherwise. */
+  run(text) {
+    const filters = text ? asFilters(text, this.attributes) : {};
+    this.change(filters ?? {}, filters ? null : text);
   }
 
   /** Change the filters of some attributes, null for none; what was written by hand stays. */
@@ -57,32 +92,11 @@ export class State {
     this.change(Object.fromEntries(filters), this.custom);
   }
 
-  /** Go back to a snapshot as if what came after had never been; without one, give up what was written by hand. */
-  withdraw(snapshot) {
-    if (snapshot === null) { this.custom = null; return; }
-    ({ filters: this.filters, custom: this.custom } = JSON.parse(snapshot));
-    while (this.past.length && this.past.at(-1) === snapshot) this.past.pop();
-  }
-
-  undo() { this.#swap(this.past, this.future); }
-  redo() { this.#swap(this.future, this.past); }
-
-  #swap(from, to) {
-    if (!from.length) return;
-    to.push(this.snapshot());
-    ({ filters: this.filters, custom: this.custom } = JSON.parse(from.pop()));
-  }
+  restore(snapshot) { ({ filters: this.filters, custom: this.custom } = JSON.parse(snapshot)); }
 
   snapshot() { return JSON.stringify({ filters: this.filters, custom: this.custom }); }
 
   toLink(view, look) { return "#" + new URLSearchParams({ view, state: this.snapshot(), look: JSON.stringify(look) }); }
-
-  /** Go where a link leads, as a step that can be undone. */
-  follow(hash) {
-    this.past.push(this.snapshot());
-    this.future = [];
-    this.fromLink(hash);
-  }
 
   /** Take over a link's state; anything in it that does not fit the view is left out. */
   fromLink(hash) {

@@ -79,10 +79,7 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
     try:
         parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
     except sqlglot.errors.SqlglotError as problem:
-        first_line = (
-            re.sub(r"\x1b\[[0-9]*m", "", str(problem)).splitlines()[0] if str(problem) else "unreadable"
-        )
-        raise QueryError(f"Not valid SQL: {first_line}") from None
+        raise QueryError(f"Not valid SQL: {_told(str(problem))}") from None
     except RecursionError:
         raise QueryError("The SQL is nested too deeply.") from None
     if len(parsed) != 1:
@@ -335,3 +332,12 @@ def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
 
 def _shown(node: Any) -> str:
     return shortened(node.sql(dialect=DIALECT) if isinstance(node, exp.Expr) else str(node))
+
+
+def _told(problem: str) -> str:
+    """What the parser complains of, without the names of its classes."""
+    first_line = re.sub(r"\x1b\[[0-9]*m", "", problem).splitlines()[0] if problem else "unreadable"
+    first_line = re.sub(
+        r"^Required keyword: '\w+' missing for <class '[\w.]+'>", "a part is missing", first_line
+    )
+    return re.sub(r"^Error tokenizing.*", "a quotation or comment has no end.", first_line)
