@@ -80,7 +80,7 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path) -> None:
 
 
 def test_an_analyst_installs_little(analyst: Path) -> None:
-    """None of the packages that only builds need, and less than 300 MB in all."""
+    """None of the packages that only builds need, and less than 300 MiB in all."""
     (site,) = (analyst / "env/lib").glob("python*/site-packages")
     assert not [name for name in CURATOR_PACKAGES if (site / name).exists()]
     files = [path for path in site.rglob("*") if path.is_file() and not path.is_symlink()]
