@@ -91,14 +91,16 @@ def test_light_and_dark(browser: Browser, explorer: Explorer) -> None:
     grounds = []
     for _ in range(2):
         ink, ground, quiet = page.locator("footer").evaluate(
-            "one => [getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor, getComputedStyle(one).color]"
+            "one => [getComputedStyle(document.body).color, "
+            "getComputedStyle(document.body).backgroundColor, getComputedStyle(one).color]"
         )
         grounds.append(ground)
         assert contrast(ink, ground) >= 7
         assert contrast(quiet, ground) >= 4.5
         page.locator("#where").focus()
         edge, field, ring = page.locator("#where").evaluate(
-            "one => { const s = getComputedStyle(one); return [s.borderColor, s.backgroundColor, s.outlineColor]; }"
+            "one => { const s = getComputedStyle(one); return [s.borderColor, s.backgroundColor, "
+            "s.outlineColor]; }"
         )
         assert min(contrast(edge, field), contrast(ring, field)) >= 3
         page.locator("#theme").click()
@@ -171,7 +173,10 @@ def test_a_count_that_may_be_nothing_is_told_in_its_place(visitor: Visitor) -> N
     just that.
     """
     page = visitor.visit()
-    places = "() => [...document.querySelectorAll('#where, #charts')].map((one) => JSON.stringify(one.getBoundingClientRect()))"
+    places = (
+        "() => [...document.querySelectorAll('#where, #charts')].map((one) => "
+        "JSON.stringify(one.getBoundingClientRect()))"
+    )
     before = page.evaluate(places)
     for where, word in (
         ("age = 3 AND cost > 60000 AND ward = 'maternity' AND sex = 'Male'", "Not distinguishable"),

@@ -1,4 +1,5 @@
-"""Charts as people expect them: percent, order, comparison, arrangement, many attributes, reports, and no barriers."""
+"""Charts as people expect them: percent, order, comparison, arrangement, many attributes, reports, and no
+barriers."""
 
 from __future__ import annotations
 
@@ -55,8 +56,12 @@ def test_ticks_stand_at_their_values(visitor: Visitor) -> None:
     page = visitor.visit()
     tick = card(page, "stay_days").locator(".ticks span").first
     places = card(page, "stay_days").evaluate(
-        """one => { const svg = one.querySelector("svg").getBoundingClientRect(), tick = one.querySelector(".ticks span").getBoundingClientRect();
-        return [(tick.top + tick.bottom) / 2 - svg.top, svg.height, one.querySelector("path.rule").getAttribute("d")]; }"""
+        """one => {
+          const svg = one.querySelector("svg").getBoundingClientRect();
+          const tick = one.querySelector(".ticks span").getBoundingClientRect();
+          const rule = one.querySelector("path.rule").getAttribute("d");
+          return [(tick.top + tick.bottom) / 2 - svg.top, svg.height, rule];
+        }"""
     )
     assert tick.inner_text().endswith("K")
     rule = float(places[2].split("h")[0].split(" ")[1])
@@ -64,7 +69,8 @@ def test_ticks_stand_at_their_values(visitor: Visitor) -> None:
 
 
 def test_every_chart_is_compared(visitor: Visitor, hospital: PView) -> None:
-    """Under a filter charts show the shape of all records beside it, then that of group A, which has a name."""
+    """Under a filter charts show the shape of all records beside it, then that of group A, which has a
+    name."""
     page = visitor.visit()
     assert card(page, "age").locator("path.other").get_attribute("d") == ""
     bar(page, "sex", 0).click()
@@ -97,7 +103,8 @@ def test_every_chart_is_compared(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_ranges_are_moved_and_get_other_ends(visitor: Visitor) -> None:
-    """A drag inside a range moves it, a drag at its end changes that end; values of a category are dragged over."""
+    """A drag inside a range moves it, a drag at its end changes that end; values of a category are dragged
+    over."""
     page = visitor.visit()
     brush(page, "age", 0.405, 0.605)
     assert shows(page, "age >= 38") == "age >= 38 AND age < 59"
@@ -258,7 +265,8 @@ def wide() -> Iterator[Explorer]:
 
 
 def test_200_attributes(browser: Browser, wide: Explorer) -> None:
-    """Of 200 attributes the first are shown, others are found by name or on request, and only those are asked for."""
+    """Of 200 attributes the first are shown, others are found by name or on request, and only those are asked
+    for."""
     person = Visitor(browser, wide)
     asked: list[Any] = []
     person.page.on(
@@ -304,7 +312,10 @@ def test_no_barriers(browser: Browser, explorer: Explorer, width: int, scheme: s
     for tab in ("table", "rates", "compare", "heatmap"):
         page.locator(f"#tab-{tab}").click()
         page.wait_for_selector(f"#panel-{tab}:not(.waiting) .result > *")
-    check = "(where) => axe.run(where).then(({ violations }) => violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)))"
+    check = (
+        "(where) => axe.run(where).then(({ violations }) => violations.filter(({ impact }) => ['serious', "
+        "'critical'].includes(impact)))"
+    )
     found = page.evaluate(check, "body")
     page.locator("#trust-open").click()
     found += page.evaluate(check, "#trust")

@@ -102,8 +102,8 @@ def test_a_link_restores_the_state(browser: Browser, explorer: Explorer, visitor
 
 
 def test_back_and_forward_lead_through_the_steps(visitor: Visitor) -> None:
-    """The browser's back and forward buttons lead from filter to filter and from view to view; undo and redo are
-    the same steps.
+    """The browser's back and forward buttons lead from filter to filter and from view to view; undo and redo
+    are the same steps.
     """
     page = visitor.visit()
     brush(page, "age", 0.3, 0.5)

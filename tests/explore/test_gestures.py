@@ -13,8 +13,8 @@ from hdpview.pview import PView
 
 
 def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
-    """Opened, the page says in plain words how many records there are, with a chart for every attribute and no
-    warning for a private view; what is guaranteed is one layer down.
+    """Opened, the page says in plain words how many records there are, with a chart for every attribute and
+    no warning for a private view; what is guaranteed is one layer down.
     """
     page = visitor.visit()
     agrees(page, hospital)
@@ -188,7 +188,8 @@ def drawn_rows(page: Page, name: str) -> dict[int, tuple[float, str]]:
         card(page, name)
         .locator(".value")
         .evaluate_all(
-            "all => all.map((one) => [one.dataset.code, one.querySelector('.fill').style.width, one.className])"
+            "all => all.map((one) => [one.dataset.code, one.querySelector('.fill').style.width, "
+            "one.className])"
         )
     )
     return {int(code): (float(width.removesuffix("%")), classes) for code, width, classes in rows}

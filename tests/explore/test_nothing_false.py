@@ -1,5 +1,5 @@
-"""What the page shows is true: labels where values are, whole intervals, pictures that belong to their labels, words for
-what the view does not know.
+"""What the page shows is true: labels where values are, whole intervals, pictures that belong to their
+labels, words for what the view does not know.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from hdpview.pview import PView
 
 
 def test_labels_stand_under_their_bars(visitor: Visitor, hospital: PView) -> None:
-    """The names of the first, middle and last value of a scale lie at the places of their bars, with a bar for missing
-    values beside them.
+    """The names of the first, middle and last value of a scale lie at the places of their bars, with a bar
+    for missing values beside them.
     """
     page = visitor.visit()
     assert hospital.schema["systolic_bp"].nullable
     places = card(page, "systolic_bp").evaluate(
         """one => [...one.querySelectorAll(".labels [data-of]")].map((label) => {
-          const text = label.getBoundingClientRect(), bar = one.querySelector(`[data-code="${label.dataset.of}"]`).getBoundingClientRect();
+          const text = label.getBoundingClientRect();
+          const bar = one.querySelector(`[data-code="${label.dataset.of}"]`).getBoundingClientRect();
           return [text.left, text.right, bar.left, bar.right];
         })"""
     )
@@ -39,7 +40,8 @@ def test_bins_of_unequal_width_are_marked(visitor: Visitor) -> None:
 
 
 def test_intervals_of_dense_charts_have_both_halves(visitor: Visitor) -> None:
-    """A band of a chart with many bars is drawn over the bar from its lower to its upper end, in another colour."""
+    """A band of a chart with many bars is drawn over the bar from its lower to its upper end, in another
+    colour."""
     page = visitor.visit()
     drawn = card(page, "age").locator("path.whisker.dense:not(.off)")
     assert drawn.evaluate("one => getComputedStyle(one).fill") != card(page, "age").locator(
@@ -96,7 +98,8 @@ def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
 
 
 def test_what_the_view_does_not_know_is_said(visitor: Visitor, hospital: PView) -> None:
-    """Conditions beyond the bounds, values gathered as `other` and relations that were not counted are said in words."""
+    """Conditions beyond the bounds, values gathered as `other` and relations that were not counted are said
+    in words."""
     page = visitor.visit()
     page.locator("#where").fill("age > 200 AND diagnosis = 'other'")
     page.locator("#run").click()

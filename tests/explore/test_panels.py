@@ -174,8 +174,8 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
 
 
 def test_two_filters_share_out_side_by_side(visitor: Visitor, hospital: PView) -> None:
-    """Shares under two filters and their differences are the view's; only where the difference's interval leaves out 0
-    is one called larger; shares of an attribute that is itself filtered are refused.
+    """Shares under two filters and their differences are the view's; only where the difference's interval
+    leaves out 0 is one called larger; shares of an attribute that is itself filtered are refused.
     """
     page = visitor.visit()
     young, old = "age < 30", "age >= 60"

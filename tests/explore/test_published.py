@@ -26,7 +26,10 @@ N_FILTERS = 2_000
 # Counts only: histograms come with each answer, and are compared for fewer filters.
 _COUNTS = """async (filters) => {
   const found = [];
-  for (const where of filters) { const { estimate, lower, upper } = (await hdpview.ask("/api/count", { where })); found.push([estimate, lower, upper]); }
+  for (const where of filters) {
+    const { estimate, lower, upper } = await hdpview.ask("/api/count", { where });
+    found.push([estimate, lower, upper]);
+  }
   return found;
 }"""
 
@@ -77,15 +80,16 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
 
 
 def test_counts_equal_pythons(reader: Reader, hospital: PView) -> None:
-    """Counts and typical intervals of 2,000 random filters, ranges that cut through bins and reach beyond the bounds
-    among them, are Python's to 1e-9.
+    """Counts and typical intervals of 2,000 random filters, ranges that cut through bins and reach beyond the
+    bounds among them, are Python's to 1e-9.
     """
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
 
 def test_histograms_equal_pythons(reader: Reader, hospital: PView) -> None:
-    """Every bar of every chart and its interval is Python's to 1e-9, also of an attribute that is filtered itself."""
+    """Every bar of every chart and its interval is Python's to 1e-9, also of an attribute that is filtered
+    itself."""
     for where in [None, *random_filters(hospital.schema, 40, seed=19)]:
         found = reader.ask("/api/histograms", where=where)["histograms"]
         for name in hospital.schema.names:
@@ -159,7 +163,8 @@ def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PV
 
 
 def test_the_page_is_the_explorer(reader: Reader, hospital: PView) -> None:
-    """Brushes, clicks, text, groups and comparisons work as when served; what it cannot answer is refused in words."""
+    """Brushes, clicks, text, groups and comparisons work as when served; what it cannot answer is refused in
+    words."""
     page = reader.page
     brush(page, "age", 0.4, 0.8)
     page.wait_for_selector("body[data-shown*=age]")
@@ -204,7 +209,8 @@ def test_groups_are_taken_away_with_their_origin(reader: Reader, hospital: PView
 
 
 def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: Path) -> None:
-    """It tells what is protected, its checksum and its card, and has a policy that allows its own script only."""
+    """It tells what is protected, its checksum and its card, and has a policy that allows its own script
+    only."""
     reader.page.locator("#trust-open").click()
     told = reader.page.locator("#trust").inner_text()
     card = hospital.privacy_card()
@@ -219,7 +225,8 @@ def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: 
     assert not re.search(r"\b(?:src|href)=\"(?!#|data:)", text)
     # The policy holds: no other script runs, and nothing can be fetched.
     reader.page.evaluate(
-        "() => { const one = document.createElement('script'); one.textContent = 'window.ran = true'; document.body.append(one); }"
+        "() => { const one = document.createElement('script'); one.textContent = 'window.ran = true'; "
+        "document.body.append(one); }"
     )
     assert reader.page.evaluate("() => window.ran === undefined")
     assert reader.page.evaluate("() => fetch('data:,x').then(() => 'fetched', () => 'refused')") == "refused"
@@ -228,7 +235,8 @@ def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: 
 
 
 def test_hostile_names_stay_text(browser: Browser, hostile: PView, tmp_path: Path) -> None:
-    """HTML, script and SQL in names and values do not break out of the page, and it calls the view not private."""
+    """HTML, script and SQL in names and values do not break out of the page, and it calls the view not
+    private."""
     hostile.publish(tmp_path / "hostile.html")
     person = Reader(browser, tmp_path / "hostile.html")
     assert person.page.locator("img").count() == 0
@@ -240,7 +248,8 @@ def test_hostile_names_stay_text(browser: Browser, hostile: PView, tmp_path: Pat
 
 
 def test_by_command(hospital: PView, tmp_path: Path) -> None:
-    """`hdpview publish` writes the page that `view.publish` writes; a place that cannot be written is told."""
+    """`hdpview publish` writes the page that `view.publish` writes; a place that cannot be written is
+    told."""
     hospital.save(tmp_path / "hospital.pview")
     done = CliRunner().invoke(
         app, ["publish", str(tmp_path / "hospital.pview"), "-o", str(tmp_path / "out.html")]
@@ -254,7 +263,8 @@ def test_by_command(hospital: PView, tmp_path: Path) -> None:
 
 
 def test_the_page_is_small(hospital: PView) -> None:
-    """Scripts and style take less than 165 kB of the page: with the numbers of a view of Adult it has less than 400 kB."""
+    """Scripts and style take less than 165 kB of the page: with the numbers of a view of Adult it has less
+    than 400 kB."""
     text = page_of(hospital, "hospital.pview")
     content = re.search(r'<script type="application/json" id="content">(.*?)</script>', text)
     assert content is not None

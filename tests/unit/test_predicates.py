@@ -121,16 +121,25 @@ def test_between_symmetric_is_right_or_refused() -> None:
     [
         (
             "educaton = 'School'",
-            r"Unknown attribute 'educaton'\. Did you mean 'education'\? This view has: age, hours, .*marital status\.",
+            (
+                r"Unknown attribute 'educaton'\. Did you mean 'education'\? This view has: age, hours, "
+                r".*marital status\."
+            ),
         ),
         (
             "education = 'Scool'",
-            r"Unknown value 'Scool'\. Did you mean 'School'\? 'education' has: None, School, College, Other\..*as 'Other'",
+            (
+                r"Unknown value 'Scool'\. Did you mean 'School'\? 'education' has: None, School, College, "
+                r"Other\..*as 'Other'"
+            ),
         ),
         ("education < 'School'", r"'education' has no order, so < has no meaning for it\. Use = or IN"),
         (
             "age = education",
-            r"Attributes are compared with values, not with each other\. If 'education' is a text, write 'education'",
+            (
+                r"Attributes are compared with values, not with each other\. If 'education' is a text, "
+                r"write 'education'"
+            ),
         ),
         ("age = 'old'", r"'age' is compared with a number, not with 'old'"),
         ("admitted > 5", r"'admitted' is compared with a date such as DATE '2024-01-31'"),
@@ -370,8 +379,8 @@ def test_boxes_that_fit_together_become_one() -> None:
 
 
 def test_ranges_have_the_same_shares_one_by_one_and_all_at_once() -> None:
-    """Shares of single ranges are those of a list of ranges, bit for bit, wherever they start and end: of one range,
-    of many at once, and of one of many in a loop.
+    """Shares of single ranges are those of a list of ranges, bit for bit, wherever they start and end: of one
+    range, of many at once, and of one of many in a loop.
     """
     rng = np.random.default_rng(5)
     real, whole = (

@@ -110,8 +110,8 @@ def histogram_answer(
     confidence: float,
     attributes: Sequence[str] | None = None,
 ) -> Json:
-    """The count under a condition and the histograms of some attributes, of all by default; for those in `own`,
-    under the condition given there. `filtered`: the attributes that the condition is about.
+    """The count under a condition and the histograms of some attributes, of all by default; for those in
+    `own`, under the condition given there. `filtered`: the attributes that the condition is about.
     """
     filtered = sorted({a for box in boxes_of(where, view.schema) for a in box})
     wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
@@ -207,8 +207,8 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
 def shares_answer(
     view: PView, first: str | None, second: str | None, attribute: str, confidence: float
 ) -> Json:
-    """The shares of an attribute's values under two conditions, and their differences, each with its interval; or the
-    reason why there are none.
+    """The shares of an attribute's values under two conditions, and their differences, each with its
+    interval; or the reason why there are none.
     """
     try:
         found = compare_shares(view, attribute, first, second, confidence)

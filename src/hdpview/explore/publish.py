@@ -1,8 +1,9 @@
-"""One page that answers without a server: the explorer's page, the view's released numbers, and an engine in JavaScript.
+"""One page that answers without a server: the explorer's page, the view's released numbers, and an engine in
+JavaScript.
 
-The page holds what the file of the view holds, but for the counts of the released tables, which only guaranteed
-intervals need. It reaches no network: its content security policy allows the script that it carries, by hash, and
-nothing else.
+The page holds what the file of the view holds, but for the counts of the released tables, which only
+guaranteed intervals need. It reaches no network: its content security policy allows the script that it
+carries, by hash, and nothing else.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
         Path(written).replace(target)
     except OSError as problem:
         raise ViewFileError(
-            f"Cannot write {str(path)!r}: {problem.strerror or problem}. Name a file in a folder that you may write to."
+            f"Cannot write {str(path)!r}: {problem.strerror or problem}. Name a file in a folder that "
+            "you may write to."
         ) from None
 
 
@@ -107,7 +109,9 @@ def page(view: PView, name: str) -> str:
         '<meta charset="utf-8">': '<meta charset="utf-8">\n'
         f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
-        '<link rel="stylesheet" href="style.css">': f"<style>{_STYLE_COMMENT.sub('', _asset('style.css'))}</style>",
+        '<link rel="stylesheet" href="style.css">': (
+            f"<style>{_STYLE_COMMENT.sub('', _asset('style.css'))}</style>"
+        ),
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
@@ -130,7 +134,9 @@ def _content(view: PView, name: str) -> Json:
 
 
 def _axis(attribute: Attribute) -> Json:
-    """What conditions on an attribute need beside its labels. note: said where a condition meets `other` or beyond."""
+    """What conditions on an attribute need beside its labels. note: said where a condition meets `other` or
+    beyond.
+    """
     other = None
     gathered = Condition(ranges=((math.inf, math.inf),))
     if isinstance(attribute, Category) and attribute.other is not None:

@@ -37,7 +37,10 @@ ANSWER_SECONDS = 20.0
 _AT_ONCE = 2  # answers computed at the same time; others wait their turn
 _KEPT_BYTES = 16_000_000  # of recent answers
 _COOKIE = "hdpview_token"
-_POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+_POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; "
+)
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

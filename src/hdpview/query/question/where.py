@@ -253,7 +253,8 @@ class _Reader:
         if isinstance(node, exp.Column):
             name = shortened(node.name)
             raise QueryError(
-                f"Attributes are compared with values, not with each other. If {name!r} is a text, write '{name}'."
+                f"Attributes are compared with values, not with each other. If {name!r} is a text, "
+                f"write '{name}'."
             )
         raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
 
