@@ -60,6 +60,8 @@ def _fewer_problems(curator: Curator) -> None:
 
 
 def main() -> None:
+    # Beside the folder of this file.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from clinic import write_clinic
 
     data = Path(sys.argv[1]) / "clinic.csv"
