@@ -33,8 +33,8 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 _WATCH = """(chart) => {
   window.moves = [];
   const card = document.querySelectorAll("#charts article")[chart];
-  const chart = card.querySelector("svg");
-  chart.addEventListener("pointermove", (event) => window.moves.push({ at: event.timeStamp }), true);
+  const svg = card.querySelector("svg");
+  svg.addEventListener("pointermove", (event) => window.moves.push({ at: event.timeStamp }), true);
   new MutationObserver((changes) => {
     const move = window.moves.at(-1);
     if (!move || changes.every((change) => card.contains(change.target))) return;
