@@ -93,6 +93,7 @@ class Estimate:
     delta: float = 0.0
     max_rows: int = 1
     relations: dict[str, Error] = field(default_factory=dict)  # by kind, in shares of the span and of records
+    n_at_once: int | None = None  # attributes that were looked at together, where not all were
 
     def __str__(self) -> str:
         also = f" and delta {self.delta:g}" if self.delta else ""
@@ -119,6 +120,11 @@ class Estimate:
             "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones "
             "can lie outside."
         )
+        if self.n_at_once is not None:
+            lines.append(
+                f"Seen on {self.n_at_once} attributes at a time. Of all of them fewer pairs can be counted "
+                "together, so errors on two and more attributes can be larger."
+            )
         size = f"{self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB"
         lines.append(
             f"About {size}; {self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, "
@@ -234,6 +240,7 @@ class _Trial:
             delta=float(delta_of(self.method)),
             max_rows=self.limits.max_rows,
             relations=relations,
+            n_at_once=self.n_at_once if self.n_at_once < len(self.schema) else None,
         )
 
     def _measured(self, epsilon: Fraction, kinds: Mapping[str, str]) -> tuple[list[Measured], list[Measured]]:

@@ -218,6 +218,23 @@ def test_info_tells_what_is_protected(folder: Path) -> None:
     assert sum(facts["spending"].values()) == pytest.approx(1.0)
 
 
+def test_info_tells_how_far_answers_are_off(folder: Path) -> None:
+    """By kind of question, with what was counted together: in words and in JSON."""
+    text = run("info", "people.pview", "--quality", cwd=folder).stdout
+    assert "95 % are within ±" in text
+    found = json.loads(run("info", "people.pview", "--quality", "--format", "json", cwd=folder).stdout)
+    assert found["n_pairs"] > 0
+    assert all(error > 0 for error in found["within"].values())
+
+
+def test_query_says_what_the_schema_gathers(folder: Path) -> None:
+    """A condition beyond the bounds is answered in words too: beside the table, and within the JSON."""
+    sql = "SELECT COUNT(*) AS n FROM view WHERE age > 1000"
+    assert "beyond the schema's bounds" in run("query", "people.pview", sql, cwd=folder).stderr
+    found = json.loads(run("query", "people.pview", sql, "--format", "json", cwd=folder).stdout)
+    assert any("beyond the schema's bounds" in note for note in found["notes"])
+
+
 def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
     """A view with a known key is repeatable, and says on every occasion that it is not private."""
     build = ["build", "people.csv", "-s", "people.toml", "-e", "1", "--test-key", "k"]

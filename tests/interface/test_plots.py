@@ -194,4 +194,4 @@ def test_query_prints_groups_with_intervals_for_programs(view: PView, tmp_path: 
     assert found["columns"] == ["year", "n", "n_lower", "n_upper", "x", "x_lower", "x_upper"]
     assert [row["year"] for row in found["rows"]] == ["2023-01-01", "2024-01-01"]
     assert found["rows"][0]["x"] is None
-    assert set(found) == {"columns", "rows", "confidence", "epsilon", "delta"}
+    assert set(found) == {"columns", "rows", "confidence", "epsilon", "delta", "notes"}

@@ -13,6 +13,7 @@ import pytest
 from cells import mixture_view, noiseless_view, noisy_view
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
+from hdpview.query.sql import run
 
 SCHEMA = Schema(
     [
@@ -157,6 +158,26 @@ def test_shares_end_at_their_limits_and_ratios_do_not(make: Any) -> None:
         as_="pyarrow",
     ).to_pylist()[0]
     assert wide["r_upper"] is None or wide["r_upper"] > 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "pairs"),
+    [
+        ("SELECT age, stay, COUNT(*) FROM view GROUP BY ALL", []),
+        ("SELECT age, AVG(stay) FROM view GROUP BY age", []),
+        ("SELECT stay, MEDIAN(age) FROM view WHERE age > 2 GROUP BY stay", []),
+        ("SELECT region, AVG(age) FROM view GROUP BY region", ["age with region"]),
+        ("SELECT region, MEDIAN(age) FROM view GROUP BY region", ["age with region"]),
+        ("SELECT ill, COUNT(*) FROM view WHERE smoker GROUP BY ill", ["ill with smoker"]),
+        ("SELECT age, stay, ill, COUNT(*) FROM view GROUP BY ALL", ["age with ill", "stay with ill"]),
+        ("SELECT COUNT(*) FROM view WHERE smoker AND ill", []),
+    ],
+)
+def test_groups_by_what_was_not_counted_together_are_marked(asked: str, pairs: list[str]) -> None:
+    """Here age was counted with stay, and region with ill. Blocks count all attributes together."""
+    marked = run(mixture_view(SCHEMA, 7), asked).inferred
+    assert [note.rpartition(": ")[2] for note in marked] == ([", ".join(pairs) + "."] if pairs else [])
+    assert run(noisy_view(SCHEMA, 7), asked).inferred == ()
 
 
 @pytest.mark.parametrize("make", [noisy_view, mixture_view])

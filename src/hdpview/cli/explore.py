@@ -22,6 +22,12 @@ def info(
     card: Annotated[
         bool, typer.Option("--card", help="Print the privacy card: one page to judge the view by.")
     ] = False,
+    quality: Annotated[
+        bool,
+        typer.Option(
+            "--quality", help="Print how far answers are off, and which attributes were counted together."
+        ),
+    ] = False,
     output_path: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
@@ -39,6 +45,13 @@ def info(
     opened = PView.open(view)
     if card or output_path is not None:
         _card(opened.privacy_card(), output_path)
+        return
+    if quality:
+        report = opened.quality()
+        if format == output.JsonOrTable.json:
+            output.print_json(report.as_dict())
+        else:
+            typer.echo(str(report))
         return
     facts = opened.info()
     if format == output.JsonOrTable.json:
@@ -115,11 +128,17 @@ def query(
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
         budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
-        output.print_json({"columns": columns, "rows": rows, "confidence": confidence, **budget})
+        notes = [*result.notes, *result.inferred]
+        output.print_json(
+            {"columns": columns, "rows": rows, "confidence": confidence, **budget, "notes": notes}
+        )
     elif format == output.Format.csv:
         output.print_csv(columns, rows)
     else:
         output.print_table(columns, rows)
+    if format != output.Format.json:
+        for note in (*result.notes, *result.inferred):
+            typer.echo(note, err=True)
     if not opened.manifest.is_private:
         typer.secho(
             "This view is NOT PRIVATE: " + "; ".join(opened.manifest.not_private_because), fg="red", err=True

@@ -97,6 +97,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "rows": [{key: _plain(value) for key, value in row.items()} for row in rows[:MAX_ROWS]],
         "cut_off": len(rows) > MAX_ROWS,
         "notes": list(result.notes),
+        "inferred": list(result.inferred),
         "confidence": confidence,
         "epsilon": float(view.manifest.epsilon),
         "delta": float(view.manifest.delta),

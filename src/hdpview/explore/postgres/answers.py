@@ -231,7 +231,7 @@ class Answerer:
             [fitted(value, column.kind, starts) for value, column in zip(row, columns, strict=True)]
             for row in zip(*lists, strict=True)
         ]
-        return Answer(columns, rows)
+        return Answer(columns, rows, (*result.notes, *result.inferred))
 
     def hint_name(self, question: Question | None) -> str:
         """What a view is called in a question to ask instead."""

@@ -350,7 +350,7 @@ export class Closer {
     const turn = this.turn, answer = await this.sql(this.statement.value, "select");
     if (!answer || turn !== this.turn) return;
     this.result = answer;
-    const more = answer.rows.length > LISTED || answer.cut_off, notes = [...answer.notes, more ? `The first ${LISTED} rows.` : "", answer.rows.length ? "" : "No rows."].filter(Boolean);
+    const more = answer.rows.length > LISTED || answer.cut_off, notes = [...answer.notes, ...answer.inferred, more ? `The first ${LISTED} rows.` : "", answer.rows.length ? "" : "No rows."].filter(Boolean);
     this.#panel(5).querySelector(".result").replaceChildren(asTable({ ...answer, rows: answer.rows.slice(0, LISTED) }, answer.columns.findIndex((column) => answer.aggregates.includes(column))), ...notes.map((note) => element("p", { class: "quiet" }, note)));
   }
 

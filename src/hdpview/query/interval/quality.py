@@ -4,6 +4,7 @@ together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,6 +70,30 @@ class QualityReport:
             lines += [f"  … and {len(self.known) - 20} more"] if len(self.known) > 20 else []
             lines.append("What was not counted together is inferred, and may be flatter than it is.")
         return "\n".join(lines)
+
+
+# A sentence names no more pairs than these.
+_MOST_NAMED = 6
+
+
+def inferred_note(view: ViewData, attributes: Iterable[int]) -> str | None:
+    """A sentence on the pairs among these attributes that no released table of a mixture holds together."""
+    asked = sorted(set(attributes))
+    pairs = [(a, b) for i, a in enumerate(asked) for b in asked[i + 1 :] if _is_inferred(view, a, b)]
+    if not pairs:
+        return None
+    names = view.schema.names
+    named = ", ".join(f"{names[a]} with {names[b]}" for a, b in pairs[:_MOST_NAMED])
+    more = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
+    return f"Not counted together, so inferred, and perhaps flatter than it is: {named}{more}."
+
+
+def _is_inferred(view: ViewData, a: int, b: int) -> bool:
+    return any(
+        not isinstance(part.components, Blocks)
+        and not any({a, b} <= set(table.attributes) for table in part.tables)
+        for part in view.parts
+    )
 
 
 def quality_report(view: ViewData) -> QualityReport:

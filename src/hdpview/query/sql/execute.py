@@ -17,6 +17,7 @@ from hdpview.query.interval.answers import Kind, Reading, notes_on
 from hdpview.query.interval.columns import Column, arrow_table, as_objects
 from hdpview.query.interval.groups import Groups, same_key_totals
 from hdpview.query.interval.noise import check_confidence
+from hdpview.query.interval.quality import inferred_note
 from hdpview.query.interval.spans import Measures, Span
 from hdpview.query.sql.expressions import Expressions
 from hdpview.query.sql.functions import places_in_order
@@ -31,13 +32,15 @@ _ENDS = {"dp_interval_low": 1, "dp_interval_high": 2}
 class Result:
     """Rows of an answer, column by column. Each aggregate `n` is followed by `n_lower` and `n_upper`.
 
-    notes: sentences on what the statement meets in the schema or does not know of the table.
+    notes: sentences on what the statement meets in the schema.
+    inferred: a sentence on relations that the statement shows and that were not measured.
     """
 
     columns: Sequence[Column]
     confidence: float
     aggregates: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -92,7 +95,11 @@ class _Execution:
             aggregates += [name] * is_aggregate
         order = self._order()
         return Result(
-            [column.taken(order) for column in columns], self.confidence, tuple(aggregates), self._notes()
+            [column.taken(order) for column in columns],
+            self.confidence,
+            tuple(aggregates),
+            self._notes(),
+            self._inferred(),
         )
 
     def _truth(self, value: Any, condition: exp.Expr) -> bool:
@@ -116,6 +123,20 @@ class _Execution:
     def _notes(self) -> tuple[str, ...]:
         boxes = [*self.plan.where, *(box for aggregate in self.plan.aggregates for box in aggregate.boxes)]
         return notes_on(boxes, self.view)
+
+    def _inferred(self) -> tuple[str, ...]:
+        """Marks groups whose relation to one another, to the filter or to what is averaged is inferred."""
+        if not self.plan.axes:
+            return ()
+        boxes = [*self.plan.where, *(box for axis in self.plan.axes for key in axis.boxes for box in key)]
+        attributes = {a for box in boxes for a in box}
+        for aggregate in self.plan.aggregates:
+            attributes |= {
+                a for quantity in aggregate.quantities for part in quantity for a in part.attributes
+            }
+            attributes |= {aggregate.attribute} - {-1}
+        note = inferred_note(self.view, attributes)
+        return () if note is None else (note,)
 
     def _numbers_of_keys(self, axis: int) -> NDArray[np.float64] | None:
         """The keys of every group along an axis, where they are numbers; NaN for NULL."""
