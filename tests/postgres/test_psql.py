@@ -67,7 +67,7 @@ def test_the_analysts_script_gives_the_numbers_of_python(served: Served) -> None
     separator = "next question"
     script = SCRIPT.read_text(encoding="utf-8").replace(";\n", f";\n\\echo {separator}\n")
     found = psql(served, "-At", "--csv", "-f", "-", text=script)
-    assert not found.stderr
+    assert all("NOTICE:  Not counted together" in line for line in found.stderr.splitlines())
     answers = [list(csv.reader(io.StringIO(part.strip("\n")))) for part in found.stdout.split(separator)]
     answers = [answer for answer in answers if answer]
     assert len(answers) == len(QUESTIONS) == 22
