@@ -103,7 +103,7 @@ def test_some_pairs_make_builds_choose_tables() -> None:
     build = mutants.honest(Mixture(), Fraction(1))
     found = undecided_tables(1.0)
     chosen = [features_of(build(found.without), found)["chosen tables"] for _ in range(40)]
-    assert sum(len(one) == 2 for one in chosen) > 20  # type: ignore[arg-type]
+    assert sum(len(one) == 2 for one in chosen) > 14  # type: ignore[arg-type]
 
 
 def test_builds_without_fits_release_the_same_numbers() -> None:

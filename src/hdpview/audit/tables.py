@@ -114,7 +114,8 @@ def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
 
     All attributes are balanced, so that noise on histograms hardly moves how dependent pairs seem.
     """
-    unit = max(1, round(190 * max_rows / epsilon / 20))
+    # So many records that noise on their number leaves a budget for two tables of three as often as it can.
+    unit = max(1, round(470 * max_rows / epsilon / 20))
     cells = np.full((2, 2, 2), unit, np.int64)
     # The second and the third attribute are equal most of the time; that pair is taken first.
     cells[:, 0, 0] += 2 * unit

@@ -118,6 +118,7 @@ def histogram_answer(
     wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
     charts = histograms(view, where, [name for name in wanted if name not in own], confidence)
     for name, condition in own.items():
+        attribute_number(name, view.schema)
         if name in wanted:
             charts += histograms(view, condition, [name], confidence)
     found = {each.attribute.name: _histogram(each) for each in charts}
