@@ -49,6 +49,7 @@ def test_a_table_of_your_own_is_named_by_its_path(tmp_path: Path) -> None:
             "well": [True, None, False, True],
             "price": pa.array([None, "1.50", "9.00", "4.25"]).cast(pa.decimal128(5, 2)),
             "rate": [0.0, float("nan"), 1.0, float("inf")],
+            "text": pa.array(["x", None, "x", "y"], pa.large_string()),
         }
     )
     pq.write_table(own, tmp_path / "own.parquet")

@@ -220,7 +220,8 @@ def _with_gaps_below(table: pa.Table) -> pa.Table:
             column = pc.cast(column, column.type.value_type)
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_finite(column), column, None)
-        if column.null_count and not pa.types.is_string(column.type):
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if column.null_count and is_number:
             ends = pc.min_max(column).as_py()
             low, high = ends["min"] or 0, ends["max"] or 0
             gap = max((high - low) / OWN_BINS, 1)
