@@ -126,6 +126,8 @@ def _stored(batches: Iterator[pa.RecordBatch], layout: RowLayout, stop: Event) -
     try:
         for batch in batches:
             if stop.is_set():
+                # Nobody waits for them any more.
+                stored.close()
                 break
             for rows in layout.rows_of(batch):
                 stored.append(rows)

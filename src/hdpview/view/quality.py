@@ -36,7 +36,7 @@ class Quality:
 
 
 # Typical sizes on real tables, from which the measurement starts; see docs/intervals.md.
-_OF_BLOCKS = (0.85, 0.8, 0.7, 0.7)
+_OF_BLOCKS = (0.8, 0.8, 0.8, 0.8)
 _OF_ONE_ATTRIBUTE = 0.0005
 _LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
 _WITHOUT_TABLES = 0.35  # dependence where no attributes were counted together
