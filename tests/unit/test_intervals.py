@@ -251,3 +251,19 @@ def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> N
         for name in ("n", "cost", "age", "stay", "share"):
             assert row[name] == pytest.approx(expected[name])
         assert all(row[f"{name}_lower"] is None for name in ("n", "cost", "age", "stay"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "factor"),
+    [("AVG(systolic_bp)", 1), ("AVG(2 * systolic_bp)", 2), ("AVG(-systolic_bp)", -1)],
+)
+def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(
+    view: hv.PView, expression: str, factor: int
+) -> None:
+    """Where too few records are known to be there, anything between the bounds is possible, and nothing else:
+    a missing value is not a 0."""
+    attribute = view.schema["systolic_bp"]
+    ends = sorted((factor * attribute.edges[0], factor * attribute.edges[-1]))
+    where = "age = 95 AND stay_days = 59 AND cost > 40000"
+    (row,) = run(view, f"SELECT {expression} AS x FROM view WHERE {where}").to_rows()
+    assert ends[0] <= row["x_lower"] < row["x_upper"] <= ends[1]

@@ -135,7 +135,9 @@ def query(
     elif format == output.Format.csv:
         output.print_csv(columns, rows)
     else:
-        output.print_table(columns, rows)
+        measured = [name for name in columns if f"{name}_lower" in columns]
+        with_ends = {f"{name}{end}" for name in measured for end in ("", "_lower", "_upper")}
+        output.print_table(columns, rows, keys=set(columns) - with_ends)
     if format != output.Format.json:
         for note in (*result.notes, *result.inferred):
             typer.echo(note, err=True)

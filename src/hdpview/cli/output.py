@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -60,9 +60,13 @@ def _json_value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], keys: Collection[str] = ()
+) -> None:
     """A table with right-aligned numbers. Where the screen is too narrow, texts are folded, but never a
     number or the name of a column.
+
+    keys: columns of numbers that name groups, such as years; they are printed without separators.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -82,7 +86,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> No
             min_width=cell_len(column),
         )
     for row in rows:
-        table.add_row(*(_shown(row[column]) for column in columns))
+        table.add_row(*(_shown(row[column], is_key=column in keys) for column in columns))
     console = Console()
     needed = console.measure(table, options=console.options.update(max_width=_WIDEST))
     console.width = max(console.width, needed.minimum) if console.is_terminal else needed.maximum
@@ -97,11 +101,13 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None
     typer.echo(text.getvalue(), nl=False)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, is_key: bool) -> str:
     from rich.markup import escape
 
     if value is None:
         return "NULL"
+    if is_key:
+        return f"{value:.10g}" if isinstance(value, float) else escape(str(value))
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))

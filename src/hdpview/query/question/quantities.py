@@ -191,8 +191,11 @@ def bin_values(attribute: Attribute, a: int) -> Values:
             f"{attribute.name!r} has no numbers to add up. "
             f"Count its values: SELECT {attribute.name}, COUNT(*) … GROUP BY 1."
         )
-    null = np.zeros(int(attribute.nullable))
-    return Values(a, *(np.concatenate([values, null]) for values in (mean, least, greatest)))
+    n_null = int(attribute.nullable)
+    # A missing value adds nothing, and must not widen the bounds of the others.
+    bound = np.full(n_null, least[0])
+    columns = (mean, np.zeros(n_null)), (least, bound), (greatest, bound)
+    return Values(a, *(np.concatenate(column) for column in columns))
 
 
 class Points(NamedTuple):

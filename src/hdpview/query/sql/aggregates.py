@@ -184,12 +184,19 @@ class AggregateReader:
                 for values in (base.mean, base.least, base.greatest)
             ]
         has_value = [all(column[code] is not None for column in columns) for code in range(attribute.size)]
+        if not any(has_value):
+            return []
+        # Codes without a value add nothing, and must not widen the bounds of the others.
+        known = has_value.index(True)
         mean, one_end, other_end = (
-            np.array([0.0 if v is None else _number(v, node) for v in column]) for column in columns
+            np.array(
+                [_number(column[code if has_value[code] else known], node) for code in range(len(column))]
+            )
+            for column in columns
         )
         values = Values(a, mean, np.minimum(one_end, other_end), np.maximum(one_end, other_end))
         holds = _condition_of_codes(attribute, has_value)
-        return [Part({a: holds}, values)] if any(has_value) else []
+        return [Part({a: holds}, values)]
 
     def _spread(self, node: exp.Expr) -> Aggregate:
         """STDDEV, VARIANCE and their kin of one attribute."""
