@@ -1,4 +1,4 @@
-"""Compiled kernels are as old as the whole package."""
+"""Compiled kernels are as old as all that they may call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hdpview
-from hdpview.jit import state_of_sources
+from hdpview.jit import WITHOUT_KERNELS, state_of_sources
 
 PACKAGE = Path(hdpview.__file__).parent
 
@@ -72,3 +72,15 @@ def test_numba_comes_from_one_place_and_late() -> None:
     program = "import sys, hdpview.cli.main; print('numba' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
+
+
+def test_rooms_without_kernels_have_none(tmp_path: Path) -> None:
+    """A change there compiles nothing again, which is right only while no kernel lies there."""
+    (tmp_path / "query").mkdir()
+    before = state_of_sources.__wrapped__(tmp_path)
+    (tmp_path / "query" / "a.py").write_text("x = 1\n")
+    assert state_of_sources.__wrapped__(tmp_path) == before
+    for room in WITHOUT_KERNELS:
+        assert (PACKAGE / room).is_dir()
+        for file in (PACKAGE / room).rglob("*.py"):
+            assert "jit import" not in file.read_text(encoding="utf-8"), file
