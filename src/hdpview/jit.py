@@ -3,7 +3,7 @@
 Numba keeps a compiled kernel until the file of that kernel changes. It does not see changes of the functions
 that the kernel calls: a correction in one file would not run where another file's kernel was compiled before.
 So the age of each of our kernels is that of all rooms that may hold kernels: a hash of their sources. Where
-caches are kept stays Numba's own choice, NUMBA_CACHE_DIR included; kernels of others are none of our business.
+caches are kept stays Numba's own choice, NUMBA_CACHE_DIR included; kernels of other packages are not touched.
 
 Every module with kernels writes `from hdpview.jit import numba as nb`.
 """
@@ -38,7 +38,7 @@ def state_of_sources(package: Path = _PACKAGE) -> str:
 
 
 class PackageLocator:
-    """Where Numba would keep a kernel of this package, with the state of the package's sources for its age."""
+    """Where Numba would keep a kernel of this package, with the state of its sources for its age."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
