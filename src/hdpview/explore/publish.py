@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
+from hdpview.explore.bundle import bundled, compact_style
 from hdpview.pview import PView
 from hdpview.query.interval.dependence import dependence
 from hdpview.query.interval.noise import NoiseLaw
@@ -62,13 +63,8 @@ _PAGE = (
     "app",
 )
 _ENGINE = ("unpack", "conditions", "components", "engine", "worker")
-_OWN = (
-    "transport",
-    "unpack",
-    "components",
-    "engine",
-    "worker",
-)  # modules that the served page has not, or has in another form
+# Modules that the served page has not, or has in another form.
+_OWN = ("transport", "unpack", "components", "engine", "worker")
 
 
 def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:
@@ -90,8 +86,8 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
-    script = _bundled(_PAGE)
-    engine = base64.b64encode(zlib.compress(_bundled(_ENGINE).encode(), 9)).decode()
+    script = _script(_PAGE)
+    engine = base64.b64encode(zlib.compress(_script(_ENGINE).encode(), 9)).decode()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
@@ -106,16 +102,14 @@ def page(view: PView, name: str) -> str:
         f'<script type="module">{script}</script>',
     ]
     replaced = {
-        '<meta charset="utf-8">': '<meta charset="utf-8">\n'
-        f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
-        '<link rel="stylesheet" href="style.css">': (
-            f"<style>{_STYLE_COMMENT.sub('', _asset('style.css'))}</style>"
-        ),
+        '<link rel="stylesheet" href="style.css" />': f"<style>{compact_style(_asset('style.css'))}</style>",
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
-    found = _PRELOAD.sub("", _asset("index.html"))
+    found = _INDENTATION.sub("", _PRELOAD.sub("", _asset("index.html")))
     for old, new in replaced.items():
         assert found.count(old) == 1
         found = found.replace(old, new)
@@ -217,28 +211,13 @@ def _packed(array: NDArray[Any]) -> Json:
     return {"packed": packed(array.astype(np.uint16 if whole else np.float64)), "kind": "u" if whole else "f"}
 
 
-# The scripts: each module becomes a function that returns what it exports.
-
-_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
-_COMMENT = re.compile(r"^\s*(?://.*|/\*\*?.*?\*/)\n|^\s+", re.MULTILINE)  # and the indentation
-_PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js">\n')
-_STYLE_COMMENT = re.compile(r" ?/\*.*?\*/")
-_EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
+_PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js" />\n')
+_INDENTATION = re.compile(r"^ +", re.MULTILINE)
 
 
-def _bundled(modules: tuple[str, ...]) -> str:
-    """Modules as one script, each after those that it imports from."""
-    parts = []
-    for name in modules:
-        text = _asset(f"{name}.js")
-        exported = [found[1] for found in _EXPORT.findall(text)]
-        assert not re.search(r"^export (const|let) \w+ = [^\n{(]*, \w+ =", text, re.MULTILINE), (
-            f"{name}.js: one export a line"
-        )
-        text = _IMPORT.sub(lambda found: f"const {{ {found[1]} }} = module_{found[2]};", text)
-        text = _COMMENT.sub("", _EXPORT.sub(r"\1", text))
-        parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
-    script = "\n".join(parts)
+def _script(modules: tuple[str, ...]) -> str:
+    """Modules as one script that no HTML parser takes for anything else."""
+    script = bundled(modules, lambda name: _asset(f"{name}.js"))
     assert "</script" not in script.lower()
     assert "<!--" not in script
     return script

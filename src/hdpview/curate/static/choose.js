@@ -4,22 +4,55 @@ import { element, shown } from "./parts.js";
 import { post } from "./server.js";
 import { field, trim } from "./page.js";
 
-const HEIGHT = 26, LEFT = 190, WIDTH = 560; // of a row, of the names, and of the picture
+const HEIGHT = 26;
+const LEFT = 190;
+const WIDTH = 560; // of a row, of the names, and of the picture
 
 export class Choose {
   constructor(page, place) {
     this.page = page;
     const { settings, document: doc } = page;
     const input = (key, label, extra = {}) => {
-      const made = element("input", { type: "text", "aria-label": label, ...extra, oninput: (event) => { settings[key] = event.target.value; this.told(); } });
+      const made = element("input", {
+        type: "text",
+        "aria-label": label,
+        ...extra,
+        oninput: (event) => {
+          settings[key] = event.target.value;
+          this.told();
+        },
+      });
       made.value = settings[key];
       return made;
     };
-    this.unit = element("select", { "aria-label": "Whose row is it", onchange: (event) => { settings.unit = event.target.value; this.told(); } },
-      element("option", { value: "" }, "each row stands for itself"), ...doc.columns.map((form) => element("option", { value: form.name }, `the column ${form.name} says whose`)));
-    this.person = element("div", {},
-      field("Rows of one person that count", input("maxRows", "Rows of one person that count", { inputmode: "numeric" }), "chosen by lot; all noise grows with it"),
-      field("Values that name nobody", input("noPerson", "Values that name nobody"), "with commas between them, such as NA; else they are one person"));
+    this.unit = element(
+      "select",
+      {
+        "aria-label": "Whose row is it",
+        onchange: (event) => {
+          settings.unit = event.target.value;
+          this.told();
+        },
+      },
+      element("option", { value: "" }, "each row stands for itself"),
+      ...doc.columns.map((form) =>
+        element("option", { value: form.name }, `the column ${form.name} says whose`),
+      ),
+    );
+    this.person = element(
+      "div",
+      {},
+      field(
+        "Rows of one person that count",
+        input("maxRows", "Rows of one person that count", { inputmode: "numeric" }),
+        "chosen by lot; all noise grows with it",
+      ),
+      field(
+        "Values that name nobody",
+        input("noPerson", "Values that name nobody"),
+        "with commas between them, such as NA; else they are one person",
+      ),
+    );
     this.meaning = element("p", { id: "meaning", role: "status" });
     this.error = element("div", { class: "error", role: "alert" });
     this.focus = element("div", { class: "row", id: "focus" });
@@ -28,21 +61,63 @@ export class Choose {
     this.button = element("button", { id: "estimate", onclick: () => this.estimate() }, "Show what it buys");
     place.append(
       element("h2", { tabindex: "-1" }, "Choose the budget"),
-      element("div", { class: "two" },
-        element("div", {},
-          field("Whose row is it?", this.unit, "Who is protected: each row, or the person behind several rows."), this.person,
-          field("Epsilon", input("epsilon", "Epsilon", { inputmode: "decimal" }), "Smaller protects more and shows less."),
-          field("Delta", input("delta", "Delta"), "Empty for none. A little, such as 1e-9, makes views of many columns sharper."),
-          this.meaning, this.error,
+      element(
+        "div",
+        { class: "two" },
+        element(
+          "div",
+          {},
+          field(
+            "Whose row is it?",
+            this.unit,
+            "Who is protected: each row, or the person behind several rows.",
+          ),
+          this.person,
+          field(
+            "Epsilon",
+            input("epsilon", "Epsilon", { inputmode: "decimal" }),
+            "Smaller protects more and shows less.",
+          ),
+          field(
+            "Delta",
+            input("delta", "Delta"),
+            "Empty for none. A little, such as 1e-9, makes views of many columns sharper.",
+          ),
+          this.meaning,
+          this.error,
           element("h3", {}, "What matters most"),
-          element("p", { class: "quiet" }, "Pairs or triples of columns that are counted together for certain."),
+          element(
+            "p",
+            { class: "quiet" },
+            "Pairs or triples of columns that are counted together for certain.",
+          ),
           this.focus,
-          element("h3", {}, "Ledger"), this.ledger),
-        element("div", {},
+          element("h3", {}, "Ledger"),
+          this.ledger,
+        ),
+        element(
+          "div",
+          {},
           element("h3", {}, "What it buys"),
-          field("About how many rows the table has", input("rows", "About how many rows the table has", { inputmode: "numeric" }), "A public, rounded figure. Nothing is looked up for this."),
-          this.button, this.picture)),
-      element("div", { class: "next" }, element("button", { onclick: () => page.go("describe") }, "Back"), element("button", { class: "primary", id: "to-build", onclick: () => page.go("build") }, "Next: build")),
+          field(
+            "About how many rows the table has",
+            input("rows", "About how many rows the table has", { inputmode: "numeric" }),
+            "A public, rounded figure. Nothing is looked up for this.",
+          ),
+          this.button,
+          this.picture,
+        ),
+      ),
+      element(
+        "div",
+        { class: "next" },
+        element("button", { onclick: () => page.go("describe") }, "Back"),
+        element(
+          "button",
+          { class: "primary", id: "to-build", onclick: () => page.go("build") },
+          "Next: build",
+        ),
+      ),
     );
     this.drawFocus();
     this.told();
@@ -55,7 +130,9 @@ export class Choose {
 
   checked() {
     const names = this.page.used().map((form) => form.name);
-    this.page.settings.focus = this.page.settings.focus.filter((group) => group.every((name) => names.includes(name)));
+    this.page.settings.focus = this.page.settings.focus.filter((group) =>
+      group.every((name) => names.includes(name)),
+    );
     this.button.disabled = !this.page.check.valid;
   }
 
@@ -70,9 +147,19 @@ export class Choose {
       this.error.textContent = "Epsilon is a number above 0, such as 1.";
     } else {
       const belief = 100 / (1 + Math.exp(-epsilon));
+      const sure = belief < 99.9 ? `${belief.toFixed(1)} %` : "all but 100 %";
       const who = settings.unit ? "a person" : "a record";
-      this.meaning.textContent = `Someone who thinks it 50 % likely that ${who} is in the table can become at most ${belief < 99.9 ? `${belief.toFixed(1)} %` : "all but 100 %"} sure of it, whatever else they know and however many questions they ask.${Number(settings.delta) > 0 ? ` Delta loosens this: ${settings.delta} of all probability may lie outside.` : ""}`;
-      if (ledger?.left !== null && ledger && epsilon > ledger.left + 1e-12) this.error.textContent = `That is more than is left: ${trim(ledger.left)} of ${trim(ledger.limit)}. Choose at most that, or raise the limit if your rules allow it: hdpview ledger limit ${ledger.table} EPSILON`;
+      const loosened =
+        Number(settings.delta) > 0
+          ? ` Delta loosens this: ${settings.delta} of all probability may lie outside.`
+          : "";
+      this.meaning.textContent =
+        `Someone who thinks it 50 % likely that ${who} is in the table can become at most ${sure} sure ` +
+        `of it, whatever else they know and however many questions they ask.${loosened}`;
+      if (ledger?.left !== null && ledger && epsilon > ledger.left + 1e-12)
+        this.error.textContent =
+          `That is more than is left: ${trim(ledger.left)} of ${trim(ledger.limit)}. Choose at most that, ` +
+          `or raise the limit if your rules allow it: hdpview ledger limit ${ledger.table} EPSILON`;
     }
     this.drawLedger();
     this.page.steps?.build?.told();
@@ -81,47 +168,123 @@ export class Choose {
   drawLedger() {
     const { ledger } = this.page;
     if (!ledger) return;
-    const left = ledger.limit === null ? `No limit is set. To set one: hdpview ledger limit ${ledger.table} 3 --ledger ${ledger.path}` : `${trim(ledger.left)} of ${trim(ledger.limit)} is left.`;
-    const rows = ledger.charges.map((charge) => element("tr", {}, element("td", {}, charge.when.slice(0, 16).replace("T", " ")), element("td", {}, charge.purpose), element("td", { class: "number" }, trim(charge.epsilon)), element("td", {}, charge.state)));
-    this.ledger.replaceChildren(element("p", {}, `Epsilon ${trim(ledger.spent)} has been spent on ${ledger.table} so far. ${left}`),
-      ...(rows.length ? [element("table", {}, element("thead", {}, element("tr", {}, ...["when", "on what", "epsilon", "state"].map((each) => element("th", {}, each)))), element("tbody", {}, ...rows))] : []),
-      element("p", { class: "quiet" }, `Ledger: ${ledger.path}${ledger.exists ? "" : " (made by the first charge)"}`));
+    const left =
+      ledger.limit === null
+        ? `No limit is set. To set one: hdpview ledger limit ${ledger.table} 3 --ledger ${ledger.path}`
+        : `${trim(ledger.left)} of ${trim(ledger.limit)} is left.`;
+    const rows = ledger.charges.map((charge) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, charge.when.slice(0, 16).replace("T", " ")),
+        element("td", {}, charge.purpose),
+        element("td", { class: "number" }, trim(charge.epsilon)),
+        element("td", {}, charge.state),
+      ),
+    );
+    this.ledger.replaceChildren(
+      element("p", {}, `Epsilon ${trim(ledger.spent)} has been spent on ${ledger.table} so far. ${left}`),
+      ...(rows.length
+        ? [
+            element(
+              "table",
+              {},
+              element(
+                "thead",
+                {},
+                element(
+                  "tr",
+                  {},
+                  ...["when", "on what", "epsilon", "state"].map((each) => element("th", {}, each)),
+                ),
+              ),
+              element("tbody", {}, ...rows),
+            ),
+          ]
+        : []),
+      element(
+        "p",
+        { class: "quiet" },
+        `Ledger: ${ledger.path}${ledger.exists ? "" : " (made by the first charge)"}`,
+      ),
+    );
   }
 
   drawFocus() {
     const { settings } = this.page;
     const names = this.page.used().map((form) => form.name);
-    const selects = ["first", "second", "third"].map((place) => element("select", { "aria-label": `The ${place} column` }, element("option", { value: "" }, "–"), ...names.map((name) => element("option", { value: name }, name))));
-    const add = element("button", { id: "add-focus", onclick: () => {
-      const group = [...new Set(selects.map((select) => select.value).filter(Boolean))];
-      if (group.length < 2) { this.error.textContent = "Choose two or three different columns."; return; }
-      settings.focus = [...settings.focus, group];
-      this.drawFocus();
-      this.told();
-    } }, "Add");
-    const chips = settings.focus.map((group, i) => element("button", { "aria-label": `Remove ${group.join(" with ")}`, onclick: () => { settings.focus = settings.focus.filter((_, j) => j !== i); this.drawFocus(); this.told(); } }, `${group.join(" × ")} ✕`));
+    const selects = ["first", "second", "third"].map((place) =>
+      element(
+        "select",
+        { "aria-label": `The ${place} column` },
+        element("option", { value: "" }, "–"),
+        ...names.map((name) => element("option", { value: name }, name)),
+      ),
+    );
+    const add = element(
+      "button",
+      {
+        id: "add-focus",
+        onclick: () => {
+          const group = [...new Set(selects.map((select) => select.value).filter(Boolean))];
+          if (group.length < 2) {
+            this.error.textContent = "Choose two or three different columns.";
+            return;
+          }
+          settings.focus = [...settings.focus, group];
+          this.drawFocus();
+          this.told();
+        },
+      },
+      "Add",
+    );
+    const chips = settings.focus.map((group, i) =>
+      element(
+        "button",
+        {
+          "aria-label": `Remove ${group.join(" with ")}`,
+          onclick: () => {
+            settings.focus = settings.focus.filter((_, j) => j !== i);
+            this.drawFocus();
+            this.told();
+          },
+        },
+        `${group.join(" × ")} ✕`,
+      ),
+    );
     this.focus.replaceChildren(...selects, add, ...chips);
   }
 
   async estimate() {
     const { page } = this;
     const rows = Number(page.settings.rows.replaceAll(/[ ,_]/g, ""));
-    if (!Number.isInteger(rows) || rows < 1) { this.picture.replaceChildren(element("div", { class: "error" }, "Say about how many rows the table has: a whole number.")); return; }
+    if (!Number.isInteger(rows) || rows < 1) {
+      this.picture.replaceChildren(
+        element("div", { class: "error" }, "Say about how many rows the table has: a whole number."),
+      );
+      return;
+    }
     this.button.disabled = true;
-    this.picture.replaceChildren(element("p", { class: "quiet", role: "status" }, "Building views of invented tables …"));
+    this.picture.replaceChildren(
+      element("p", { class: "quiet", role: "status" }, "Building views of invented tables …"),
+    );
     const { epsilon, delta, max_rows } = page.order();
     try {
-      const ask = (budget) => post("api/estimate", { document: page.document, rows, epsilon: budget, delta, max_rows });
+      const ask = (budget) =>
+        post("api/estimate", { document: page.document, rows, epsilon: budget, delta, max_rows });
       const chosen = await ask(epsilon);
       page.commands.estimate = chosen.command;
       page.showCommands();
       const found = [chosen];
       this.draw(found);
-      for (const factor of [1 / 3, 3]) { // beside it, what less and more would buy
+      for (const factor of [1 / 3, 3]) {
+        // beside it, what less and more would buy
         found.unshift(await ask(trim(Number((epsilon * factor).toPrecision(2)))));
         this.draw(found);
       }
-    } catch (problem) { this.picture.replaceChildren(element("div", { class: "error", role: "alert" }, problem.message)); }
+    } catch (problem) {
+      this.picture.replaceChildren(element("div", { class: "error", role: "alert" }, problem.message));
+    }
     this.button.disabled = !page.check.valid;
   }
 
@@ -129,7 +292,10 @@ export class Choose {
   draw(estimates) {
     const chosen = estimates.at(-1);
     const ordered = [...estimates].sort((a, b) => a.epsilon - b.epsilon);
-    const kinds = [...Object.keys(chosen.errors).map((kind) => [kind, "errors"]), ...Object.keys(chosen.relations).map((kind) => [kind, "relations"])];
+    const kinds = [
+      ...Object.keys(chosen.errors).map((kind) => [kind, "errors"]),
+      ...Object.keys(chosen.relations).map((kind) => [kind, "relations"]),
+    ];
     const marks = [];
     let y = 14;
     for (const [kind, what] of kinds) {
@@ -138,20 +304,58 @@ export class Choose {
       for (const each of ordered) {
         const { low, expected, high } = each[what][kind];
         const x = (value) => LEFT + (WIDTH - LEFT - 120) * (value / most);
-        const words = what === "errors" ? `± ${shown(expected)} records` : `± ${Number((100 * expected).toPrecision(2))} ${kind.startsWith("rate") ? "points" : "% of span"}`;
-        marks.push(element("rect", { x: x(low), y: y - 3, width: Math.max(2, x(high) - x(low)), height: 6, class: each === chosen ? "chosen-range" : "range" }),
-          element("rect", { x: x(expected) - 2, y: y - 6, width: 4, height: 12, class: each === chosen ? "chosen" : "range" }),
-          svgText(WIDTH - 112, y + 4, `${words}`, each === chosen ? "value" : ""), svgText(LEFT - 44, y + 4, `ε ${trim(each.epsilon)}`, each === chosen ? "value" : ""));
+        const unit = kind.startsWith("rate") ? "points" : "% of span";
+        const words =
+          what === "errors"
+            ? `± ${shown(expected)} records`
+            : `± ${Number((100 * expected).toPrecision(2))} ${unit}`;
+        marks.push(
+          element("rect", {
+            x: x(low),
+            y: y - 3,
+            width: Math.max(2, x(high) - x(low)),
+            height: 6,
+            class: each === chosen ? "chosen-range" : "range",
+          }),
+          element("rect", {
+            x: x(expected) - 2,
+            y: y - 6,
+            width: 4,
+            height: 12,
+            class: each === chosen ? "chosen" : "range",
+          }),
+          svgText(WIDTH - 112, y + 4, `${words}`, each === chosen ? "value" : ""),
+          svgText(LEFT - 44, y + 4, `ε ${trim(each.epsilon)}`, each === chosen ? "value" : ""),
+        );
         y += HEIGHT * 0.68;
       }
       y += 10;
     }
+    const epsilons = ordered.map((each) => trim(each.epsilon)).join(", ");
     this.picture.replaceChildren(
-      element("svg", { class: "error-picture", viewBox: `0 0 ${WIDTH} ${y}`, role: "img", "aria-label": `Expected errors with epsilon ${ordered.map((each) => trim(each.epsilon)).join(", ")}` }, ...marks),
-      element("p", { class: "quiet" }, "Marks are what to expect (root mean square), bars span invented tables from heaped on a few values to strewn evenly. Real ones can lie outside. Groups are of at least one in a hundred records."));
+      element(
+        "svg",
+        {
+          class: "error-picture",
+          viewBox: `0 0 ${WIDTH} ${y}`,
+          role: "img",
+          "aria-label": `Expected errors with epsilon ${epsilons}`,
+        },
+        ...marks,
+      ),
+      element(
+        "p",
+        { class: "quiet" },
+        "Marks are what to expect (root mean square), bars span invented tables from heaped on a few " +
+          "values to strewn evenly. Real ones can lie outside. Groups are of at least one in a hundred " +
+          "records.",
+      ),
+    );
     this.picture.dataset.epsilon = String(chosen.epsilon);
     this.picture.dataset.budgets = String(estimates.length);
   }
 }
 
-function svgText(x, y, words, kind) { return element("text", { x, y, class: kind }, words); }
+function svgText(x, y, words, kind) {
+  return element("text", { x, y, class: kind }, words);
+}

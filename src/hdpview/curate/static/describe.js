@@ -4,8 +4,26 @@ import { element, counted } from "./parts.js";
 import { post } from "./server.js";
 import { field, trim } from "./page.js";
 
-const BINNINGS = { integer: { "": "each number", every: "of width", bins: "number of", edges: "edges", age: "by age", percent: "percent", log: "log scale" } };
-BINNINGS.real = { "": "100 equal", every: "of width", bins: "number of", edges: "edges", age: "by age", percent: "percent", log: "log scale" };
+const BINNINGS = {
+  integer: {
+    "": "each number",
+    every: "of width",
+    bins: "number of",
+    edges: "edges",
+    age: "by age",
+    percent: "percent",
+    log: "log scale",
+  },
+};
+BINNINGS.real = {
+  "": "100 equal",
+  every: "of width",
+  bins: "number of",
+  edges: "edges",
+  age: "by age",
+  percent: "percent",
+  log: "log scale",
+};
 const WIDTHS = ["1h", "1d", "1w", "1mo", "1q", "1y"];
 const SIZED = ["every", "bins", "edges"];
 const SHOWN = ["min", "max", "binning", "size", "values", "ordered", "other", "rest"];
@@ -22,24 +40,74 @@ export class Describe {
     for (const form of page.document.columns) this.list.append(this.row(form));
     place.append(
       element("h2", { tabindex: "-1" }, "Describe the columns"),
-      element("p", {}, "Say what is known without looking at the data: from a law, a form, a code book. Values beyond the bounds go to the nearest bound; values that are not listed go to “other”. Leave out what nobody needs to ask about."),
+      element(
+        "p",
+        {},
+        "Say what is known without looking at the data: from a law, a form, a code book. " +
+          "Values beyond the bounds go to the nearest bound; values that are not listed go to “other”. " +
+          "Leave out what nobody needs to ask about.",
+      ),
       element("p", { class: "quiet" }, told.note),
       ...(told.is_text ? [this.source()] : []),
-      element("div", { class: "row" }, this.suggest, element("span", { class: "quiet" }, "by the names of the columns alone; look them through")),
+      element(
+        "div",
+        { class: "row" },
+        this.suggest,
+        element("span", { class: "quiet" }, "by the names of the columns alone; look them through"),
+      ),
       this.learning(),
-      this.summary, this.list,
-      element("div", { class: "next" }, element("button", { class: "primary", id: "to-choose", onclick: () => page.go("choose") }, "Next: choose the budget")),
+      this.summary,
+      this.list,
+      element(
+        "div",
+        { class: "next" },
+        element(
+          "button",
+          { class: "primary", id: "to-choose", onclick: () => page.go("choose") },
+          "Next: choose the budget",
+        ),
+      ),
     );
   }
 
-  enter() { /* nothing to prepare */ }
+  enter() {
+    /* nothing to prepare */
+  }
 
   row(form) {
     const said = element("div", { class: "said", id: `said-${this.rows.size}` });
     const row = element("div", { class: "column", "data-column": form.name });
-    const use = element("input", { type: "checkbox", checked: form.use, "aria-label": `Use ${form.name}`, onchange: (event) => { form.use = event.target.checked; this.fill(form); this.page.changed(); } });
-    const kind = element("select", { "aria-label": `Type of ${form.name}`, onchange: (event) => { form.kind = event.target.value; if (form.kind === "datetime") { form.binning = "every"; form.size = "1mo"; } else if (form.binning === "every" && WIDTHS.includes(form.size)) { form.binning = ""; form.size = ""; } this.fill(form); this.page.changed(); } },
-      ...this.page.told.kinds.map((each) => element("option", { value: each, selected: each === form.kind }, each)));
+    const use = element("input", {
+      type: "checkbox",
+      checked: form.use,
+      "aria-label": `Use ${form.name}`,
+      onchange: (event) => {
+        form.use = event.target.checked;
+        this.fill(form);
+        this.page.changed();
+      },
+    });
+    const kind = element(
+      "select",
+      {
+        "aria-label": `Type of ${form.name}`,
+        onchange: (event) => {
+          form.kind = event.target.value;
+          if (form.kind === "datetime") {
+            form.binning = "every";
+            form.size = "1mo";
+          } else if (form.binning === "every" && WIDTHS.includes(form.size)) {
+            form.binning = "";
+            form.size = "";
+          }
+          this.fill(form);
+          this.page.changed();
+        },
+      },
+      ...this.page.told.kinds.map((each) =>
+        element("option", { value: each, selected: each === form.kind }, each),
+      ),
+    );
     const fields = element("div", { class: "fields" });
     row.append(element("div", { class: "name" }, use, element("span", {}, form.name)), kind, fields, said);
     this.rows.set(form.name, { row, use, kind, fields, said });
@@ -56,12 +124,25 @@ export class Describe {
     kind.disabled = !form.use;
     fields.replaceChildren();
     if (!form.use) {
-      fields.append(element("span", { class: "quiet" }, this.page.told.identifiers.includes(form.name) ? "left out: its name is an identifier’s. It can say whose row it is, in step 2." : "left out"));
+      fields.append(
+        element(
+          "span",
+          { class: "quiet" },
+          this.page.told.identifiers.includes(form.name)
+            ? "left out: its name is an identifier’s. It can say whose row it is, in step 2."
+            : "left out",
+        ),
+      );
       return;
     }
     if (form.kind === "integer" || form.kind === "real") this.numbers(form, fields);
     else if (form.kind === "category") this.values(form, fields);
-    else if (form.kind === "datetime") fields.append(this.text(form, "min", "from", "2015-01-31"), this.text(form, "max", "to", "2030-12-31"), this.choice(form, "size", "bins of", Object.fromEntries(WIDTHS.map((each) => [each, each]))));
+    else if (form.kind === "datetime")
+      fields.append(
+        this.text(form, "min", "from", "2015-01-31"),
+        this.text(form, "max", "to", "2030-12-31"),
+        this.choice(form, "size", "bins of", Object.fromEntries(WIDTHS.map((each) => [each, each]))),
+      );
     fields.append(this.more(form));
   }
 
@@ -69,52 +150,124 @@ export class Describe {
     const bounded = !["edges"].includes(form.binning);
     if (bounded) fields.append(this.text(form, "min", "from"), this.text(form, "max", "to"));
     fields.append(this.choice(form, "binning", "bins", BINNINGS[form.kind], true));
-    if (SIZED.includes(form.binning)) fields.append(this.text(form, "size", "", form.binning === "edges" ? "0, 1, 5, 10" : "5", form.binning === "edges" ? "wide" : "", `Bins of ${form.name}`));
+    if (SIZED.includes(form.binning))
+      fields.append(
+        this.text(
+          form,
+          "size",
+          "",
+          form.binning === "edges" ? "0, 1, 5, 10" : "5",
+          form.binning === "edges" ? "wide" : "",
+          `Bins of ${form.name}`,
+        ),
+      );
   }
 
   values(form, fields) {
-    const area = element("textarea", { rows: Math.min(6, Math.max(1, form.values.split("\n").length)), spellcheck: "false", "aria-label": `Values of ${form.name}`, placeholder: "values, with commas or one per line", oninput: (event) => this.set(form, "values", event.target.value) });
+    const area = element("textarea", {
+      rows: Math.min(6, Math.max(1, form.values.split("\n").length)),
+      spellcheck: "false",
+      "aria-label": `Values of ${form.name}`,
+      placeholder: "values, with commas or one per line",
+      oninput: (event) => this.set(form, "values", event.target.value),
+    });
     area.value = form.values;
-    const ordered = element("input", { type: "checkbox", checked: form.ordered, "aria-label": `Values of ${form.name} are in order`, onchange: (event) => this.set(form, "ordered", event.target.checked) });
-    fields.append(area, this.text(form, "other", "all others as", "other"), element("label", {}, ordered, "in order"));
-    if (form.rest.aliases) fields.append(element("span", { class: "quiet" }, "with other spellings, see the schema file"));
+    const ordered = element("input", {
+      type: "checkbox",
+      checked: form.ordered,
+      "aria-label": `Values of ${form.name} are in order`,
+      onchange: (event) => this.set(form, "ordered", event.target.checked),
+    });
+    fields.append(
+      area,
+      this.text(form, "other", "all others as", "other"),
+      element("label", {}, ordered, "in order"),
+    );
+    if (form.rest.aliases)
+      fields.append(element("span", { class: "quiet" }, "with other spellings, see the schema file"));
   }
 
   more(form) {
-    const first = { own: "counted by themselves", as: "counted as", ...(form.missing === "unstated" ? { unstated: "not said" } : {}) };
-    const place = element("div", {}, this.choice(form, "missing", "missing values are", first, true), ...(form.missing === "as" ? [this.text(form, "missing_as", "", "a value", "", `Missing values of ${form.name} count as`)] : []), this.text(form, "label", "label", form.name), this.text(form, "unit", "unit", "years"));
-    return element("details", { open: form.missing !== "own" || Boolean(form.label || form.unit) }, element("summary", { class: "quiet" }, "more"), place);
+    const first = {
+      own: "counted by themselves",
+      as: "counted as",
+      ...(form.missing === "unstated" ? { unstated: "not said" } : {}),
+    };
+    const place = element(
+      "div",
+      {},
+      this.choice(form, "missing", "missing values are", first, true),
+      ...(form.missing === "as"
+        ? [this.text(form, "missing_as", "", "a value", "", `Missing values of ${form.name} count as`)]
+        : []),
+      this.text(form, "label", "label", form.name),
+      this.text(form, "unit", "unit", "years"),
+    );
+    return element(
+      "details",
+      { open: form.missing !== "own" || Boolean(form.label || form.unit) },
+      element("summary", { class: "quiet" }, "more"),
+      place,
+    );
   }
 
   text(form, key, words, placeholder = "", kind = "", label = "") {
-    const input = element("input", { type: "text", class: kind, placeholder, "aria-label": label || `${words} of ${form.name}`, "data-key": key, oninput: (event) => this.set(form, key, event.target.value) });
+    const input = element("input", {
+      type: "text",
+      class: kind,
+      placeholder,
+      "aria-label": label || `${words} of ${form.name}`,
+      "data-key": key,
+      oninput: (event) => this.set(form, key, event.target.value),
+    });
     input.value = form[key];
     if (this.guesses.has(form.name) && SHOWN.includes(key)) input.classList.add("suggested");
     return words ? element("label", {}, words, input) : input;
   }
 
   choice(form, key, words, options, redraw = false) {
-    const select = element("select", { "aria-label": `${words} of ${form.name}`, onchange: (event) => { this.set(form, key, event.target.value); if (redraw) this.fill(form); } },
-      ...Object.entries(options).map(([value, shown]) => element("option", { value, selected: value === form[key] }, shown)));
+    const select = element(
+      "select",
+      {
+        "aria-label": `${words} of ${form.name}`,
+        onchange: (event) => {
+          this.set(form, key, event.target.value);
+          if (redraw) this.fill(form);
+        },
+      },
+      ...Object.entries(options).map(([value, shown]) =>
+        element("option", { value, selected: value === form[key] }, shown),
+      ),
+    );
     return element("label", {}, words, select);
   }
 
   set(form, key, value) {
     form[key] = value;
     this.guesses.delete(form.name);
-    for (const node of this.rows.get(form.name).fields.querySelectorAll(".suggested")) node.classList.remove("suggested");
+    for (const node of this.rows.get(form.name).fields.querySelectorAll(".suggested"))
+      node.classList.remove("suggested");
     this.page.changed();
   }
 
   /** Columns that a person still has to say something about and whose name suggests something. */
   suggestable() {
     const { told, check } = this.page;
-    return this.page.used().filter((form) => check.problems[form.name] && told.suggestions[form.name]?.[form.kind]);
+    return this.page
+      .used()
+      .filter((form) => check.problems[form.name] && told.suggestions[form.name]?.[form.kind]);
   }
 
   useSuggestions() {
     for (const form of this.suggestable()) {
-      const { kind: _, missing: _m, missing_as: _a, label: _l, unit: _u, ...found } = this.page.told.suggestions[form.name][form.kind];
+      const {
+        kind: _,
+        missing: _m,
+        missing_as: _a,
+        label: _l,
+        unit: _u,
+        ...found
+      } = this.page.told.suggestions[form.name][form.kind];
       Object.assign(form, found);
       this.guesses.add(form.name);
       this.fill(form);
@@ -125,37 +278,122 @@ export class Describe {
   source() {
     const { source } = this.page.document;
     const input = (key, words, remark) => {
-      const typed = element("input", { type: "text", "aria-label": words, oninput: (event) => { source[key] = event.target.value; this.page.changed(); } });
+      const typed = element("input", {
+        type: "text",
+        "aria-label": words,
+        oninput: (event) => {
+          source[key] = event.target.value;
+          this.page.changed();
+        },
+      });
       typed.value = source[key];
       return field(words, typed, remark);
     };
-    const dates = element("textarea", { rows: 2, "aria-label": "Date formats", oninput: (event) => { source.dates = event.target.value; this.page.changed(); } });
+    const dates = element("textarea", {
+      rows: 2,
+      "aria-label": "Date formats",
+      oninput: (event) => {
+        source.dates = event.target.value;
+        this.page.changed();
+      },
+    });
     dates.value = source.dates;
-    const missing = element("input", { type: "text", class: "wide", "aria-label": "Texts for missing values", oninput: (event) => { source.missing = ["", ...event.target.value.split(/\s+/).filter(Boolean)]; this.page.changed(); } });
+    const missing = element("input", {
+      type: "text",
+      class: "wide",
+      "aria-label": "Texts for missing values",
+      oninput: (event) => {
+        source.missing = ["", ...event.target.value.split(/\s+/).filter(Boolean)];
+        this.page.changed();
+      },
+    });
     missing.value = source.missing.filter(Boolean).join(" ");
-    return element("details", { class: "panel", id: "source" }, element("summary", {}, "How the file is written: ", element("span", { class: "quiet" }, [source.encoding || "utf-8", source.separator ? `fields parted by ${source.separator}` : "", source.decimal ? `decimal ${source.decimal}` : "", source.dates.split("\n").join(" ")].filter(Boolean).join(" · "))),
-      element("div", { class: "two" },
-        element("div", {}, input("separator", "Separator", "empty: the one that parts the header best"), input("encoding", "Encoding", "utf-8, cp1252, latin-1, …"), input("decimal", "Decimal sign", "a point by default")),
-        element("div", {}, input("thousands", "Sign between thousands", "none by default"), field("Date formats besides ISO", dates, "one per line, such as %d.%m.%Y"), field("Texts that stand for nothing", missing, "with blanks between them"))));
+    return element(
+      "details",
+      { class: "panel", id: "source" },
+      element(
+        "summary",
+        {},
+        "How the file is written: ",
+        element(
+          "span",
+          { class: "quiet" },
+          [
+            source.encoding || "utf-8",
+            source.separator ? `fields parted by ${source.separator}` : "",
+            source.decimal ? `decimal ${source.decimal}` : "",
+            source.dates.split("\n").join(" "),
+          ]
+            .filter(Boolean)
+            .join(" · "),
+        ),
+      ),
+      element(
+        "div",
+        { class: "two" },
+        element(
+          "div",
+          {},
+          input("separator", "Separator", "empty: the one that parts the header best"),
+          input("encoding", "Encoding", "utf-8, cp1252, latin-1, …"),
+          input("decimal", "Decimal sign", "a point by default"),
+        ),
+        element(
+          "div",
+          {},
+          input("thousands", "Sign between thousands", "none by default"),
+          field("Date formats besides ISO", dates, "one per line, such as %d.%m.%Y"),
+          field("Texts that stand for nothing", missing, "with blanks between them"),
+        ),
+      ),
+    );
   }
 
   learning() {
     this.price = { epsilon: "0.2", delta: "1e-9" };
     const typed = (key, label) => {
-      const input = element("input", { type: "text", "aria-label": label, oninput: (event) => { this.price[key] = event.target.value; } });
+      const input = element("input", {
+        type: "text",
+        "aria-label": label,
+        oninput: (event) => {
+          this.price[key] = event.target.value;
+        },
+      });
       input.value = this.price[key];
       return input;
     };
     this.learnError = element("div", { class: "error", role: "alert" });
     this.learnSaid = element("p", { role: "status", class: "quiet", id: "learnt" });
     this.learnButton = element("button", { id: "learn", onclick: () => this.learn() });
-    return element("details", { class: "panel", id: "learning" }, element("summary", {}, "What nobody knows: learn it from the data, for a price"),
-      element("p", {}, "Bounds and frequent values of the columns that are still open are learnt with noise. It is charged before a value is looked at, divided among the columns, and adds to what views of this table cost."),
-      element("div", { class: "row" }, element("label", {}, "epsilon ", typed("epsilon", "Epsilon for learning")), element("label", {}, "delta ", typed("delta", "Delta for learning")), this.learnButton),
-      element("p", { class: "quiet" }, "A delta is needed for texts: which there are is not public."), this.learnError, this.learnSaid);
+    return element(
+      "details",
+      { class: "panel", id: "learning" },
+      element("summary", {}, "What nobody knows: learn it from the data, for a price"),
+      element(
+        "p",
+        {},
+        "Bounds and frequent values of the columns that are still open are learnt with noise. It is " +
+          "charged before a value is looked at, divided among the columns, and adds to what views of " +
+          "this table cost.",
+      ),
+      element(
+        "div",
+        { class: "row" },
+        element("label", {}, "epsilon ", typed("epsilon", "Epsilon for learning")),
+        element("label", {}, "delta ", typed("delta", "Delta for learning")),
+        this.learnButton,
+      ),
+      element("p", { class: "quiet" }, "A delta is needed for texts: which there are is not public."),
+      this.learnError,
+      this.learnSaid,
+    );
   }
 
-  openColumns() { return this.page.used().filter((form) => this.page.check.problems[form.name]?.includes("only a person knows")); }
+  openColumns() {
+    return this.page
+      .used()
+      .filter((form) => this.page.check.problems[form.name]?.includes("only a person knows"));
+  }
 
   async learn() {
     const { page } = this;
@@ -165,12 +403,27 @@ export class Describe {
     this.learnButton.disabled = true;
     const order = page.order();
     try {
-      const found = await post("api/learn", { document: page.document, columns, ...this.price, privacy_unit: order.privacy_unit, max_rows: order.max_rows });
-      for (const form of page.document.columns) if (found.columns[form.name]) { Object.assign(form, found.columns[form.name]); this.fill(form); }
+      const found = await post("api/learn", {
+        document: page.document,
+        columns,
+        ...this.price,
+        privacy_unit: order.privacy_unit,
+        max_rows: order.max_rows,
+      });
+      for (const form of page.document.columns)
+        if (found.columns[form.name]) {
+          Object.assign(form, found.columns[form.name]);
+          this.fill(form);
+        }
       page.document.learnt = found.learnt;
       page.commands.learn = found.command;
       page.showLedger(found.ledger);
-      this.learnSaid.textContent = `Learnt about ${counted(Object.keys(found.columns).length, "column")} for epsilon ${this.price.epsilon}${found.open.length ? `. Nothing could be seen of ${found.open.join(", ")} with this budget` : ""}. ${page.ledger.path} has the charge.`;
+      const unseen = found.open.length
+        ? `. Nothing could be seen of ${found.open.join(", ")} with this budget`
+        : "";
+      this.learnSaid.textContent =
+        `Learnt about ${counted(Object.keys(found.columns).length, "column")} for epsilon ` +
+        `${this.price.epsilon}${unseen}. ${page.ledger.path} has the charge.`;
     } catch (problem) {
       this.learnError.textContent = problem.message;
       this.learnSaid.textContent = "";
@@ -188,21 +441,46 @@ export class Describe {
       const concern = form.use ? concerns.get(form.name) : undefined;
       const bins = form.use ? check.bins[form.name] : undefined;
       said.className = `said ${problem || concern?.is_grave ? "wrong" : concern ? "look" : "good"}`;
-      said.textContent = problem || (concern ? `${concern.is_grave ? "Cannot be read: " : "Look: "}${concern.sentence}` : bins ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}` : "");
-      for (const input of fields.querySelectorAll("input[type=text], textarea")) input.setAttribute("aria-describedby", said.id);
+      said.textContent =
+        problem ||
+        (concern
+          ? `${concern.is_grave ? "Cannot be read: " : "Look: "}${concern.sentence}`
+          : bins
+            ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}`
+            : "");
+      for (const input of fields.querySelectorAll("input[type=text], textarea"))
+        input.setAttribute("aria-describedby", said.id);
     }
     const n = Object.keys(check.problems).length;
     const grave = check.concerns.filter((each) => each.is_grave).length;
-    this.summary.textContent = check.problems[""] ?? (n ? `${counted(n, "column")} of ${this.page.used().length} still ${n === 1 ? "needs" : "need"} something.` : check.valid ? `The schema is complete: ${counted(this.page.used().length, "attribute")}, ${check.cells.toExponential(1)} cells.${grave ? ` But ${counted(grave, "column")} cannot be read with it.` : ""}` : "");
+    const used = this.page.used().length;
+    const cells = check.cells?.toExponential(1);
+    const unread = grave ? ` But ${counted(grave, "column")} cannot be read with it.` : "";
+    this.summary.textContent =
+      check.problems[""] ??
+      (n
+        ? `${counted(n, "column")} of ${used} still ${n === 1 ? "needs" : "need"} something.`
+        : check.valid
+          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${unread}`
+          : "");
     this.summary.classList.toggle("wrong", n > 0 || grave > 0);
     const able = this.suggestable().length;
-    this.suggest.textContent = able ? `Use the suggestions for ${counted(able, "column")}` : "No suggestions left";
+    this.suggest.textContent = able
+      ? `Use the suggestions for ${counted(able, "column")}`
+      : "No suggestions left";
     this.suggest.disabled = !able;
     const open = this.openColumns().length;
     this.learnButton.textContent = open ? `Learn about ${counted(open, "column")}` : "Nothing is open";
     this.learnButton.disabled = !open;
     document.body.dataset.problems = String(n);
-    if (this.page.document.learnt.learnt_epsilon) this.summary.append(element("span", { class: "quiet" }, ` Learnt for epsilon ${trim(fraction(this.page.document.learnt.learnt_epsilon))}.`));
+    if (this.page.document.learnt.learnt_epsilon)
+      this.summary.append(
+        element(
+          "span",
+          { class: "quiet" },
+          ` Learnt for epsilon ${trim(fraction(this.page.document.learnt.learnt_epsilon))}.`,
+        ),
+      );
   }
 }
 

@@ -14,13 +14,27 @@ class Page {
     this.told = told;
     this.document = told.document;
     this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, concerns: [] };
-    this.settings = { rows: "10000", epsilon: "1", delta: "", unit: "", maxRows: "1", noPerson: "", focus: [], output: `${told.table}.pview` };
+    this.settings = {
+      rows: "10000",
+      epsilon: "1",
+      delta: "",
+      unit: "",
+      maxRows: "1",
+      noPerson: "",
+      focus: [],
+      output: `${told.table}.pview`,
+    };
     this.commands = { check: "" };
     this.asked = 0;
     $("table").textContent = `${told.table}: ${told.document.columns.length} columns`;
     $("file").textContent = told.schema_file;
-    this.steps = { describe: new Describe(this, $("describe")), choose: new Choose(this, $("choose")), build: new Build(this, $("build")) };
-    for (const button of document.querySelectorAll("button[data-step]")) button.addEventListener("click", () => this.go(button.dataset.step));
+    this.steps = {
+      describe: new Describe(this, $("describe")),
+      choose: new Choose(this, $("choose")),
+      build: new Build(this, $("build")),
+    };
+    for (const button of document.querySelectorAll("button[data-step]"))
+      button.addEventListener("click", () => this.go(button.dataset.step));
     $("theme").addEventListener("click", () => switchTheme());
     $("save").addEventListener("click", () => this.save());
     this.showLedger(told.ledger);
@@ -28,7 +42,9 @@ class Page {
     this.checkNow();
   }
 
-  used() { return this.document.columns.filter((column) => column.use); }
+  used() {
+    return this.document.columns.filter((column) => column.use);
+  }
 
   go(name, focus = true) {
     for (const [key, step] of Object.entries(this.steps)) {
@@ -38,7 +54,10 @@ class Page {
     }
     document.querySelector(`button[data-step="${name}"]`).setAttribute("aria-current", "step");
     document.body.dataset.step = name;
-    if (focus) { $(name).querySelector("h2").focus(); scrollTo(0, 0); }
+    if (focus) {
+      $(name).querySelector("h2").focus();
+      scrollTo(0, 0);
+    }
   }
 
   /** Something was typed: ask the server soon what it makes of it. */
@@ -68,11 +87,14 @@ class Page {
     document.body.dataset.checked = String(turn);
   }
 
-  showCommands() { $("commands").textContent = Object.values(this.commands).filter(Boolean).join("\n"); }
+  showCommands() {
+    $("commands").textContent = Object.values(this.commands).filter(Boolean).join("\n");
+  }
 
   showLedger(ledger) {
     this.ledger = ledger;
-    const left = ledger.limit === null ? "no limit is set" : `${trim(ledger.left)} of ${trim(ledger.limit)} left`;
+    const left =
+      ledger.limit === null ? "no limit is set" : `${trim(ledger.left)} of ${trim(ledger.limit)} left`;
     $("budget").textContent = `epsilon ${trim(ledger.spent)} spent on ${ledger.table}, ${left}`;
     $("budget").title = `Ledger: ${ledger.path}`;
   }
@@ -86,7 +108,9 @@ class Page {
     try {
       const { path } = await post("api/save", { document: this.document });
       $("saved").textContent = `Wrote ${path}`;
-    } catch (problem) { $("saved").textContent = problem.message; }
+    } catch (problem) {
+      $("saved").textContent = problem.message;
+    }
   }
 
   /** What a build would be asked for. */
@@ -94,9 +118,18 @@ class Page {
     const { settings } = this;
     const unit = settings.unit || null;
     return {
-      document: this.document, epsilon: settings.epsilon, delta: settings.delta, output: settings.output, privacy_unit: unit,
+      document: this.document,
+      epsilon: settings.epsilon,
+      delta: settings.delta,
+      output: settings.output,
+      privacy_unit: unit,
       max_rows: unit ? Math.max(1, Number.parseInt(settings.maxRows, 10) || 1) : 1,
-      no_person: unit ? settings.noPerson.split(",").map((each) => each.trim()).filter(Boolean) : [],
+      no_person: unit
+        ? settings.noPerson
+            .split(",")
+            .map((each) => each.trim())
+            .filter(Boolean)
+        : [],
       focus: settings.focus,
     };
   }
@@ -107,16 +140,40 @@ export const trim = (x) => String(Number(x.toPrecision(6)));
 
 /** A labelled field of a form: its words, what to type into, and a remark. */
 export function field(words, input, remark = "") {
-  return element("label", { class: "field" }, element("span", {}, words), input, element("small", {}, remark));
+  return element(
+    "label",
+    { class: "field" },
+    element("span", {}, words),
+    input,
+    element("small", {}, remark),
+  );
 }
 
 function switchTheme() {
   const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  try { localStorage.setItem("theme", root.dataset.theme); } catch { /* it lasts until the page is left */ }
+  try {
+    localStorage.setItem("theme", root.dataset.theme);
+  } catch {
+    /* it lasts until the page is left */
+  }
 }
 
-try { document.documentElement.dataset.theme = localStorage.getItem("theme") ?? ""; } catch { /* the system's scheme, then */ }
+try {
+  document.documentElement.dataset.theme = localStorage.getItem("theme") ?? "";
+} catch {
+  /* the system's scheme, then */
+}
 if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie by now
-get("api/table").then((told) => { new Page(told); }, (problem) => { $("banner").hidden = false; $("banner").textContent = problem.message; });
+get("api/table").then(
+  (told) => {
+    new Page(told);
+  },
+  (problem) => {
+    $("banner").hidden = false;
+    $("banner").textContent = problem.message;
+  },
+);

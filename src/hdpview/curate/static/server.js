@@ -6,7 +6,17 @@ async function answer(response) {
   return body;
 }
 
-const reach = (path, options) => fetch(path, options).catch(() => { throw new Error("The page's server does not answer. Start hdpview curate again if it has ended."); });
+const reach = (path, options) =>
+  fetch(path, options).catch(() => {
+    throw new Error("The page's server does not answer. Start hdpview curate again if it has ended.");
+  });
 
 export const get = async (path) => answer(await reach(path));
-export const post = async (path, body = {}) => answer(await reach(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
+export const post = async (path, body = {}) =>
+  answer(
+    await reach(path, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    }),
+  );

@@ -1,27 +1,49 @@
-// The released numbers of a view, and what follows from them: counts under conditions, and the errors to expect of them.
-// The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md derives it.
+// The released numbers of a view, and what follows from them: counts under conditions, and the errors to
+// expect of them.
+// The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md
+// derives it.
 //
-// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code. Its
-// property `condition` is a text that only functions of the same condition share.
-// A box is a Map from attributes to functions; attributes that it does not name are free.
+// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
+// Its property `condition` is a text that only functions of the same condition share. A box is a Map from
+// attributes to functions; attributes that it does not name are free.
 
-const DEPENDENCE = 0.1, MISFIT = 0.25, FINER = 0.8, FIT_OF_CODES = 1.25, UNEVEN = 0.5, N_ORDERS = 4, LEAST_SHARE = 1e-12;
+const DEPENDENCE = 0.1;
+const MISFIT = 0.25;
+const FINER = 0.8;
+const FIT_OF_CODES = 1.25;
+const UNEVEN = 0.5;
+const N_ORDERS = 4;
+const LEAST_SHARE = 1e-12;
 
 const isPoint = (f) => !(f instanceof Float64Array);
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-/** Product of means, covariance under a margin, energy and fourth of two functions; null stands for the constant 1. */
+/**
+ * Product of means, covariance under a margin, energy and fourth of two functions; null stands for the
+ * constant 1.
+ */
 function gram(f, g, margin) {
   if (f === null && g === null) return { means: 1, covariance: 0, energy: 0, fourth: 0 };
   if (f === g && isPoint(f)) {
-    const mean = f.value * margin[f.code], means = mean * mean, atCode = (f.value - mean) ** 2, others = margin.length - 1;
-    return { means, covariance: f.value * f.value * margin[f.code] - means, energy: atCode + others * means, fourth: Math.sqrt(atCode ** 2 + others * means ** 2) };
+    const mean = f.value * margin[f.code];
+    const means = mean * mean;
+    const atCode = (f.value - mean) ** 2;
+    const others = margin.length - 1;
+    return {
+      means,
+      covariance: f.value * f.value * margin[f.code] - means,
+      energy: atCode + others * means,
+      fourth: Math.sqrt(atCode ** 2 + others * means ** 2),
+    };
   }
   const [one, other] = [f, g].map((h) => (h === null ? null : dense(h, margin.length)));
   const mean = (h) => (h === null ? 1 : margin.reduce((total, share, i) => total + share * h[i], 0));
-  const left = mean(one), right = mean(other);
+  const left = mean(one);
+  const right = mean(other);
   if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0, fourth: 0 };
-  let covariance = 0, energy = 0, squares = 0;
+  let covariance = 0;
+  let energy = 0;
+  let squares = 0;
   for (let i = 0; i < margin.length; i++) {
     const product = (one[i] - left) * (other[i] - right);
     covariance += product * margin[i];
@@ -40,9 +62,14 @@ export function dense(f, size) {
 
 /** A function averaged over bins, weighted by the margin. */
 function averaged(f, margin, bins, ofBin) {
-  if (f !== null && isPoint(f)) return { code: bins[f.code], value: ofBin[bins[f.code]] > 0 ? f.value * margin[f.code] / ofBin[bins[f.code]] : 0 };
+  if (f !== null && isPoint(f))
+    return {
+      code: bins[f.code],
+      value: ofBin[bins[f.code]] > 0 ? (f.value * margin[f.code]) / ofBin[bins[f.code]] : 0,
+    };
   const found = new Float64Array(ofBin.length);
-  for (let i = 0; i < margin.length; i++) if (ofBin[bins[i]] > 0) found[bins[i]] += (f === null ? 1 : f[i]) * margin[i] / ofBin[bins[i]];
+  for (let i = 0; i < margin.length; i++)
+    if (ofBin[bins[i]] > 0) found[bins[i]] += ((f === null ? 1 : f[i]) * margin[i]) / ofBin[bins[i]];
   return found;
 }
 
@@ -63,16 +90,20 @@ export class Mixture {
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.ofBin = part.bins.map((bins, i) => {
       const found = new Float64Array(Math.max(...bins) + 1);
-      bins.forEach((bin, code) => { found[bin] += this.margins[part.attributeOfBins[i]][code]; });
+      bins.forEach((bin, code) => {
+        found[bin] += this.margins[part.attributeOfBins[i]][code];
+      });
       return found;
     });
     const precision = sum(part.tables.map((table) => 1 / (table.cells * table.variance)));
     this.totalVariance = precision ? 1 / precision : this.total ** 2;
     this.codeVariance = sizes.map((size, a) => {
-      const known = part.tables.filter((table) => table.attributes.includes(a)).map((table) => {
-        const nBins = table.sizes[table.attributes.indexOf(a)];
-        return Math.min(1, nBins / size) / (table.variance * table.cells / nBins);
-      });
+      const known = part.tables
+        .filter((table) => table.attributes.includes(a))
+        .map((table) => {
+          const nBins = table.sizes[table.attributes.indexOf(a)];
+          return Math.min(1, nBins / size) / ((table.variance * table.cells) / nBins);
+        });
       return known.length ? FIT_OF_CODES / sum(known) : this.total ** 2;
     });
     const best = new Map();
@@ -86,7 +117,8 @@ export class Mixture {
 
   /** Records at each code of an attribute, for some records of each component. */
   histogram(a, weight) {
-    const { share, binOfCode, shape } = this.shares[a], ofBin = new Float64Array(share.length / weight.length);
+    const { share, binOfCode, shape } = this.shares[a];
+    const ofBin = new Float64Array(share.length / weight.length);
     for (let bin = 0; bin < ofBin.length; bin++) {
       let total = 0;
       for (let z = 0, at = bin * weight.length; z < weight.length; z++, at++) total += weight[z] * share[at];
@@ -99,24 +131,38 @@ export class Mixture {
   inside(box) {
     const weight = Float64Array.from(this.weight);
     for (const [a, f] of box) {
-      const { share, binOfCode, shape } = this.shares[a], ofBin = new Float64Array(share.length / this.n), factor = new Float64Array(this.n);
-      dense(f, binOfCode.length).forEach((value, code) => { ofBin[binOfCode[code]] += value * shape[code]; });
-      ofBin.forEach((value, bin) => { if (value) for (let z = 0; z < this.n; z++) factor[z] += value * share[bin * this.n + z]; });
+      const { share, binOfCode, shape } = this.shares[a];
+      const ofBin = new Float64Array(share.length / this.n);
+      const factor = new Float64Array(this.n);
+      dense(f, binOfCode.length).forEach((value, code) => {
+        ofBin[binOfCode[code]] += value * shape[code];
+      });
+      ofBin.forEach((value, bin) => {
+        if (value) for (let z = 0; z < this.n; z++) factor[z] += value * share[bin * this.n + z];
+      });
       for (let z = 0; z < this.n; z++) weight[z] *= factor[z];
     }
     return weight;
   }
 
-  estimate(box) { return sum(this.inside(box)); }
+  estimate(box) {
+    return sum(this.inside(box));
+  }
 
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
-  #moments(a, f, g) { return this.#once(f, g, a, () => gram(f, g, this.margins[a])); }
+  #moments(a, f, g) {
+    return this.#once(f, g, a, () => gram(f, g, this.margins[a]));
+  }
 
-  #insideBins(a, f, g) { return this.#once(f, g, `inside ${a}`, () => insideBins(f, g, this.margins[a])); }
+  #insideBins(a, f, g) {
+    return this.#once(f, g, `inside ${a}`, () => insideBins(f, g, this.margins[a]));
+  }
 
   #mean(a, f) {
     if (isPoint(f)) return f.value * this.margins[a][f.code];
-    return this.#once(f, f, `mean ${a}`, () => f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0));
+    return this.#once(f, f, `mean ${a}`, () =>
+      f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0),
+    );
   }
 
   #binned(a, f, g, i) {
@@ -135,38 +181,56 @@ export class Mixture {
   }
 
   /**
-   * Expected products of the errors of two boxes: by noise, by the model per squared factor of its quality, by dependence
-   * inside the bins of tables, and by bins that are cut through.
+   * Expected products of the errors of two boxes: by noise, by the model per squared factor of its quality,
+   * by dependence inside the bins of tables, and by bins that are cut through.
    */
   errors(left, right) {
     const asked = [...new Set([...left.keys(), ...right.keys()])];
     const pair = new Map(asked.map((a) => [a, [left.get(a) ?? null, right.get(a) ?? null]]));
     const moments = new Map(asked.map((a) => [a, this.#moments(a, ...pair.get(a))]));
-    const meansWithout = (some) => asked.reduce((product, a) => (some.includes(a) ? product : product * moments.get(a).means), 1);
+    const meansWithout = (some) =>
+      asked.reduce((product, a) => (some.includes(a) ? product : product * moments.get(a).means), 1);
     let noise = meansWithout([]) * this.totalVariance;
     for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * meansWithout([a]);
-    const hidden = (a) => Math.sqrt(this.codeVariance[a]) / this.total * moments.get(a).fourth;
-    const model = this.#byOrder(asked.map((a) => ({ means: moments.get(a).means, covariance: moments.get(a).covariance + hidden(a) })));
+    const hidden = (a) => (Math.sqrt(this.codeVariance[a]) / this.total) * moments.get(a).fourth;
+    const model = this.#byOrder(
+      asked.map((a) => ({ means: moments.get(a).means, covariance: moments.get(a).covariance + hidden(a) })),
+    );
     let finer = 0;
     for (const { attributes, variance, cells, bins, dependence } of this.joint) {
       if (!attributes.every((a) => pair.has(a))) continue;
-      const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i])), rest = meansWithout(attributes);
-      const signal = (DEPENDENCE * this.total) ** 2, kept = signal / (signal + variance * cells);
+      const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
+      const rest = meansWithout(attributes);
+      const signal = (DEPENDENCE * this.total) ** 2;
+      const kept = signal / (signal + variance * cells);
       noise += kept * variance * found.reduce((product, { energy }) => product * energy, 1) * rest;
       const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
       model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
-      finer += (FINER * dependence ** 2) ** 2 * (attributes.reduce((product, a) => product * moments.get(a).covariance, 1) * rest - explained);
+      finer +=
+        (FINER * dependence ** 2) ** 2 *
+        (attributes.reduce((product, a) => product * moments.get(a).covariance, 1) * rest - explained);
     }
-    const inside = asked.reduce((total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]), 0);
-    return { noise, model: model.map((value) => value * this.total ** 2), finer: finer * this.total ** 2, inside: inside * (UNEVEN * this.total) ** 2 };
+    const inside = asked.reduce(
+      (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
+      0,
+    );
+    return {
+      noise,
+      model: model.map((value) => value * this.total ** 2),
+      finer: finer * this.total ** 2,
+      inside: inside * (UNEVEN * this.total) ** 2,
+    };
   }
 
-  /** Sums over sets of 1, 2, 3, and 4 or more attributes of their covariances times the means of the others. */
+  /**
+   * Sums over sets of 1, 2, 3, and 4 or more attributes of their covariances times the means of the others.
+   */
   #byOrder(moments) {
     const found = [1, ...new Array(N_ORDERS).fill(0)];
     for (const { means, covariance } of moments) {
       const last = found[N_ORDERS] * (means + covariance) + found[N_ORDERS - 1] * covariance;
-      for (let order = N_ORDERS - 1; order > 0; order--) found[order] = found[order] * means + found[order - 1] * covariance;
+      for (let order = N_ORDERS - 1; order > 0; order--)
+        found[order] = found[order] * means + found[order - 1] * covariance;
       found[0] *= means;
       found[N_ORDERS] = last;
     }
@@ -182,7 +246,8 @@ export class Mixture {
 
   /** What lies where more records are than if attributes were independent errs by as much more. */
   #size({ noise, model, finer, inside }, more) {
-    const chance = sum(model.slice(1)) / this.total, [ofOne, ...ofMore] = model.map((value, order) => value * this.factors[order] ** 2);
+    const chance = sum(model.slice(1)) / this.total;
+    const [ofOne, ...ofMore] = model.map((value, order) => value * this.factors[order] ** 2);
     return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 };
   }
 
@@ -195,23 +260,47 @@ export class Mixture {
   /** Expected products of the errors of two counts with each other and with themselves. */
   covariances(boxes) {
     const more = boxes.map((box) => this.#beyondIndependence(box, this.estimate(box)));
-    return boxes.map((one, i) => boxes.map((other, j) => { const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j])); return noise + rest; }));
+    return boxes.map((one, i) =>
+      boxes.map((other, j) => {
+        const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j]));
+        return noise + rest;
+      }),
+    );
   }
 
   /** Whether the attributes of a box were counted together, and it cuts through no bin. */
   rests(box) {
-    const attributes = [...box.keys()], whole = [...box.values()].every((f) => f.every((value) => value === 0 || value === 1));
-    return whole && (!attributes.length || this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))));
+    const attributes = [...box.keys()];
+    const whole = [...box.values()].every((f) => f.every((value) => value === 0 || value === 1));
+    return (
+      whole &&
+      (!attributes.length ||
+        this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))))
+    );
   }
 
   /** Estimates of a histogram under a box that does not name the attribute. */
-  estimates(a, box) { return this.histogram(a, this.inside(box)); }
+  estimates(a, box) {
+    return this.histogram(a, this.inside(box));
+  }
 
-  /** Estimates of all combinations of codes of two attributes under a box that names neither: a row per code of the first. */
+  /**
+   * Estimates of all combinations of codes of two attributes under a box that names neither: a row per code
+   * of the first.
+   */
   grid(a, b, box) {
-    const weight = this.inside(box), { share, binOfCode, shape } = this.shares[a], rows = new Map();
+    const weight = this.inside(box);
+    const { share, binOfCode, shape } = this.shares[a];
+    const rows = new Map();
     return Array.from(binOfCode, (bin, code) => {
-      if (!rows.has(bin)) rows.set(bin, this.histogram(b, weight.map((value, z) => value * share[bin * this.n + z])));
+      if (!rows.has(bin))
+        rows.set(
+          bin,
+          this.histogram(
+            b,
+            weight.map((value, z) => value * share[bin * this.n + z]),
+          ),
+        );
       return rows.get(bin).map((value) => value * shape[code]);
     });
   }
@@ -219,40 +308,73 @@ export class Mixture {
 
 export class Blocks {
   /** part: see publish.py. */
-  constructor(part) { Object.assign(this, part); this.n = part.weight.length; }
+  constructor(part) {
+    Object.assign(this, part);
+    this.n = part.weight.length;
+  }
 
   /** Share of each block's cells in a box. */
   #shares(box) {
     const found = new Float64Array(this.n).fill(1);
     for (const [a, f] of box) {
       const { lower, upper } = this.bounds[a];
-      const running = isPoint(f) ? null : f.reduce((sums, value) => { sums.push(sums.at(-1) + value); return sums; }, [0]);
+      const running = isPoint(f)
+        ? null
+        : f.reduce(
+            (sums, value) => {
+              sums.push(sums.at(-1) + value);
+              return sums;
+            },
+            [0],
+          );
       for (let b = 0; b < this.n; b++) {
-        const inside = running ? running[upper[b]] - running[lower[b]] : lower[b] <= f.code && f.code < upper[b] ? f.value : 0;
+        const inside = running
+          ? running[upper[b]] - running[lower[b]]
+          : lower[b] <= f.code && f.code < upper[b]
+            ? f.value
+            : 0;
         found[b] *= inside / (upper[b] - lower[b]);
       }
     }
     return found;
   }
 
-  estimate(box) { return this.#shares(box).reduce((total, share, b) => total + share * this.weight[b], 0); }
+  estimate(box) {
+    return this.#shares(box).reduce((total, share, b) => total + share * this.weight[b], 0);
+  }
 
-  /** The squared error to expect of the count of a box: noise, records that lie unevenly in blocks, and counts moved to be consistent. */
+  /**
+   * The squared error to expect of the count of a box: noise, records that lie unevenly in blocks, and
+   * counts moved to be consistent.
+   */
   variance(box, estimate) {
-    let squares = 0, spread = 0, raw = 0;
+    let squares = 0;
+    let spread = 0;
+    let raw = 0;
     this.#shares(box).forEach((share, b) => {
       const rest = share - share * share;
       squares += share * share;
       raw += share * this.noisy[b];
-      if (rest > 1e-12 * share) spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375 * this.weight[b];
+      if (rest > 1e-12 * share)
+        spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375 * this.weight[b];
     });
     const factor = this.factors[Math.min(Math.max(box.size, 1), N_ORDERS) - 1];
     return this.noiseVariance * squares + (factor * spread) ** 2 + (raw - estimate) ** 2;
   }
 
-  rests() { return false; }
+  rests() {
+    return false;
+  }
 
-  estimates(a, box, size) { return Float64Array.from({ length: size }, (_, code) => this.estimate(new Map([...box, [a, { code, value: 1 }]]))); }
+  estimates(a, box, size) {
+    return Float64Array.from({ length: size }, (_, code) =>
+      this.estimate(new Map([...box, [a, { code, value: 1 }]])),
+    );
+  }
 
-  grid(a, b, box, sizes) { return Array.from({ length: sizes[a] }, (_, code) => this.estimates(b, new Map([...box, [a, { code, value: 1 }]]), sizes[b])); }
+  grid(a, b, box, sizes) {
+    return Array.from({ length: sizes[a] }, (_, code) =>
+      this.estimates(b, new Map([...box, [a, { code, value: 1 }]]), sizes[b]),
+    );
+  }
 }

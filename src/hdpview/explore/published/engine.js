@@ -1,4 +1,5 @@
-// Answers to the page's questions, computed from the released numbers alone. Answers are of the form that the server gives.
+// Answers to the page's questions, computed from the released numbers alone. Answers are of the form that the
+// server gives.
 
 import { Blocks, Mixture } from "./components.js";
 import { Refusal, notes, reachingBins, read, shares } from "./conditions.js";
@@ -11,23 +12,50 @@ export class Engine {
     this.schema = content.schema;
     this.tail = content.tail;
     this.confidence = content.confidence;
-    this.attributes = content.axes.map((axis, a) => ({ ...content.schema.attributes[a], ...axis, size: axis.nValues + Number(content.schema.attributes[a].nullable) }));
+    this.attributes = content.axes.map((axis, a) => ({
+      ...content.schema.attributes[a],
+      ...axis,
+      size: axis.nValues + Number(content.schema.attributes[a].nullable),
+    }));
     this.sizes = this.attributes.map(({ size }) => size);
-    this.parts = content.parts.map((part) => (part.bounds ? new Blocks(part) : new Mixture(part, this.sizes)));
+    this.parts = content.parts.map((part) =>
+      part.bounds ? new Blocks(part) : new Mixture(part, this.sizes),
+    );
   }
 
   answer(path, body) {
-    const answers = { "/api/views": () => [this.schema], "/api/schema": () => this.schema, "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body), "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body), "/api/rates": () => this.rates(body), "/api/shares": () => this.shares(body) };
+    const answers = {
+      "/api/views": () => [this.schema],
+      "/api/schema": () => this.schema,
+      "/api/count": () => this.count(body.where),
+      "/api/histograms": () => this.histograms(body),
+      "/api/pairs": () => this.pairs(body),
+      "/api/compare": () => this.compare(body),
+      "/api/rates": () => this.rates(body),
+      "/api/shares": () => this.shares(body),
+    };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
   }
 
   /** What is asked as a box; conditions that all records satisfy are left out. */
-  #box(asked) { return new Map([...asked].map(([a, condition]) => [a, shares(this.attributes[a], condition)]).filter(([, f]) => f.some((value) => value !== 1))); }
+  #box(asked) {
+    return new Map(
+      [...asked]
+        .map(([a, condition]) => [a, shares(this.attributes[a], condition)])
+        .filter(([, f]) => f.some((value) => value !== 1)),
+    );
+  }
 
-  /** The box of a condition, and the one over all records that may be meant where it lies beyond the schema's bounds. */
+  /**
+   * The box of a condition, and the one over all records that may be meant where it lies beyond the schema's
+   * bounds.
+   */
   #boxes(where) {
-    const asked = read(where, this.attributes), wide = reachingBins(asked, this.attributes), ranges = (each) => JSON.stringify([...each.values()].map((condition) => condition.ranges.flat().map(String)));
+    const asked = read(where, this.attributes);
+    const wide = reachingBins(asked, this.attributes);
+    const ranges = (each) =>
+      JSON.stringify([...each.values()].map((condition) => condition.ranges.flat().map(String)));
     const box = this.#box(asked);
     return { asked, box, wide: ranges(asked) === ranges(wide) ? box : this.#box(wide) };
   }
@@ -40,73 +68,134 @@ export class Engine {
 
   #ends(estimate, variance) {
     const width = this.tail * Math.sqrt(variance);
-    return { estimate, lower: Math.min(Math.max(estimate - width, 0), estimate), upper: Math.max(Math.max(estimate + width, 0), estimate) };
+    return {
+      estimate,
+      lower: Math.min(Math.max(estimate - width, 0), estimate),
+      upper: Math.max(Math.max(estimate + width, 0), estimate),
+    };
   }
 
-  #added(compute) { return this.parts.reduce((total, part) => total + compute(part), 0); }
+  #added(compute) {
+    return this.parts.reduce((total, part) => total + compute(part), 0);
+  }
 
   count(where) {
-    const { asked, box, wide } = this.#boxes(where), basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
-    const found = this.#typical(box), upper = wide === box ? found.upper : Math.max(found.upper, this.#typical(wide).upper);
+    const { asked, box, wide } = this.#boxes(where);
+    const basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
+    const found = this.#typical(box);
+    const upper = wide === box ? found.upper : Math.max(found.upper, this.#typical(wide).upper);
     return { ...found, upper, basis, notes: notes(asked, this.attributes) };
   }
 
   #typical(box) {
-    const estimates = this.parts.map((part) => part.estimate(box)), variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
-    return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
+    const estimates = this.parts.map((part) => part.estimate(box));
+    const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
+    return this.#ends(
+      estimates.reduce((x, y) => x + y, 0),
+      variance,
+    );
   }
 
   histograms({ where, own = {}, attributes = null }) {
-    const found = {}, boxes = new Map();
+    const found = {};
+    const boxes = new Map();
     this.attributes.forEach(({ name }, a) => {
       if (attributes && !attributes.includes(name)) return;
       const text = Object.hasOwn(own, name) ? own[name] : where;
       if (!boxes.has(text)) boxes.set(text, this.#boxes(text));
       found[name] = this.#histogram(a, boxes.get(text));
     });
-    return { count: this.count(where), histograms: found, filtered: [...read(where, this.attributes).keys()].sort((x, y) => x - y).map((a) => this.attributes[a].name), confidence: this.confidence };
+    return {
+      count: this.count(where),
+      histograms: found,
+      filtered: [...read(where, this.attributes).keys()]
+        .sort((x, y) => x - y)
+        .map((a) => this.attributes[a].name),
+      confidence: this.confidence,
+    };
   }
 
   /** A point per code of an attribute, as far as a box has it. */
-  #points(a, box) { return Array.from({ length: this.sizes[a] }, (_, code) => ({ code, value: box.get(a)?.[code] ?? 1, condition: box.get(a)?.condition })); }
+  #points(a, box) {
+    return Array.from({ length: this.sizes[a] }, (_, code) => ({
+      code,
+      value: box.get(a)?.[code] ?? 1,
+      condition: box.get(a)?.condition,
+    }));
+  }
 
   #histogram(a, { box, wide }) {
     const columns = this.#column(a, box, wide);
-    if (wide !== box) this.#column(a, wide, wide).upper.forEach((end, code) => { columns.upper[code] = Math.max(columns.upper[code], end); });
+    if (wide !== box)
+      this.#column(a, wide, wide).upper.forEach((end, code) => {
+        columns.upper[code] = Math.max(columns.upper[code], end);
+      });
     return columns;
   }
 
   /** A histogram under a box; of values that are possible under the wider one. */
   #column(a, box, wide) {
-    const rest = without(box, a), columns = { estimate: [], lower: [], upper: [] }, reach = this.#points(a, wide);
-    const known = this.parts.map((part) => part.estimates(a, rest, this.sizes[a])), possible = isPossible(without(wide, a));
-    for (const point of this.#points(a, box)) this.#put(columns, reach[point.code].value > 0 && possible, new Map([...rest, [a, point]]), known.map((own) => own[point.code] * point.value));
+    const rest = without(box, a);
+    const columns = { estimate: [], lower: [], upper: [] };
+    const reach = this.#points(a, wide);
+    const known = this.parts.map((part) => part.estimates(a, rest, this.sizes[a]));
+    const possible = isPossible(without(wide, a));
+    for (const point of this.#points(a, box))
+      this.#put(
+        columns,
+        reach[point.code].value > 0 && possible,
+        new Map([...rest, [a, point]]),
+        known.map((own) => own[point.code] * point.value),
+      );
     return columns;
   }
 
   #put(columns, possible, box, estimates) {
     let variance = 0;
-    if (possible) this.parts.forEach((part, i) => { variance += part.variance(box, estimates[i]); });
-    const found = possible ? this.#ends(estimates.reduce((x, y) => x + y, 0), variance) : { estimate: 0, lower: 0, upper: 0 };
+    if (possible)
+      this.parts.forEach((part, i) => {
+        variance += part.variance(box, estimates[i]);
+      });
+    const found = possible
+      ? this.#ends(
+          estimates.reduce((x, y) => x + y, 0),
+          variance,
+        )
+      : { estimate: 0, lower: 0, upper: 0 };
     for (const key of Object.keys(columns)) columns[key].push(found[key]);
   }
 
   pairs({ where, first, second }) {
-    const [a, b] = [this.#number(first), this.#number(second)], { asked, box, wide } = this.#boxes(where);
+    const [a, b] = [this.#number(first), this.#number(second)];
+    const { asked, box, wide } = this.#boxes(where);
     if (a === b) throw new Refusal("Name two different attributes.");
     const found = this.#grid(a, b, box, wide);
-    if (wide !== box) this.#grid(a, b, wide, wide).upper.forEach((row, i) => row.forEach((end, j) => { found.upper[i][j] = Math.max(found.upper[i][j], end); }));
+    if (wide !== box)
+      this.#grid(a, b, wide, wide).upper.forEach((row, i) =>
+        row.forEach((end, j) => {
+          found.upper[i][j] = Math.max(found.upper[i][j], end);
+        }),
+      );
     return { ...found, notes: notes(asked, this.attributes) };
   }
 
   #grid(a, b, box, wide) {
-    const rest = without(box, a, b), possible = isPossible(without(wide, a, b)), reach = [a, b].map((each) => this.#points(each, wide));
-    const known = this.parts.map((part) => part.grid(a, b, rest, this.sizes)), across = this.#points(b, box), found = { estimate: [], lower: [], upper: [] };
+    const rest = without(box, a, b);
+    const possible = isPossible(without(wide, a, b));
+    const reach = [a, b].map((each) => this.#points(each, wide));
+    const known = this.parts.map((part) => part.grid(a, b, rest, this.sizes));
+    const across = this.#points(b, box);
+    const found = { estimate: [], lower: [], upper: [] };
     for (const down of this.#points(a, box)) {
       const columns = { estimate: [], lower: [], upper: [] };
       for (const point of across) {
         const value = down.value * point.value;
-        this.#put(columns, reach[0][down.code].value * reach[1][point.code].value > 0 && possible, new Map([...rest, [a, down], [b, point]]), known.map((grid) => grid[down.code][point.code] * value));
+        this.#put(
+          columns,
+          reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
+          new Map([...rest, [a, down], [b, point]]),
+          known.map((grid) => grid[down.code][point.code] * value),
+        );
       }
       for (const key of Object.keys(columns)) found[key].push(columns[key]);
     }
@@ -116,11 +205,16 @@ export class Engine {
   /** Of the records with each value of an attribute, the share that satisfies a condition. */
   rates({ where, outcome, attribute }) {
     this.#needMixture();
-    const a = this.#number(attribute), { asked, box, wide } = this.#boxes(where), also = this.#box(read(outcome, this.attributes)), rest = without(box, a), reach = this.#points(a, wide);
+    const a = this.#number(attribute);
+    const { asked, box, wide } = this.#boxes(where);
+    const also = this.#box(read(outcome, this.attributes));
+    const rest = without(box, a);
+    const reach = this.#points(a, wide);
     const found = { codes: [], estimate: [], lower: [], upper: [], notes: notes(asked, this.attributes) };
     for (const point of isPossible(without(wide, a)) ? this.#points(a, box) : []) {
       if (!(reach[point.code].value > 0)) continue;
-      const group = new Map([...rest, [a, point]]), { ratio, off, unsafe } = this.#ratio([times(group, also), group]);
+      const group = new Map([...rest, [a, point]]);
+      const { ratio, off, unsafe } = this.#ratio([times(group, also), group]);
       found.codes.push(point.code);
       found.estimate.push(ratio);
       found.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
@@ -129,13 +223,25 @@ export class Engine {
     return found;
   }
 
-  #needMixture() { if (this.parts.some((part) => part instanceof Blocks)) throw new Refusal("This page compares counts of views made by the default method only. hdpview explore compares all."); }
+  #needMixture() {
+    if (this.parts.some((part) => part instanceof Blocks))
+      throw new Refusal(
+        "This page compares counts of views made by the default method only. hdpview explore compares all.",
+      );
+  }
 
   /** The ratio of two counts, half the width of its interval, and whether the second may be 0. */
   #ratio(boxes) {
-    const sums = boxes.map((box) => this.#added((part) => part.estimate(box))), covariances = this.#covariances(boxes);
-    const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null, off = ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
-    return { ratio, off, unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)) };
+    const sums = boxes.map((box) => this.#added((part) => part.estimate(box)));
+    const covariances = this.#covariances(boxes);
+    const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null;
+    const off =
+      ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
+    return {
+      ratio,
+      off,
+      unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)),
+    };
   }
 
   #covariances(boxes) {
@@ -146,24 +252,50 @@ export class Engine {
   /** Two counts, their difference and their ratio; errors that both have in common cancel. */
   compare({ first, second }) {
     this.#needMixture();
-    const sides = [this.count(first), this.count(second)], boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
-    const sums = sides.map(({ estimate }) => estimate), difference = sums[0] - sums[1], { ratio, off, unsafe } = this.#ratio(boxes);
+    const sides = [this.count(first), this.count(second)];
+    const boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
+    const sums = sides.map(({ estimate }) => estimate);
+    const difference = sums[0] - sums[1];
+    const { ratio, off, unsafe } = this.#ratio(boxes);
     const apart = this.tail * Math.sqrt(deltaVariance(([x, y]) => x - y, sums, this.#covariances(boxes)));
     const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
-    return { first: sides[0], second: sides[1], difference, difference_interval: interval, ratio, ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off], is_real: interval[0] > 0 || interval[1] < 0 };
+    return {
+      first: sides[0],
+      second: sides[1],
+      difference,
+      difference_interval: interval,
+      ratio,
+      ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off],
+      is_real: interval[0] > 0 || interval[1] < 0,
+    };
   }
 
   /** How the records of two conditions share out over an attribute's values, and the differences. */
   shares({ first, second, attribute }) {
     this.#needMixture();
-    const a = this.#number(attribute), boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
-    if (boxes.some((box) => box.has(a))) return { reason: `One of the two conditions is about '${attribute}' itself, so its shares say nothing new. Choose another attribute.` };
-    const found = Object.fromEntries(["first", "second", "difference"].map((side) => [side, { estimate: [], lower: [], upper: [] }]));
+    const a = this.#number(attribute);
+    const boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
+    if (boxes.some((box) => box.has(a)))
+      return {
+        reason:
+          `One of the two conditions is about '${attribute}' itself, so its shares say nothing ` +
+          `new. Choose another attribute.`,
+      };
+    const found = Object.fromEntries(
+      ["first", "second", "difference"].map((side) => [side, { estimate: [], lower: [], upper: [] }]),
+    );
     for (const point of this.#points(a, new Map())) {
-      const four = boxes.flatMap((box) => [new Map([...box, [a, point]]), box]), sums = four.map((box) => this.#added((part) => part.estimate(box))), products = this.#covariances(four);
+      const four = boxes.flatMap((box) => [new Map([...box, [a, point]]), box]);
+      const sums = four.map((box) => this.#added((part) => part.estimate(box)));
+      const products = this.#covariances(four);
       const put = (side, value, least) => {
-        const estimate = value(sums), half = this.tail * Math.sqrt(deltaVariance(value, sums, products));
-        [estimate, estimate - half, estimate + half].forEach((end, i) => found[side][["estimate", "lower", "upper"][i]].push(i ? clip(end, least) : Number.isFinite(end) ? end : null));
+        const estimate = value(sums);
+        const half = this.tail * Math.sqrt(deltaVariance(value, sums, products));
+        [estimate, estimate - half, estimate + half].forEach((end, i) =>
+          found[side][["estimate", "lower", "upper"][i]].push(
+            i ? clip(end, least) : Number.isFinite(end) ? end : null,
+          ),
+        );
       };
       put("first", (s) => ratioOf(s.slice(0, 2)), 0);
       put("second", (s) => ratioOf(s.slice(2)), 0);
@@ -182,14 +314,26 @@ function times(box, other) {
   const found = new Map(box);
   for (const [a, f] of other) {
     const own = box.get(a);
-    found.set(a, own === undefined ? f : own instanceof Float64Array ? multiplied(own, f) : { code: own.code, value: own.value * f[own.code], condition: own.value === 1 ? f.condition : own.condition });
+    found.set(
+      a,
+      own === undefined
+        ? f
+        : own instanceof Float64Array
+          ? multiplied(own, f)
+          : {
+              code: own.code,
+              value: own.value * f[own.code],
+              condition: own.value === 1 ? f.condition : own.condition,
+            },
+    );
   }
   return found;
 }
 
 /** The product of two functions; it is of the condition of one of them where the other takes nothing away. */
 function multiplied(f, g) {
-  const found = f.map((value, i) => value * g[i]), same = [f, g].find((own) => own.every((value, i) => value === found[i]));
+  const found = f.map((value, i) => value * g[i]);
+  const same = [f, g].find((own) => own.every((value, i) => value === found[i]));
   found.condition = same ? same.condition : `${f.condition} & ${g.condition}`;
   return found;
 }
@@ -199,9 +343,19 @@ const isPossible = (box) => [...box.values()].every((f) => f.some((value) => val
 /** Squared error of a function of sums, from how it changes with each of them. */
 function deltaVariance(value, sums, covariances) {
   const slopes = sums.map((own, i) => {
-    const step = Math.max(STEP * Math.sqrt(Math.max(covariances[i][i], 0)), 1e-9 * Math.max(Math.abs(own), 1)), at = (sign) => value(sums.map((other, j) => (i === j ? other + sign * step : other)));
+    const step = Math.max(
+      STEP * Math.sqrt(Math.max(covariances[i][i], 0)),
+      1e-9 * Math.max(Math.abs(own), 1),
+    );
+    const at = (sign) => value(sums.map((other, j) => (i === j ? other + sign * step : other)));
     const slope = (at(1) - at(-1)) / (2 * step);
     return Number.isFinite(slope) ? slope : 0;
   });
-  return Math.max(slopes.reduce((total, one, i) => total + slopes.reduce((row, other, j) => row + one * covariances[i][j] * other, 0), 0), 0);
+  return Math.max(
+    slopes.reduce(
+      (total, one, i) => total + slopes.reduce((row, other, j) => row + one * covariances[i][j] * other, 0),
+      0,
+    ),
+    0,
+  );
 }

@@ -2,7 +2,8 @@
 
 const told = (id) => document.getElementById(id).textContent;
 const waiting = new Map();
-let asked = 0, starting = null;
+let asked = 0;
+let starting = null;
 
 /** The engine's script, which stands in the page compressed. */
 async function engine() {
@@ -15,7 +16,8 @@ async function start() {
   worker.addEventListener("message", ({ data: { id, answer, error, refused } }) => {
     const { resolve, reject } = waiting.get(id);
     waiting.delete(id);
-    if (error === undefined) resolve(answer); else reject(Object.assign(new Error(error), { refused }));
+    if (error === undefined) resolve(answer);
+    else reject(Object.assign(new Error(error), { refused }));
   });
   worker.postMessage({ id: 0, content: JSON.parse(told("content")) });
   waiting.set(0, { resolve: () => null, reject: () => null });
@@ -28,7 +30,7 @@ export const facts = () => JSON.parse(told("facts"));
 export function post(path, body) {
   starting ??= start();
   return new Promise((resolve, reject) => {
-    const id = asked += 1;
+    const id = (asked += 1);
     waiting.set(id, { resolve, reject });
     starting.then((worker) => worker.postMessage({ id, path, body }), reject);
   });
@@ -37,4 +39,5 @@ export function post(path, body) {
 export const get = (path) => post(path.split("?")[0]);
 export const file = () => Promise.reject(new Error("This page writes no such file. hdpview query does."));
 
-window.hdpview = { ask: post }; // for whoever wants the numbers: await hdpview.ask("/api/histograms", { where: "age > 40" })
+// For whoever wants the numbers: await hdpview.ask("/api/histograms", { where: "age > 40" })
+window.hdpview = { ask: post };

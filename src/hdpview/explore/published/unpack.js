@@ -1,4 +1,5 @@
-// Arrays written as text by hdpview/view/contents.py: bytes of equal weight together, compressed by zlib, in base 64.
+// Arrays written as text by hdpview/view/contents.py: bytes of equal weight together, compressed by zlib, in
+// base 64.
 
 const KINDS = { u: Uint16Array, f: Float64Array };
 
@@ -7,14 +8,24 @@ export async function unpacked(content) {
   if (Array.isArray(content)) return Promise.all(content.map(unpacked));
   if (content === null || typeof content !== "object") return content;
   if (content.packed !== undefined) return array(content);
-  return Object.fromEntries(await Promise.all(Object.entries(content).map(async ([key, value]) => [key, await unpacked(value)])));
+  return Object.fromEntries(
+    await Promise.all(Object.entries(content).map(async ([key, value]) => [key, await unpacked(value)])),
+  );
 }
 
 async function array({ packed, kind, divide }) {
   const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
-  const planes = new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
-  const Kind = KINDS[kind], width = Kind.BYTES_PER_ELEMENT, n = planes.length / width, mixed = new Uint8Array(planes.length);
-  for (let plane = 0; plane < width; plane++) for (let i = 0; i < n; i++) mixed[i * width + plane] = planes[plane * n + i];
+  const planes = new Uint8Array(
+    await new Response(
+      new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")),
+    ).arrayBuffer(),
+  );
+  const Kind = KINDS[kind];
+  const width = Kind.BYTES_PER_ELEMENT;
+  const n = planes.length / width;
+  const mixed = new Uint8Array(planes.length);
+  for (let plane = 0; plane < width; plane++)
+    for (let i = 0; i < n; i++) mixed[i * width + plane] = planes[plane * n + i];
   const found = new Kind(mixed.buffer);
   return divide ? Float64Array.from(found, (value) => value / divide) : found;
 }

@@ -11,6 +11,13 @@ self.addEventListener("message", async ({ data: { id, path, body, content } }) =
     engine ??= unpacked(content).then((found) => new Engine(found));
     self.postMessage({ id, answer: path ? (await engine).answer(path, body ?? {}) : null });
   } catch (problem) {
-    self.postMessage({ id, error: problem instanceof Refusal ? problem.message : "This page could not compute that. Ask for something else, or load it again.", refused: problem instanceof Refusal });
+    self.postMessage({
+      id,
+      error:
+        problem instanceof Refusal
+          ? problem.message
+          : "This page could not compute that. Ask for something else, or load it again.",
+      refused: problem instanceof Refusal,
+    });
   }
 });

@@ -1,11 +1,14 @@
-// Questions in lanes. Of each kind one is under way at a time; while it is, only the newest of those that follow waits.
+// Questions in lanes. Of each kind one is under way at a time; while it is, only the newest of those that
+// follow waits.
 
 import { post } from "./transport.js";
 
 const lanes = new Map();
 let era = 0; // answers from before the last `forget` are dropped
 
-/** Post a question; resolves to null if a newer one of the same kind took its place, or all were forgotten. */
+/**
+ * Post a question; resolves to null if a newer one of the same kind took its place, or all were forgotten.
+ */
 export function ask(path, body, kind = path) {
   if (!lanes.has(kind)) lanes.set(kind, { busy: false, next: null });
   const lane = lanes.get(kind);
@@ -24,10 +27,15 @@ async function drain(lane) {
     try {
       const found = await post(asked.path, asked.body);
       asked.resolve(asked.era === era ? found : null);
-    } catch (problem) { if (asked.era === era) asked.reject(problem); else asked.resolve(null); }
+    } catch (problem) {
+      if (asked.era === era) asked.reject(problem);
+      else asked.resolve(null);
+    }
   }
   lane.busy = false;
 }
 
 /** What was asked so far no longer matters: another view is opened. */
-export function forget() { era += 1; }
+export function forget() {
+  era += 1;
+}

@@ -1,4 +1,5 @@
-// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer wins.
+// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer
+// wins.
 
 import { ask, forget } from "./api.js";
 import { Arrangement } from "./arrange.js";
@@ -14,12 +15,26 @@ import { reasons, spent, trust } from "./trust.js";
 
 const $ = (id) => document.getElementById(id);
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
-const parsed = (text) => { try { return JSON.parse(text) ?? {}; } catch { return {}; } }; // a broken link is an empty one
+const parsed = (text) => {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}; // a broken link is an empty one
 const PHONE = "(max-width: 760px)";
 const MOST_COMPARED = 100; // values of an attribute whose differences are asked for unasked
 
 /** A setting of this browser; where nothing may be stored it lasts until the page is left. */
-const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* see above */ } return null; };
+const stored = (key, value) => {
+  try {
+    if (value === undefined) return localStorage.getItem(key);
+    localStorage.setItem(key, value);
+  } catch {
+    /* see above */
+  }
+  return null;
+};
 
 class Page {
   constructor() {
@@ -36,34 +51,79 @@ class Page {
   listen() {
     const on = (id, kind, act) => $(id).addEventListener(kind, act);
     on("run", "click", () => this.runText());
-    on("where", "keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.runText(); } });
+    on("where", "keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        this.runText();
+      }
+    });
     on("where", "input", () => this.mark());
     on("undo", "click", () => this.steps.undo());
     on("redo", "click", () => this.steps.redo());
-    on("reset", "click", () => { this.written = $("where").value; this.state.change({}); this.show(); });
+    on("reset", "click", () => {
+      this.written = $("where").value;
+      this.state.change({});
+      this.show();
+    });
     on("share", "click", () => this.copy(location.href, "Link copied"));
-    on("copy-sql", "click", () => this.copy(`SELECT COUNT(*) FROM view${this.state.where() ? ` WHERE ${this.state.where()}` : ""}`, "SQL copied"));
+    on("copy-sql", "click", () =>
+      this.copy(
+        `SELECT COUNT(*) FROM view${this.state.where() ? ` WHERE ${this.state.where()}` : ""}`,
+        "SQL copied",
+      ),
+    );
     on("copy-python", "click", () => this.copy(this.python(), "Python copied"));
     on("report", "click", () => save("report.html", report(this), "text/html"));
     on("view", "change", () => this.open($("view").value, "").catch((problem) => this.fail(problem.message)));
     on("theme", "click", () => this.switchTheme());
-    on("tour-open", "click", () => { $("tour").hidden = !$("tour").hidden; });
-    on("tour-close", "click", () => { $("tour").hidden = true; stored("tour", "done"); });
-    on("trust-open", "click", () => { $("trust").showModal(); $("trust-title").focus(); }); // read from its beginning
-    on("trust", "click", (event) => { if (event.target === $("trust")) $("trust").close(); }); // beside what it says
-    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("charts").querySelector("[tabindex='0']")?.focus(); });
-    for (const id of ["log", "measure", "sort"]) on(id, "change", () => { this.rescale(); this.remember(); });
+    on("tour-open", "click", () => {
+      $("tour").hidden = !$("tour").hidden;
+    });
+    on("tour-close", "click", () => {
+      $("tour").hidden = true;
+      stored("tour", "done");
+    });
+    on("trust-open", "click", () => {
+      $("trust").showModal();
+      $("trust-title").focus();
+    }); // read from its beginning
+    on("trust", "click", (event) => {
+      if (event.target === $("trust")) $("trust").close();
+    }); // beside what it says
+    document.querySelector(".skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      $("charts").querySelector("[tabindex='0']")?.focus();
+    });
+    for (const id of ["log", "measure", "sort"])
+      on(id, "change", () => {
+        this.rescale();
+        this.remember();
+      });
     on("overlay", "change", () => this.show(false, false));
-    on("find", "input", () => { this.arrangement.text = $("find").value.trim().toLowerCase(); this.arranged(); });
-    on("show-all", "click", () => { this.arrangement.showAll(); this.arranged(); });
-    on("show-more", "click", () => { this.arrangement.showMore(); this.arranged(); });
+    on("find", "input", () => {
+      this.arrangement.text = $("find").value.trim().toLowerCase();
+      this.arranged();
+    });
+    on("show-all", "click", () => {
+      this.arrangement.showAll();
+      this.arranged();
+    });
+    on("show-more", "click", () => {
+      this.arrangement.showMore();
+      this.arranged();
+    });
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
   /** Ctrl-Z takes back; Ctrl-Shift-Z and Ctrl-Y bring again. Where one types they belong to the text. */
   key(event) {
     const key = event.key.toLowerCase();
-    if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key) || event.target.matches("textarea, input:not([type=checkbox])")) return;
+    if (
+      !(event.ctrlKey || event.metaKey) ||
+      !["z", "y"].includes(key) ||
+      event.target.matches("textarea, input:not([type=checkbox])")
+    )
+      return;
     event.preventDefault();
     this.steps[key === "y" || event.shiftKey ? "redo" : "undo"]();
   }
@@ -75,31 +135,51 @@ class Page {
   }
 
   /** The view that a link names, if it is served. */
-  served(hash) { return this.views.find((v) => v.name === fromLink(hash, "view"))?.name; }
+  served(hash) {
+    return this.views.find((v) => v.name === fromLink(hash, "view"))?.name;
+  }
 
   /** Another link is to be shown: by undo, back, forward, or from outside. */
   follow(hash) {
     if (!this.schema || hash === this.steps.link) return;
     const view = this.served(hash) ?? this.wanted;
-    if (view !== this.view || view !== this.wanted) { this.open(view, hash, false).catch((problem) => this.fail(problem.message)); return; }
+    if (view !== this.view || view !== this.wanted) {
+      this.open(view, hash, false).catch((problem) => this.fail(problem.message));
+      return;
+    }
     this.state.fromLink(hash);
     this.takeLook(hash);
     this.show(false, false);
   }
 
-  link() { return this.state.toLink(this.view, { ...this.closer.look(), ...this.look() }); }
+  link() {
+    return this.state.toLink(this.view, { ...this.closer.look(), ...this.look() });
+  }
 
   /** What is looked at changed, not the filter: the link says so, without a step of its own. */
-  remember() { this.steps.remember(this.link(), false); }
+  remember() {
+    this.steps.remember(this.link(), false);
+  }
 
   /** How charts are drawn and arranged, for the link. */
   look() {
-    const found = { charts: this.arrangement.packed(), log: $("log").checked, percent: $("measure").value === "percent", sorted: $("sort").value === "count", overlay: $("overlay").value };
-    return Object.fromEntries(Object.entries(found).filter(([key, value]) => value && value !== "all" && (key !== "charts" || Object.keys(value).length)));
+    const found = {
+      charts: this.arrangement.packed(),
+      log: $("log").checked,
+      percent: $("measure").value === "percent",
+      sorted: $("sort").value === "count",
+      overlay: $("overlay").value,
+    };
+    return Object.fromEntries(
+      Object.entries(found).filter(
+        ([key, value]) => value && value !== "all" && (key !== "charts" || Object.keys(value).length),
+      ),
+    );
   }
 
   takeLook(hash) {
-    const text = fromLink(hash, "look"), look = parsed(text);
+    const text = fromLink(hash, "look");
+    const look = parsed(text);
     this.closer.take(text);
     this.arrangement.take(look.charts);
     $("log").checked = look.log === true;
@@ -116,9 +196,24 @@ class Page {
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
     if (view !== this.wanted) return; // meanwhile another one was chosen
     forget();
-    for (const attribute of schema.attributes) { attribute.rawLabels = attribute.labels; attribute.labels = attribute.labels.map(plain); }
-    const alike = (attributes) => JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels])), kept = !hash && alike(this.schema?.attributes) === alike(schema.attributes) ? this.state.snapshot() : null;
-    Object.assign(this, { view, schema, moving: null, answered: undefined, others: new Map(), written: $("where").value, state: new State(schema.attributes), arrangement: new Arrangement(schema.attributes.map((a) => a.name)) });
+    for (const attribute of schema.attributes) {
+      attribute.rawLabels = attribute.labels;
+      attribute.labels = attribute.labels.map(plain);
+    }
+    const alike = (attributes) =>
+      JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels]));
+    const kept =
+      !hash && alike(this.schema?.attributes) === alike(schema.attributes) ? this.state.snapshot() : null;
+    Object.assign(this, {
+      view,
+      schema,
+      moving: null,
+      answered: undefined,
+      others: new Map(),
+      written: $("where").value,
+      state: new State(schema.attributes),
+      arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
+    });
     this.state.fromLink(hash);
     if (kept) this.state.restore(kept); // the filter survives a change of view
     this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
@@ -135,7 +230,12 @@ class Page {
     document.title = `${this.view} – hdpview`;
     $("banner").hidden = this.schema.private;
     $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${reasons(this.schema)}`;
-    say($("source"), this.schema.private ? "Answers come from a differentially private view." : "Answers come from a view that is NOT private.");
+    say(
+      $("source"),
+      this.schema.private
+        ? "Answers come from a differentially private view."
+        : "Answers come from a view that is NOT private.",
+    );
     $("trust").replaceChildren(...trust(this.schema, () => $("trust").close()));
   }
 
@@ -158,9 +258,16 @@ class Page {
     return this.show();
   }
 
-  /** Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads here. */
+  /**
+   * Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads
+   * here.
+   */
   async show(moving = false, isStep = true) {
-    const where = this.state.where(), own = {}, asked = this.state.snapshot(), link = this.link(), turn = this.turn = (this.turn ?? 0) + 1;
+    const where = this.state.where();
+    const own = {};
+    const asked = this.state.snapshot();
+    const link = this.link();
+    const turn = (this.turn = (this.turn ?? 0) + 1);
     delete document.body.dataset.shown;
     const attributes = this.arrangement.visible();
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
@@ -168,7 +275,10 @@ class Page {
     this.controls();
     try {
       const asking = ask("/api/histograms", { view: this.view, where, own, attributes });
-      const [answer, other] = await dimmed(document.body, Promise.all([asking, this.other(where, attributes)]));
+      const [answer, other] = await dimmed(
+        document.body,
+        Promise.all([asking, this.other(where, attributes)]),
+      );
       if (!answer) return;
       $("error").textContent = "";
       this.answered = asked;
@@ -177,71 +287,117 @@ class Page {
       this.controls();
       if (where === null) this.learn(this.view, null, answer.histograms);
       this.draw(answer, other, moving);
-      if (!moving) { this.speak(answer.count); this.note(answer.count); this.differences(turn); await this.closer.refresh(); }
+      if (!moving) {
+        this.speak(answer.count);
+        this.note(answer.count);
+        this.differences(turn);
+        await this.closer.refresh();
+      }
     } catch (problem) {
       this.fail(`${problem.message} (Count and charts still show the last filter that worked.)`);
       if (turn === this.turn) await this.giveUp(problem.refused ? where : null);
     }
-    if (turn === this.turn) document.body.dataset.shown = where ?? "everything"; // at rest: for whoever waits for the page, such as a test
+    // At rest: for whoever waits for the page, such as a test.
+    if (turn === this.turn) document.body.dataset.shown = where ?? "everything";
   }
 
-  /** While charts are compared with group A: where the shares of A and of what is shown really differ, chart by chart. */
+  /**
+   * While charts are compared with group A: where the shares of A and of what is shown really differ, chart
+   * by chart.
+   */
   async differences(turn) {
     if ($("overlay").value !== "A") return;
-    const first = this.closer.kept, second = this.state.where(), names = [this.closer.nameOf("A"), this.closer.nameOf("B")];
+    const first = this.closer.kept;
+    const second = this.state.where();
+    const names = [this.closer.nameOf("A"), this.closer.nameOf("B")];
     for (const name of this.arrangement.visible()) {
       const chart = this.charts.get(name);
       if (turn !== this.turn || $("overlay").value !== "A") return;
       if (chart.n > MOST_COMPARED || this.filtered.includes(name)) continue;
-      const answer = await ask("/api/shares", { view: this.view, first, second, attribute: name }, "differences").catch(() => null); // a view without such intervals has no marks
+      const answer = await ask(
+        "/api/shares",
+        { view: this.view, first, second, attribute: name },
+        "differences",
+      ).catch(() => null); // a view without such intervals has no marks
       if (answer && turn === this.turn && $("overlay").value === "A") chart.differ(answer, names);
     }
   }
 
-  fail(text) { $("error").textContent = text; }
+  fail(text) {
+    $("error").textContent = text;
+  }
 
-  /** What every chart is compared with: the shape of all records, filter A, or another view under the same filter. */
+  /**
+   * What every chart is compared with: the shape of all records, filter A, or another view under the same
+   * filter.
+   */
   async other(where, attributes) {
-    const kind = $("overlay").value, isView = kind.startsWith("view ");
+    const kind = $("overlay").value;
+    const isView = kind.startsWith("view ");
     if (kind === "none" || (kind === "all" && where === null)) return null;
-    const from = isView ? kind.slice(5) : this.view, condition = isView ? where : kind === "A" ? this.closer.kept : null;
+    const from = isView ? kind.slice(5) : this.view;
+    const condition = isView ? where : kind === "A" ? this.closer.kept : null;
     const name = isView ? from : kind === "A" ? this.closer.nameOf("A") : "all records";
-    const known = this.others.get(JSON.stringify([from, condition])) ?? {}, missing = attributes.filter((each) => !known[each]);
+    const known = this.others.get(JSON.stringify([from, condition])) ?? {};
+    const missing = attributes.filter((each) => !known[each]);
     if (missing.length) {
-      const answer = await ask("/api/histograms", { view: from, where: condition, attributes: missing }, "other");
+      const answer = await ask(
+        "/api/histograms",
+        { view: from, where: condition, attributes: missing },
+        "other",
+      );
       if (!answer) return null;
       this.learn(from, condition, answer.histograms);
     }
-    return { kind: isView ? "view" : kind, name, histograms: this.others.get(JSON.stringify([from, condition])) };
+    return {
+      kind: isView ? "view" : kind,
+      name,
+      histograms: this.others.get(JSON.stringify([from, condition])),
+    };
   }
 
   /** Keep histograms to compare with. */
   learn(view, where, histograms) {
-    const key = JSON.stringify([view, where]), known = this.others.get(key);
+    const key = JSON.stringify([view, where]);
+    const known = this.others.get(key);
     if (this.others.size > 20) this.others.clear();
     this.others.set(key, { ...known, ...histograms });
   }
 
   /** The choices of what charts are compared with. */
   overlays(chosen = $("overlay").value) {
-    const list = $("overlay"), others = this.views.filter(({ name }) => name !== this.view), option = (value, text) => element("option", { value }, text);
-    list.replaceChildren(option("all", "all records"), ...(this.closer.hasKept ? [option("A", `${this.closer.nameOf("A")} (filter A)`)] : []), ...others.map(({ name }) => option(`view ${name}`, `view ${name}`)), option("none", "nothing"));
+    const list = $("overlay");
+    const others = this.views.filter(({ name }) => name !== this.view);
+    const option = (value, text) => element("option", { value }, text);
+    list.replaceChildren(
+      option("all", "all records"),
+      ...(this.closer.hasKept ? [option("A", `${this.closer.nameOf("A")} (filter A)`)] : []),
+      ...others.map(({ name }) => option(`view ${name}`, `view ${name}`)),
+      option("none", "nothing"),
+    );
     list.value = chosen;
     if (list.selectedIndex < 0) list.value = "all";
   }
 
-  /** There was no answer: the filter is again the one whose counts are shown. What was written stays in the field to be mended. */
+  /**
+   * There was no answer: the filter is again the one whose counts are shown. What was written stays in the
+   * field to be mended.
+   */
   async giveUp(text) {
     const told = $("error").textContent;
     if (this.answered !== undefined) this.state.restore(this.answered);
-    else if (text !== null && this.state.custom) { // a link whose text was refused: nothing was shown before
+    else if (text !== null && this.state.custom) {
+      // a link whose text was refused: nothing was shown before
       this.state.change(this.state.filters);
       await this.show(false, false);
     }
     this.remember();
     this.controls();
     this.write(this.state.where() ?? "");
-    if (text !== null) { this.written = $("where").value = text; $("sql").open = true; } // it was run: the next gesture may write over it
+    if (text !== null) {
+      this.written = $("where").value = text;
+      $("sql").open = true;
+    } // it was run: the next gesture may write over it
     this.mark();
     this.fail(told);
     $("reset").disabled = false;
@@ -255,7 +411,9 @@ class Page {
   }
 
   /** Say whether the field differs from the filter that is shown. */
-  mark() { say($("unrun"), $("where").value.trim() === (this.state.where() ?? "") ? "" : "Changed, not run yet."); }
+  mark() {
+    say($("unrun"), $("where").value.trim() === (this.state.where() ?? "") ? "" : "Changed, not run yet.");
+  }
 
   /** Chips and buttons, as the filter and its history are. */
   controls() {
@@ -266,38 +424,83 @@ class Page {
   }
 
   draw({ count, histograms, filtered }, other, moving) {
-    const [told, low, high] = rounded(count.estimate, count.lower, count.upper), isUnknown = count.upper <= 0 && count.notes.length;
+    const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
+    const isUnknown = count.upper <= 0 && count.notes.length;
     say($("count"), told);
     $("count").dataset.value = count.estimate;
-    say($("interval"), isUnknown ? "(how many is not known)" : `(likely ${low} to ${high})${this.share(count)}`);
-    const verdict = count.upper <= 0 ? "No value of this view fits the filter" : count.lower <= 0 ? "Not distinguishable from 0: may be noise" : "";
+    say(
+      $("interval"),
+      isUnknown ? "(how many is not known)" : `(likely ${low} to ${high})${this.share(count)}`,
+    );
+    const verdict =
+      count.upper <= 0
+        ? "No value of this view fits the filter"
+        : count.lower <= 0
+          ? "Not distinguishable from 0: may be noise"
+          : "";
     say($("verdict"), verdict);
     if (!moving) this.tellSure(count);
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
     for (const [name, chart] of this.charts) {
       if (!histograms[name]) continue;
       chart.asked = this.answered;
-      const own = other?.kind === "all" ? this.state.where(name) === null : other?.kind === "A" && this.state.filters[name], base = own ? null : other?.histograms[name];
-      chart.draw(histograms[name], this.state.filters[name], inferred(this.schema, name, filtered), base?.estimate.length === histograms[name].estimate.length ? { ...base, kind: other.kind, name: other.name } : null, moving);
+      const own =
+        other?.kind === "all"
+          ? this.state.where(name) === null
+          : other?.kind === "A" && this.state.filters[name];
+      const base = own ? null : other?.histograms[name];
+      chart.draw(
+        histograms[name],
+        this.state.filters[name],
+        inferred(this.schema, name, filtered),
+        base?.estimate.length === histograms[name].estimate.length
+          ? { ...base, kind: other.kind, name: other.name }
+          : null,
+        moving,
+      );
     }
   }
 
   /** One layer down: what the range means, and the one that holds whatever the data. */
   tellSure({ guaranteed, basis }) {
     const lines = ["“likely”: such a range holds the true number about 95 times in 100."];
-    if (guaranteed) lines.push(`Guaranteed, whatever the data: ${rounded(guaranteed[0], ...guaranteed).slice(1).join(" to ")}.`);
-    lines.push(basis === "measured" ? "These attributes were counted together." : "These attributes were not counted together: a model fills in how they go together.");
-    $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)));
+    if (guaranteed)
+      lines.push(
+        `Guaranteed, whatever the data: ${rounded(guaranteed[0], ...guaranteed)
+          .slice(1)
+          .join(" to ")}.`,
+      );
+    lines.push(
+      basis === "measured"
+        ? "These attributes were counted together."
+        : "These attributes were not counted together: a model fills in how they go together.",
+    );
+    $("sure")
+      .querySelector("div")
+      .replaceChildren(...lines.map((line) => element("p", {}, line)));
   }
 
   /** Charts in their order and size; those not shown say how many they are. */
   place() {
-    const shown = this.arrangement.visible(), { away, rest } = this.arrangement.left(), focused = document.activeElement;
+    const shown = this.arrangement.visible();
+    const { away, rest } = this.arrangement.left();
+    const focused = document.activeElement;
     $("charts").replaceChildren(...shown.map((name) => this.charts.get(name).card));
-    for (const [name, chart] of this.charts) chart.card.classList.toggle("large", this.arrangement.large.has(name));
+    for (const [name, chart] of this.charts)
+      chart.card.classList.toggle("large", this.arrangement.large.has(name));
     if (focused?.isConnected) focused.focus();
     $("left").hidden = !away && !rest;
-    say($("left").firstElementChild, [away ? `Put away: ${[...this.arrangement.hidden].slice(0, 8).join(", ")}${away > 8 ? " …" : ""}.` : "", rest ? `${rest} more attributes.` : ""].filter(Boolean).join(" "));
+    say(
+      $("left").firstElementChild,
+      [
+        away
+          ? `Put away: ${[...this.arrangement.hidden].slice(0, 8).join(", ")}${away > 8 ? " …" : ""}.`
+          : "",
+        rest ? `${rest} more attributes.` : "",
+      ]
+        .filter(Boolean)
+        .join(" "),
+    );
     $("show-all").hidden = !away;
     $("show-more").hidden = !rest;
   }
@@ -311,13 +514,21 @@ class Page {
   arranged() {
     this.place();
     this.remember();
-    return this.arrangement.visible().every((name) => this.charts.get(name).asked === this.answered) ? null : this.show(false, false);
+    return this.arrangement.visible().every((name) => this.charts.get(name).asked === this.answered)
+      ? null
+      : this.show(false, false);
   }
 
-  measureBy(name) { this.closer.measureBy(name); }
+  measureBy(name) {
+    this.closer.measureBy(name);
+  }
 
   rescale() {
-    const look = { log: $("log").checked, percent: $("measure").value === "percent", sorted: $("sort").value === "count" };
+    const look = {
+      log: $("log").checked,
+      percent: $("measure").value === "percent",
+      sorted: $("sort").value === "count",
+    };
     for (const chart of this.charts.values()) chart.rescale(look);
   }
 
@@ -330,11 +541,15 @@ class Page {
   /** Sentences on what the filter meets: the first line is always there, all of them on request. */
   tell(notes) {
     say($("notes").querySelector("summary"), notes.join(" "));
-    $("notes").querySelector("ul").replaceChildren(...notes.map((note) => element("li", {}, note)));
+    $("notes")
+      .querySelector("ul")
+      .replaceChildren(...notes.map((note) => element("li", {}, note)));
   }
 
   /** For screen readers: the count at the end of a gesture, not at each of its moves. */
-  speak() { say($("spoken"), `${document.querySelector(".first").textContent.trim()}. ${$("verdict").textContent}`); }
+  speak() {
+    say($("spoken"), `${document.querySelector(".first").textContent.trim()}. ${$("verdict").textContent}`);
+  }
 
   /** For the report: what was looked at, the latest last. */
   note(count) {
@@ -344,34 +559,93 @@ class Page {
 
   chips() {
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
-    const chips = active.map((a) => element("button", { "aria-label": `Remove the filter on ${inWords(a, this.state.filters[a.name])}`, onclick: () => this.filter(a.name, null) }, `${inWords(a, this.state.filters[a.name])} ✕`));
-    if (this.state.custom) chips.unshift(element("button", { "aria-label": "Remove what was written by hand", onclick: () => { this.state.change(this.state.filters); this.show(); } }, "written by hand ✕"));
-    $("chips").replaceChildren(...(chips.length ? chips : [element("span", { class: "quiet" }, "No filter: all records. Drag over a chart or click a value.")]));
+    const chips = active.map((a) =>
+      element(
+        "button",
+        {
+          "aria-label": `Remove the filter on ${inWords(a, this.state.filters[a.name])}`,
+          onclick: () => this.filter(a.name, null),
+        },
+        `${inWords(a, this.state.filters[a.name])} ✕`,
+      ),
+    );
+    if (this.state.custom)
+      chips.unshift(
+        element(
+          "button",
+          {
+            "aria-label": "Remove what was written by hand",
+            onclick: () => {
+              this.state.change(this.state.filters);
+              this.show();
+            },
+          },
+          "written by hand ✕",
+        ),
+      );
+    $("chips").replaceChildren(
+      ...(chips.length
+        ? chips
+        : [
+            element(
+              "span",
+              { class: "quiet" },
+              "No filter: all records. Drag over a chart or click a value.",
+            ),
+          ]),
+    );
   }
 
   python() {
     const where = this.state.where();
-    return `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.view)})\nview.count(${where ? JSON.stringify(where) : ""})\n`;
+    return (
+      `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.view)})\n` +
+      `view.count(${where ? JSON.stringify(where) : ""})\n`
+    );
   }
 
   savePicture(chart, kind) {
     if (!chart.shown) return;
-    const { name } = chart.attribute, caption = this.caption(this.state.where(name), "lines are 95 % typical intervals, pale bars cannot be told from 0");
-    savePicture(histogramPicture(chart.attribute, chart.shown.data), [`Records by ${name}`, caption], name.replace(/[^\w-]+/g, "_"), kind).catch((problem) => this.fail(problem.message));
+    const { name } = chart.attribute;
+    const caption = this.caption(
+      this.state.where(name),
+      "lines are 95 % typical intervals, pale bars cannot be told from 0",
+    );
+    savePicture(
+      histogramPicture(chart.attribute, chart.shown.data),
+      [`Records by ${name}`, caption],
+      name.replace(/[^\w-]+/g, "_"),
+      kind,
+    ).catch((problem) => this.fail(problem.message));
   }
 
-  spent() { return spent(this.schema); }
+  spent() {
+    return spent(this.schema);
+  }
 
   /** What a saved picture shows, and whether it may be shown around. */
-  caption(where, marks) { return `${where ? brief(where, 60) : "all records"}; ${marks ? `${marks}; ` : ""}${this.spent()}${this.schema.private ? "" : "; NOT PRIVATE"}`; }
+  caption(where, marks) {
+    const parts = [where ? brief(where, 60) : "all records", marks, this.spent()];
+    return [...parts, this.schema.private ? "" : "NOT PRIVATE"].filter(Boolean).join("; ");
+  }
 
   async copy(text, said) {
-    try { await navigator.clipboard.writeText(text); $("said").textContent = said; } catch { window.prompt("Copy this:", text); }
-    setTimeout(() => { $("said").textContent = ""; }, 2000);
+    try {
+      await navigator.clipboard.writeText(text);
+      $("said").textContent = said;
+    } catch {
+      window.prompt("Copy this:", text);
+    }
+    setTimeout(() => {
+      $("said").textContent = "";
+    }, 2000);
   }
 
   switchTheme() {
-    const { dataset } = document.documentElement, dark = dataset.theme ? dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const { dataset } = document.documentElement;
+    const dark = dataset.theme
+      ? dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     dataset.theme = dark ? "light" : "dark";
     stored("theme", dataset.theme);
   }
@@ -379,4 +653,6 @@ class Page {
 
 document.documentElement.dataset.theme = stored("theme") ?? "";
 const page = new Page();
-page.start().catch((problem) => { $("error").textContent = problem.message; });
+page.start().catch((problem) => {
+  $("error").textContent = problem.message;
+});

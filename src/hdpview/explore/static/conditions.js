@@ -1,20 +1,46 @@
-// Conditions written as simple SQL, read into what they ask of each attribute. As hdpview/query/question/conditions.py has it.
+// Conditions written as simple SQL, read into what they ask of each attribute. As
+// hdpview/query/question/conditions.py has it.
 //
-// A condition on one attribute has half-open ranges on an ordered axis, or a set of codes; and whether missing values satisfy it.
+// A condition on one attribute has half-open ranges on an ordered axis, or a set of codes; and whether
+// missing values satisfy it.
 
-const GRAIN = 2 ** 36, LEAST = 2 ** -20;
-const TOKEN = /\s*(?:("(?:[^"]|"")*")|('(?:[^']|'')*')|(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|(<=|>=|<>|!=|[=<>(),+-]))/uyi;
-const WORDS = new Set(["AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP"]);
+const GRAIN = 2 ** 36;
+const LEAST = 2 ** -20;
+// A quoted name, a string, a number, a word, or a sign.
+const KINDS = [
+  /("(?:[^"]|"")*")/,
+  /('(?:[^']|'')*')/,
+  /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
+  /([\p{L}_][\p{L}\p{N}_]*)/u,
+  /(<=|>=|<>|!=|[=<>(),+-])/,
+];
+const TOKEN = new RegExp(`\\s*(?:${KINDS.map((kind) => kind.source).join("|")})`, "iuy");
+const WORDS = new Set([
+  "AND",
+  "OR",
+  "NOT",
+  "IN",
+  "IS",
+  "NULL",
+  "BETWEEN",
+  "TRUE",
+  "FALSE",
+  "DATE",
+  "TIMESTAMP",
+]);
 
 export class Refusal extends Error {}
 
-const fail = (words) => { throw new Refusal(words); };
+const fail = (words) => {
+  throw new Refusal(words);
+};
 
 function tokens(text) {
   const found = [];
   TOKEN.lastIndex = 0;
   while (TOKEN.lastIndex < text.trimEnd().length) {
-    const at = TOKEN.lastIndex, match = TOKEN.exec(text);
+    const at = TOKEN.lastIndex;
+    const match = TOKEN.exec(text);
     if (!match) fail(`Not understood from here on: ${text.slice(at, at + 40)}`);
     const [, quoted, string, number, word, sign] = match;
     if (quoted) found.push({ name: quoted.slice(1, -1).replaceAll('""', '"') });
@@ -26,15 +52,29 @@ function tokens(text) {
   return found;
 }
 
-/** What a condition asks, as a Map from the numbers of attributes to conditions; an empty one for everything. */
-export function read(text, attributes) { return text === null || text === undefined || !text.trim() ? new Map() : new Reader(text, attributes).whole(); }
+/**
+ * What a condition asks, as a Map from the numbers of attributes to conditions; an empty one for everything.
+ */
+export function read(text, attributes) {
+  return text === null || text === undefined || !text.trim()
+    ? new Map()
+    : new Reader(text, attributes).whole();
+}
 
 class Reader {
-  constructor(text, attributes) { this.tokens = tokens(text); this.at = 0; this.attributes = attributes; }
+  constructor(text, attributes) {
+    this.tokens = tokens(text);
+    this.at = 0;
+    this.attributes = attributes;
+  }
 
   whole() {
     const found = this.either();
-    if (this.at < this.tokens.length) fail(`This page does not understand ${this.#shown()} here. It reads comparisons, BETWEEN, IN and IS NULL, joined by AND.`);
+    if (this.at < this.tokens.length)
+      fail(
+        `This page does not understand ${this.#shown()} here. It reads comparisons, BETWEEN, IN and IS ` +
+          `NULL, joined by AND.`,
+      );
     return found;
   }
 
@@ -42,7 +82,8 @@ class Reader {
     let found = this.both();
     while (this.#took("OR")) {
       const other = this.both();
-      if (found.size !== 1 || other.size !== 1 || [...found.keys()][0] !== [...other.keys()][0]) fail("In this page OR joins conditions on one attribute only. hdpview explore answers all others.");
+      if (found.size !== 1 || other.size !== 1 || [...found.keys()][0] !== [...other.keys()][0])
+        fail("In this page OR joins conditions on one attribute only. hdpview explore answers all others.");
       const [a] = found.keys();
       found = new Map([[a, union(found.get(a), other.get(a))]]);
     }
@@ -51,29 +92,50 @@ class Reader {
 
   both() {
     const found = this.not();
-    while (this.#took("AND")) for (const [a, condition] of this.not()) found.set(a, found.has(a) ? common(found.get(a), condition) : condition);
+    while (this.#took("AND"))
+      for (const [a, condition] of this.not())
+        found.set(a, found.has(a) ? common(found.get(a), condition) : condition);
     return found;
   }
 
   not() {
     if (!this.#took("NOT")) return this.simple();
     const found = this.not();
-    if (found.size !== 1) fail("In this page NOT stands before a condition on one attribute only. hdpview explore answers all others.");
+    if (found.size !== 1)
+      fail(
+        "In this page NOT stands before a condition on one attribute only. hdpview explore answers all " +
+          "others.",
+      );
     return this.#turned(found);
   }
 
   #turned(found) {
-    const [[a, condition]] = found, all = everything(this.attributes[a]);
-    return new Map([[a, condition.null && !condition.ranges.length && !condition.codes.size ? all : complement(this.attributes[a], condition)]]);
+    const [[a, condition]] = found;
+    const all = everything(this.attributes[a]);
+    return new Map([
+      [
+        a,
+        condition.null && !condition.ranges.length && !condition.codes.size
+          ? all
+          : complement(this.attributes[a], condition),
+      ],
+    ]);
   }
 
   simple() {
-    if (this.#took("(")) { const found = this.either(); this.#need(")"); return found; }
-    const a = this.#attribute(), attribute = this.attributes[a];
+    if (this.#took("(")) {
+      const found = this.either();
+      this.#need(")");
+      return found;
+    }
+    const a = this.#attribute();
+    const attribute = this.attributes[a];
     if (this.#took("IS")) {
       const not = this.#took("NOT");
       this.#need("NULL");
-      return new Map([[a, not ? everything(attribute) : { ranges: [], codes: new Set(), null: attribute.nullable }]]);
+      return new Map([
+        [a, not ? everything(attribute) : { ranges: [], codes: new Set(), null: attribute.nullable }],
+      ]);
     }
     const not = this.#took("NOT");
     let condition = null;
@@ -98,7 +160,9 @@ class Reader {
   #attribute() {
     const { name } = this.tokens[this.at] ?? {};
     if (name === undefined) fail(`The name of an attribute is expected ${this.#shown()}.`);
-    const names = this.attributes.map((each) => each.name), exact = names.indexOf(name), found = exact >= 0 ? exact : names.findIndex((each) => each.toLowerCase() === name.toLowerCase());
+    const names = this.attributes.map((each) => each.name);
+    const exact = names.indexOf(name);
+    const found = exact >= 0 ? exact : names.findIndex((each) => each.toLowerCase() === name.toLowerCase());
     if (found < 0) fail(`Unknown attribute '${name}'. This view has: ${names.join(", ")}.`);
     this.at += 1;
     return found;
@@ -116,17 +180,36 @@ class Reader {
     return minus ? -value : value;
   }
 
-  #took(word) { const is = this.tokens[this.at]?.word === word; this.at += Number(is); return is; }
-  #need(word) { if (!this.#took(word)) fail(`${word} is expected ${this.#shown()}.`); }
-  #shown() { const token = this.tokens[this.at]; return token ? `at “${token.word ?? token.name ?? token.value}”` : "at the end"; }
+  #took(word) {
+    const is = this.tokens[this.at]?.word === word;
+    this.at += Number(is);
+    return is;
+  }
+  #need(word) {
+    if (!this.#took(word)) fail(`${word} is expected ${this.#shown()}.`);
+  }
+  #shown() {
+    const token = this.tokens[this.at];
+    return token ? `at “${token.word ?? token.name ?? token.value}”` : "at the end";
+  }
 }
 
-const everything = (attribute) => ({ ranges: attribute.edges ? [[-Infinity, Infinity]] : [], codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)), null: false });
+const everything = (attribute) => ({
+  ranges: attribute.edges ? [[-Infinity, Infinity]] : [],
+  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)),
+  null: false,
+});
 
 function complement(attribute, condition) {
-  const ends = [-Infinity, ...condition.ranges.flat(), Infinity], ranges = [];
-  if (attribute.edges) for (let i = 0; i < ends.length; i += 2) if (ends[i] < ends[i + 1]) ranges.push([ends[i], ends[i + 1]]);
-  return { ranges, codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))), null: false };
+  const ends = [-Infinity, ...condition.ranges.flat(), Infinity];
+  const ranges = [];
+  if (attribute.edges)
+    for (let i = 0; i < ends.length; i += 2) if (ends[i] < ends[i + 1]) ranges.push([ends[i], ends[i + 1]]);
+  return {
+    ranges,
+    codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
+    null: false,
+  };
 }
 
 function tidy(ranges) {
@@ -138,26 +221,62 @@ function tidy(ranges) {
   return found;
 }
 
-const union = (one, other) => ({ ranges: tidy([...one.ranges, ...other.ranges]), codes: new Set([...one.codes, ...other.codes]), null: one.null || other.null });
+const union = (one, other) => ({
+  ranges: tidy([...one.ranges, ...other.ranges]),
+  codes: new Set([...one.codes, ...other.codes]),
+  null: one.null || other.null,
+});
 const common = (one, other) => ({
-  ranges: tidy(one.ranges.flatMap(([low, high]) => other.ranges.map((range) => [Math.max(low, range[0]), Math.min(high, range[1])]))),
-  codes: new Set([...one.codes].filter((code) => other.codes.has(code))), null: one.null && other.null,
+  ranges: tidy(
+    one.ranges.flatMap(([low, high]) =>
+      other.ranges.map((range) => [Math.max(low, range[0]), Math.min(high, range[1])]),
+    ),
+  ),
+  codes: new Set([...one.codes].filter((code) => other.codes.has(code))),
+  null: one.null && other.null,
 });
 
 function compare(attribute, sign, value) {
   if (!attribute.edges) {
-    if (!["=", "!="].includes(sign)) fail(`'${attribute.name}' has no order, so ${sign} has no meaning for it. Use = or IN with its values.`);
+    if (!["=", "!="].includes(sign))
+      fail(
+        `'${attribute.name}' has no order, so ${sign} has no meaning for it. Use = or IN with its values.`,
+      );
     const condition = { ranges: [], codes: new Set([codeOf(attribute, value)]), null: false };
     return sign === "=" ? condition : complement(attribute, condition);
   }
-  const [at, after] = places(attribute, value), range = { "=": [at, after], "<": [-Infinity, at], "<=": [-Infinity, after], ">": [after, Infinity], ">=": [at, Infinity] }[sign];
-  if (attribute.kind === "real" && ["=", "!="].includes(sign)) fail(`'${attribute.name}' is a real number counted in bins; a single value has no width. Ask for a range, with BETWEEN.`);
-  return { ranges: tidy(sign === "!=" ? [[-Infinity, at], [after, Infinity]] : [range]), codes: new Set(), null: false };
+  const [at, after] = places(attribute, value);
+  const range = {
+    "=": [at, after],
+    "<": [-Infinity, at],
+    "<=": [-Infinity, after],
+    ">": [after, Infinity],
+    ">=": [at, Infinity],
+  }[sign];
+  if (attribute.kind === "real" && ["=", "!="].includes(sign))
+    fail(
+      `'${attribute.name}' is a real number counted in bins; a single value has no width. Ask for a ` +
+        `range, with BETWEEN.`,
+    );
+  return {
+    ranges: tidy(
+      sign === "!="
+        ? [
+            [-Infinity, at],
+            [after, Infinity],
+          ]
+        : [range],
+    ),
+    codes: new Set(),
+    null: false,
+  };
 }
 
 function codeOf(attribute, value) {
   if (attribute.kind === "boolean") {
-    const code = [false, true].indexOf(typeof value === "string" ? { false: false, true: true }[value.toLowerCase()] : value);
+    const code = [false, true].indexOf(
+      typeof value === "string" ? { false: false, true: true }[value.toLowerCase()] : value,
+    );
     return code >= 0 ? code : fail(`'${attribute.name}' is true or false, not ${value}.`);
   }
   const code = attribute.labels.slice(0, attribute.nValues).indexOf(String(value));
@@ -174,9 +293,12 @@ function places(attribute, value) {
 
 function microseconds(attribute, value) {
   const parts = /^(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/.exec(value);
-  if (!parts) fail(`'${attribute.name}' is compared with a date such as DATE '2024-01-31', not with '${value}'.`);
+  if (!parts)
+    fail(`'${attribute.name}' is compared with a date such as DATE '2024-01-31', not with '${value}'.`);
   const [year, month, day, hour, minute, second] = parts.slice(1, 7).map((part) => Number(part ?? 0));
-  return Date.UTC(year, month - 1, day, hour, minute, second) * 1000 + Number((parts[7] ?? "").padEnd(6, "0"));
+  return (
+    Date.UTC(year, month - 1, day, hour, minute, second) * 1000 + Number((parts[7] ?? "").padEnd(6, "0"))
+  );
 }
 
 /** The neighbouring double above or below. */
@@ -184,23 +306,27 @@ function next(x, direction) {
   if (x === 0) return direction * Number.MIN_VALUE;
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, x);
-  view.setBigInt64(0, view.getBigInt64(0) + ((x > 0) === (direction > 0) ? 1n : -1n));
+  view.setBigInt64(0, view.getBigInt64(0) + (x > 0 === direction > 0 ? 1n : -1n));
   return view.getFloat64(0);
 }
 
 /** Share of each code that satisfies a condition: 1, 0, or the fraction of a bin that is cut through. */
 export function shares(attribute, condition) {
-  const found = new Float64Array(attribute.size + 1), cut = new Set();
+  const found = new Float64Array(attribute.size + 1);
+  const cut = new Set();
   for (const code of condition.codes) found[code] = 1;
   for (const [start, end] of condition.ranges) {
-    const [i, belowStart, cutsStart] = binOf(attribute, start), [j, belowEnd, cutsEnd] = binOf(attribute, end);
+    const [i, belowStart, cutsStart] = binOf(attribute, start);
+    const [j, belowEnd, cutsEnd] = binOf(attribute, end);
     for (let code = i; code < j; code++) found[code] += 1;
     found[i] -= belowStart;
     found[j] += belowEnd;
     if (cutsStart) cut.add(i);
     if (cutsEnd) cut.add(j);
   }
-  for (const i of cut) if (i < attribute.size) found[i] = Math.round(Math.min(Math.max(found[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
+  for (const i of cut)
+    if (i < attribute.size)
+      found[i] = Math.round(Math.min(Math.max(found[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
   if (condition.null && attribute.nullable) found[attribute.nValues] = 1;
   const whole = found.slice(0, attribute.size);
   whole.condition = JSON.stringify([condition.ranges.flat().map(String), condition.null]);
@@ -208,26 +334,44 @@ export function shares(attribute, condition) {
 }
 
 function binOf({ edges, nValues }, place) {
-  let low = 0, high = edges.length; // the first edge beyond the place lies between
-  while (low < high) { const middle = (low + high) >> 1; if (edges[middle] <= place) low = middle + 1; else high = middle; }
+  let low = 0;
+  let high = edges.length; // the first edge beyond the place lies between
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (edges[middle] <= place) low = middle + 1;
+    else high = middle;
+  }
   const i = low - 1;
-  return i < 0 || i >= nValues ? [Math.max(i, 0), 0, false] : [i, (place - edges[i]) / (edges[i + 1] - edges[i]), place > edges[i]];
+  return i < 0 || i >= nValues
+    ? [Math.max(i, 0), 0, false]
+    : [i, (place - edges[i]) / (edges[i + 1] - edges[i]), place > edges[i]];
 }
 
-/** What a condition asks, with ranges beyond the schema's bounds moved to the bins that such values are counted in. */
+/**
+ * What a condition asks, with ranges beyond the schema's bounds moved to the bins that such values are
+ * counted in.
+ */
 export function reachingBins(asked, attributes) {
-  return new Map([...asked].map(([a, condition]) => {
-    const { edges } = attributes[a];
-    const moved = edges ? condition.ranges.map(([start, end]) => (start >= edges.at(-1) ? edges.slice(-2) : end <= edges[0] ? edges.slice(0, 2) : [start, end])) : [];
-    return [a, { ...condition, ranges: tidy(moved) }];
-  }));
+  return new Map(
+    [...asked].map(([a, condition]) => {
+      const { edges } = attributes[a];
+      const moved = edges
+        ? condition.ranges.map(([start, end]) =>
+            start >= edges.at(-1) ? edges.slice(-2) : end <= edges[0] ? edges.slice(0, 2) : [start, end],
+          )
+        : [];
+      return [a, { ...condition, ranges: tidy(moved) }];
+    }),
+  );
 }
 
 /** Sentences on conditions that meet values which the schema gathers. */
 export function notes(asked, attributes) {
   const found = [...asked].map(([a, { ranges, codes }]) => {
     const { edges, note, other } = attributes[a];
-    const meets = edges ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0]) : other !== null && codes.size === 1 && codes.has(other);
+    const meets = edges
+      ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0])
+      : other !== null && codes.size === 1 && codes.has(other);
     return meets ? note : null;
   });
   return found.filter(Boolean);

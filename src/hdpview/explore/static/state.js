@@ -1,4 +1,5 @@
-// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its SQL, words and link.
+// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its
+// SQL, words and link.
 
 import { read } from "./conditions.js";
 import { bound } from "./parts.js";
@@ -11,36 +12,59 @@ export function condition(attribute, filter) {
   const parts = [];
   if (filter.range) {
     const [first, last] = filter.range;
-    const below = attribute.kind === "real" && last === attribute.ends.length - 2 ? "<=" : "<"; // a real attribute's last bin holds its end
+    // A real attribute's last bin holds its end.
+    const below = attribute.kind === "real" && last === attribute.ends.length - 2 ? "<=" : "<";
     parts.push(`${name} >= ${attribute.ends[first]} AND ${name} ${below} ${attribute.ends[last + 1]}`);
   }
-  const values = (filter.codes ?? []).filter((code) => attribute.literals && code < attribute.literals.length);
+  const values = (filter.codes ?? []).filter(
+    (code) => attribute.literals && code < attribute.literals.length,
+  );
   if (values.length) parts.push(`${name} IN (${values.map((code) => attribute.literals[code]).join(", ")})`);
-  if (filter.missing || (filter.codes ?? []).some((code) => attribute.nullable && code === attribute.labels.length - 1)) parts.push(`${name} IS NULL`);
+  if (
+    filter.missing ||
+    (filter.codes ?? []).some((code) => attribute.nullable && code === attribute.labels.length - 1)
+  )
+    parts.push(`${name} IS NULL`);
   return parts.length > 1 ? `(${parts.join(" OR ")})` : parts[0];
 }
 
 /** The same for people: "age: 39 to 61", "region: Northmoor, Harrowick". */
 export function inWords({ name, labels }, { range, missing, codes }) {
   const none = missing ? [labels.at(-1)] : [];
-  if (range) none.unshift(range[0] === range[1] ? labels[range[0]] : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`);
+  if (range)
+    none.unshift(
+      range[0] === range[1]
+        ? labels[range[0]]
+        : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`,
+    );
   if (range || missing) return `${name}: ${none.join(" or ")}`;
   const more = codes.length - TOLD;
-  return `${name}: ${codes.slice(0, TOLD).map((code) => labels[code]).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const told = codes.slice(0, TOLD).map((code) => labels[code]);
+  return `${name}: ${told.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** What conditions.js needs to know of an attribute: its edges as numbers, and how many values it has. */
 export function axisOf(attribute) {
   const moment = (text) => Date.parse(`${/'(.+)'/.exec(text)[1].replace(" ", "T")}Z`) * 1000;
-  const edges = attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
-  return { ...attribute, labels: attribute.rawLabels ?? attribute.labels, edges, nValues: attribute.labels.length - Number(attribute.nullable) };
+  const edges =
+    attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
+  return {
+    ...attribute,
+    labels: attribute.rawLabels ?? attribute.labels,
+    edges,
+    nValues: attribute.labels.length - Number(attribute.nullable),
+  };
 }
 
 /** The filters that say the same as a condition, or null where no brushes and clicks do. */
 export function asFilters(text, attributes) {
   const axes = attributes.map(axisOf);
   let asked;
-  try { asked = read(text, axes); } catch { return null; }
+  try {
+    asked = read(text, axes);
+  } catch {
+    return null;
+  }
   const found = [...asked].map(([a, condition]) => [attributes[a].name, asFilter(axes[a], condition)]);
   return found.length && found.every(([, filter]) => filter) ? Object.fromEntries(found) : null;
 }
@@ -52,13 +76,20 @@ function asFilter({ edges, nValues, nullable, kind }, { ranges, codes, null: mis
   }
   const none = missing ? { missing: true } : {};
   if (!ranges.length) return missing ? none : null;
-  const [[start, end]] = ranges, first = start <= edges[0] ? 0 : edges.indexOf(start);
-  const isLast = end >= edges.at(-1) || (kind !== "real" && end === Infinity), last = isLast ? nValues - 1 : edges.indexOf(end) - 1;
+  const [[start, end]] = ranges;
+  const first = start <= edges[0] ? 0 : edges.indexOf(start);
+  const isLast = end >= edges.at(-1) || (kind !== "real" && end === Infinity);
+  const last = isLast ? nValues - 1 : edges.indexOf(end) - 1;
   const isInside = end > edges[0] && start < edges.at(-1);
-  return ranges.length === 1 && isInside && first >= 0 && last >= first ? { range: [first, last], ...none } : null;
+  return ranges.length === 1 && isInside && first >= 0 && last >= first
+    ? { range: [first, last], ...none }
+    : null;
 }
 
-/** The filter that keeps the values from one code to another, both included; of an ordered attribute missing ones only if they are all. */
+/**
+ * The filter that keeps the values from one code to another, both included; of an ordered attribute missing
+ * ones only if they are all.
+ */
 export function between({ labels, ends, nullable }, first, last) {
   if (!ends) return { codes: Array.from({ length: last - first + 1 }, (_, i) => first + i) };
   const end = labels.length - 1 - Number(nullable);
@@ -66,11 +97,17 @@ export function between({ labels, ends, nullable }, first, last) {
 }
 
 export class State {
-  constructor(attributes = []) { this.filters = {}; this.custom = null; this.attributes = attributes; }
+  constructor(attributes = []) {
+    this.filters = {};
+    this.custom = null;
+    this.attributes = attributes;
+  }
 
   /** The whole condition, or null for everything; `without` leaves one attribute's own filter out. */
   where(without = null) {
-    const parts = this.attributes.filter((a) => this.filters[a.name] && a.name !== without).map((a) => condition(a, this.filters[a.name]));
+    const parts = this.attributes
+      .filter((a) => this.filters[a.name] && a.name !== without)
+      .map((a) => condition(a, this.filters[a.name]));
     if (this.custom) parts.unshift(parts.length ? `(${this.custom})` : this.custom);
     return parts.length ? parts.join(" AND ") : null;
   }
@@ -92,15 +129,22 @@ export class State {
     this.change(Object.fromEntries(filters), this.custom);
   }
 
-  restore(snapshot) { ({ filters: this.filters, custom: this.custom } = JSON.parse(snapshot)); }
+  restore(snapshot) {
+    ({ filters: this.filters, custom: this.custom } = JSON.parse(snapshot));
+  }
 
-  snapshot() { return JSON.stringify({ filters: this.filters, custom: this.custom }); }
+  snapshot() {
+    return JSON.stringify({ filters: this.filters, custom: this.custom });
+  }
 
-  toLink(view, look) { return "#" + new URLSearchParams({ view, state: this.snapshot(), look: JSON.stringify(look) }); }
+  toLink(view, look) {
+    return "#" + new URLSearchParams({ view, state: this.snapshot(), look: JSON.stringify(look) });
+  }
 
   /** Take over a link's state; anything in it that does not fit the view is left out. */
   fromLink(hash) {
-    this.filters = {}; this.custom = null;
+    this.filters = {};
+    this.custom = null;
     try {
       const { filters, custom } = JSON.parse(new URLSearchParams(hash.slice(1)).get("state") ?? "{}");
       if (typeof custom === "string") this.custom = custom;
@@ -108,13 +152,25 @@ export class State {
         const filter = filters?.[attribute.name];
         if (filter && fits(attribute, filter)) this.filters[attribute.name] = filter;
       }
-    } catch { /* a broken link is an empty one */ }
+    } catch {
+      /* a broken link is an empty one */
+    }
   }
 }
 
 function fits(attribute, filter) {
   const n = attribute.labels.length;
   const isCode = (code) => Number.isInteger(code) && code >= 0 && code < n;
-  if (filter.range) return Boolean(attribute.ends) && filter.range.length === 2 && filter.range.every(isCode) && filter.range[0] <= filter.range[1] && filter.range[1] < attribute.ends.length - 1;
-  return Boolean(filter.missing) || (Array.isArray(filter.codes) && filter.codes.length > 0 && filter.codes.every(isCode));
+  if (filter.range)
+    return (
+      Boolean(attribute.ends) &&
+      filter.range.length === 2 &&
+      filter.range.every(isCode) &&
+      filter.range[0] <= filter.range[1] &&
+      filter.range[1] < attribute.ends.length - 1
+    );
+  return (
+    Boolean(filter.missing) ||
+    (Array.isArray(filter.codes) && filter.codes.length > 0 && filter.codes.every(isCode))
+  );
 }

@@ -2,12 +2,23 @@
 
 async function answer(response) {
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw Object.assign(new Error(body.error ?? `The server answered ${response.status}.`), { refused: response.status === 400 });
+  if (!response.ok)
+    throw Object.assign(new Error(body.error ?? `The server answered ${response.status}.`), {
+      refused: response.status === 400,
+    });
   return body;
 }
 
-const reach = (path, options) => fetch(path, options).catch(() => { throw new Error("The explorer's server does not answer. Start it again if it has ended, then press Run."); });
-const posted = (path, body) => reach(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+const reach = (path, options) =>
+  fetch(path, options).catch(() => {
+    throw new Error("The explorer's server does not answer. Start it again if it has ended, then press Run.");
+  });
+const posted = (path, body) =>
+  reach(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
 
 export const offline = false;
 export const facts = () => null;

@@ -7,56 +7,130 @@ import { facts } from "./transport.js";
 export const spent = ({ epsilon, delta }) => `ε = ${epsilon}${delta ? `, δ = ${delta}` : ""}`;
 
 /** Why a view is not private, as sentences. */
-export const reasons = ({ not_private_because: why }) => why.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" ");
+export const reasons = ({ not_private_because: why }) =>
+  why.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" ");
 
 const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, ...[item].flat())));
 const paragraph = (...content) => element("p", {}, ...content);
 
 /** The content of the dialog; close: what its button does. */
 export function trust(schema, close) {
-  const warning = schema.private ? [] : [element("p", { class: "error" }, `NOT PRIVATE. ${reasons(schema)} So the promise below does not hold.`)];
-  return [element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), ...warning, ...promise(schema), ...blur(schema), ...marks(), technicalities(schema), ...thisPage(schema),
-    element("p", { class: "last" }, element("button", { class: "primary", onclick: close }, "Close"))];
+  const warning = schema.private
+    ? []
+    : [
+        element(
+          "p",
+          { class: "error" },
+          `NOT PRIVATE. ${reasons(schema)} So the promise below does not hold.`,
+        ),
+      ];
+  return [
+    element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"),
+    ...warning,
+    ...promise(schema),
+    ...blur(schema),
+    ...marks(),
+    technicalities(schema),
+    ...thisPage(schema),
+    element("p", { class: "last" }, element("button", { class: "primary", onclick: close }, "Close")),
+  ];
 }
 
 function promise(s) {
   const unit = s.privacy_unit === "row" ? "record" : s.privacy_unit;
-  return [element("h3", {}, "Who is protected"), paragraph(`Every ${unit}: what you see here would look nearly the same without it (${s.neighbours}). ${s.risk}`)];
+  return [
+    element("h3", {}, "Who is protected"),
+    paragraph(
+      `Every ${unit}: what you see here would look nearly the same without it (${s.neighbours}). ${s.risk}`,
+    ),
+  ];
 }
 
 function blur(s) {
   const measured = s.quality.measured ? "measured on the table itself" : "taken from other tables";
-  return [element("h3", {}, "Why numbers are blurred"),
-    paragraph("Random noise was added once, before anything was shown, so asking more does not reveal more. Where attributes were not counted together, a model fills in how they go together."),
-    list(Object.entries(s.quality.within).map(([kind, error]) => `Of ${kind}, 95 % are within ±${inFull(error)} records.`)), paragraph(`The size of the model's error was ${measured}.`)];
+  return [
+    element("h3", {}, "Why numbers are blurred"),
+    paragraph(
+      "Random noise was added once, before anything was shown, so asking more does not reveal more. " +
+        "Where attributes were not counted together, a model fills in how they go together.",
+    ),
+    list(
+      Object.entries(s.quality.within).map(
+        ([kind, error]) => `Of ${kind}, 95 % are within ±${inFull(error)} records.`,
+      ),
+    ),
+    paragraph(`The size of the model's error was ${measured}.`),
+  ];
 }
 
 function marks() {
-  return [element("h3", {}, "How to read the marks"), list([
-    "“likely 3,800 to 4,600”, thin lines and pale bands: such a range holds the true number about 95 times in 100 (typical).",
-    "Guaranteed, under “How sure is this?”: holds it at least 95 times in 100, whatever the data; wide where a question is about combinations that were not counted.",
-    "Faded bars and italics: cannot be told from 0.",
-    "inferred: these attributes were not counted together, so the chart may be flatter than the truth.",
-    "An arrow at the end of a mark: it goes on beyond the picture.",
-    "An outline or a small stroke over bars: the shape of what is compared with, such as all records.",
-    "◆, or a thick line under a bar: the share of this value differs between the two groups that are compared, as the interval of the difference says."])];
+  return [
+    element("h3", {}, "How to read the marks"),
+    list([
+      "“likely 3,800 to 4,600”, thin lines and pale bands: such a range holds the true number about 95 " +
+        "times in 100 (typical).",
+      "Guaranteed, under “How sure is this?”: holds it at least 95 times in 100, whatever the data; " +
+        "wide where a question is about combinations that were not counted.",
+      "Faded bars and italics: cannot be told from 0.",
+      "inferred: these attributes were not counted together, so the chart may be flatter than the truth.",
+      "An arrow at the end of a mark: it goes on beyond the picture.",
+      "An outline or a small stroke over bars: the shape of what is compared with, such as all records.",
+      "◆, or a thick line under a bar: the share of this value differs between the two groups that are " +
+        "compared, as the interval of the difference says.",
+    ]),
+  ];
 }
 
 function technicalities(s) {
-  const terms = element("dl"), add = (term, ...texts) => terms.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
-  const together = s.quality.known.filter(({ attributes }) => attributes.length === 2).map(({ attributes }) => attributes.join(" × "));
+  const terms = element("dl");
+  const add = (term, ...texts) =>
+    terms.append(element("dt", {}, term), ...texts.map((text) => element("dd", {}, ...[text].flat())));
+  const together = s.quality.known
+    .filter(({ attributes }) => attributes.length === 2)
+    .map(({ attributes }) => attributes.join(" × "));
   add("Budget", spent(s));
-  add("What it was spent on", ...Object.entries(s.spending).map(([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`));
-  add("Method", `${s.method}; ${counted(s.n_components, s.made_of)} over ${huge(s.n_cells)} cells; hdpview ${s.library_version}`);
-  add("What was assumed public", ...s.attributes.map((a) => [element("strong", {}, a.name), ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`]));
-  if (s.made_of === "component") add("What was counted together", `${together.length} of ${s.quality.n_pairs} pairs of attributes${together.length ? `: ${together.join(", ")}.` : "."} All other relations are inferred.`);
+  add(
+    "What it was spent on",
+    ...Object.entries(s.spending).map(
+      ([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`,
+    ),
+  );
+  add(
+    "Method",
+    `${s.method}; ${counted(s.n_components, s.made_of)} over ${huge(s.n_cells)} cells; ` +
+      `hdpview ${s.library_version}`,
+  );
+  add(
+    "What was assumed public",
+    ...s.attributes.map((a) => [
+      element("strong", {}, a.name),
+      ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`,
+    ]),
+  );
+  if (s.made_of === "component")
+    add(
+      "What was counted together",
+      `${together.length} of ${s.quality.n_pairs} pairs of ` +
+        `attributes${together.length ? `: ${together.join(", ")}.` : "."} All other relations are inferred.`,
+    );
   return element("details", {}, element("summary", {}, "Technicalities"), terms);
 }
 
 function thisPage(s) {
   const own = facts();
   if (!own) return [];
-  const card = own.card.flatMap(([title, lines]) => [paragraph(element("strong", {}, title)), ...lines.map((line) => paragraph([line].flat().join(": ")))]);
-  return [element("h3", {}, "This page"), paragraph(`It holds the released view itself and answers from it in your browser: nothing is sent anywhere. Made ${s.created.slice(0, 10)} with hdpview ${s.library_version}. Checksum of the view: ${own.checksum}.`),
-    element("h3", {}, own.title), ...card];
+  const card = own.card.flatMap(([title, lines]) => [
+    paragraph(element("strong", {}, title)),
+    ...lines.map((line) => paragraph([line].flat().join(": "))),
+  ]);
+  return [
+    element("h3", {}, "This page"),
+    paragraph(
+      `It holds the released view itself and answers from it in your browser: nothing is sent anywhere. ` +
+        `Made ${s.created.slice(0, 10)} with hdpview ${s.library_version}. ` +
+        `Checksum of the view: ${own.checksum}.`,
+    ),
+    element("h3", {}, own.title),
+    ...card,
+  ];
 }

@@ -1,0 +1,96 @@
+"""The page's scripts and style in few bytes: modules as one script, without comments and needless space.
+
+Names stay as they are, so what the page runs can be read. Scripts end every statement with a semicolon, as
+the formatter writes them: no line break in them has a meaning of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+_IMPORT = re.compile(r'^import \{([\w,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
+_SEVERAL_EXPORTS = re.compile(r"^export (?:const|let) [^\n]*,\n  \w+ = ", re.MULTILINE)
+_TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)
+      | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+      | (?P<pattern>/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\[\n])+/[a-z]*)
+      | (?P<space>\s+)
+      | (?P<word>[\w$]+)
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+# A slash after one of these begins a regular expression; after anything else it divides.
+_BEFORE_PATTERN = set("(,=:[!&|?{};+>\n") | {"return"}
+# Space beside these means nothing. Signs that may stand twice (+ and -) are not among them.
+_NEEDS_NO_SPACE = set("{}()[],;:?=<>&|!*%^~")
+
+
+def bundled(names: Iterable[str], read: Callable[[str], str]) -> str:
+    """Modules as one script, each after those that it imports from; a module becomes a function that returns
+    what it exports. read: gives the text of a module.
+    """
+    parts = []
+    for name in names:
+        text = read(name)
+        if _SEVERAL_EXPORTS.search(text):
+            raise ValueError(f"{name}.js: one name for each export")
+        exported = [found[1] for found in _EXPORT.findall(text)]
+        text = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = module_{found[2]};", text)
+        text = _EXPORT.sub(r"\1", text)
+        if re.search(r"^(import|export)\b", text, re.MULTILINE):
+            raise ValueError(f"{name}.js: imports or exports in a form that is not understood")
+        parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
+    return compact_script("\n".join(parts))
+
+
+def compact_script(text: str) -> str:
+    """A script without comments and needless space. Strings, templates and regular expressions stay."""
+    found: list[str] = []
+    position, before, is_apart = 0, "\n", False
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        assert match is not None
+        kind, piece = match.lastgroup, match[0]
+        if kind == "pattern" and before not in _BEFORE_PATTERN:
+            kind, piece = "sign", "/"
+        if piece == "`":
+            piece = text[position : _template_end(text, position)]
+        position += len(piece)
+        if kind in ("comment", "space"):
+            is_apart = True
+            continue
+        if is_apart and before[-1] not in _NEEDS_NO_SPACE and piece[0] not in _NEEDS_NO_SPACE:
+            found.append(" ")
+        found.append(piece)
+        before, is_apart = piece, False
+    return "".join(found).strip()
+
+
+def _template_end(text: str, start: int) -> int:
+    """Where the template that begins at a backtick ends; templates may stand in its expressions."""
+    depth, position = 0, start + 1
+    while True:
+        character = text[position]
+        if character == "\\":
+            position += 1
+        elif depth == 0 and character == "`":
+            return position + 1
+        elif text.startswith("${", position):
+            depth += 1
+            position += 1
+        elif depth and character == "`":
+            position = _template_end(text, position) - 1
+        elif depth and character == "{":
+            depth += 1
+        elif depth and character == "}":
+            depth -= 1
+        position += 1
+
+
+def compact_style(text: str) -> str:
+    """A style sheet without comments and needless space."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    return re.sub(r" ?([{};,]) ?", r"\1", text).replace(";}", "}").strip()
