@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from hdpview._version import __version__
 
 if TYPE_CHECKING:
-    from hdpview.build import build
+    from hdpview.build import build, preview
+    from hdpview.counts.preview import Concern
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
@@ -44,6 +45,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Category": "domain",
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
+    "Concern": "counts.preview",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -65,6 +67,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "estimate": "forecast",
     "merge": "pview",
     "open": "pview",
+    "preview": "build",
 }
 
 __all__ = [
@@ -74,6 +77,7 @@ __all__ = [
     "BudgetError",
     "Category",
     "Comparison",
+    "Concern",
     "DataError",
     "Datetime",
     "Estimate",
@@ -97,6 +101,7 @@ __all__ = [
     "estimate",
     "merge",
     "open",
+    "preview",
 ]
 
 

@@ -15,6 +15,8 @@ from typing import Any, Literal
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import read_counts
+from hdpview.counts.preview import Concern
+from hdpview.counts.preview import preview as preview_here
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
@@ -102,8 +104,7 @@ def build(
     Returns:
         The view. Nothing else of the table leaves this function.
     """
-    if not isinstance(schema, Schema):
-        raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
+    _check_schema(schema)
     budget, limits = exact_epsilon(epsilon), _limits(privacy_unit, max_rows, count, no_person)
     chosen = chosen_method(method, settings, build)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
@@ -133,6 +134,29 @@ def build(
     _log.info(budget_line(account, name, None))
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
+
+
+def preview(source: Any, schema: Schema, *, engine: str = "local") -> list[Concern]:
+    """What a build would do to a table without a word, found before anything is spent.
+
+    Looked at are the types of columns and the format of the first lines, as `hdpview schema check` does. What
+    is found is for the curator, who holds the table.
+
+    Args:
+        source: the table, as in `build`.
+        schema: which columns to use and what values they may take.
+        engine: where the table is read, as in `build`.
+
+    Returns:
+        The grave concerns first: columns that the schema cannot read at all. Empty where there are none.
+    """
+    _check_schema(schema)
+    _check_engine(engine)
+    if engine == "local":
+        return preview_here(source, schema)
+    from hdpview.spark.counts import preview_on_spark
+
+    return preview_on_spark(source, schema, None if engine == "spark" else engine)
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
@@ -198,10 +222,15 @@ def _limits(unit: str | None, max_rows: int, count: str | None, no_person: Seque
     return Contributions(unit, max_rows, count, no_person)  # type: ignore[arg-type]
 
 
-def _check_engine(engine: str, method: Method) -> None:
+def _check_schema(schema: Schema) -> None:
+    if not isinstance(schema, Schema):
+        raise SchemaError("schema must be a Schema; load one with hdpview.Schema.load('table.toml').")
+
+
+def _check_engine(engine: str, method: Method | None = None) -> None:
     if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
-    if engine != "local" and not method.supports_spark:
+    if method is not None and engine != "local" and not method.supports_spark:
         raise MethodError(
             f"The method {method.name} looks at cells itself, which on Spark are spread over machines. "
             "Use engine='local'."

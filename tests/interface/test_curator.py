@@ -15,8 +15,8 @@ from people import write_people
 
 from clinic import write_clinic
 from command_line import run
+from hdpview import preview
 from hdpview.counts.draft import draft_schema
-from hdpview.counts.preview import preview
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
 from hdpview.errors import DataError
 

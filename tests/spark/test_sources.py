@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,23 @@ def test_an_ibis_table_on_spark(spark: Any) -> None:
     )
     with distributed_counts(table, SCHEMA) as counts:
         assert (counts.exact_n_cells, counts.exact_total) == (1, 2)
+
+
+def test_a_preview_on_spark_finds_what_one_here_does(spark: Any) -> None:
+    """Columns that a schema cannot read are found before anything is spent, wherever the table is; errors
+    quote no value, and nothing stays behind in the session.
+    """
+    table = people().append_column("day", pa.array(["31.12.2020"] * 400))
+    day = hv.Datetime(name="day", min=date(2020, 1, 1), max=date(2021, 1, 1), every="1mo", nullable=True)
+    ages = hv.Category(name="age", values=("young", "old"), nullable=True)
+    schema = hv.Schema([ages, SCHEMA.attributes[1], day])
+    here, there = hv.preview(table, schema), hv.preview(spark.createDataFrame(table), schema, engine="spark")
+    assert there == here
+    assert [each.attribute for each in there if each.is_grave] == ["age", "day"]
+    assert "99.99.9999" in str(there[1])
+    with pytest.raises(hv.DataError, match="Did you mean 'age'"):
+        hv.preview(people(), hv.Schema([hv.Integer(name="aged", min=0, max=9)]), engine="spark")
+    assert not [each for each in spark.catalog.listTables("global_temp") if each.name.startswith("hdpview")]
 
 
 REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {

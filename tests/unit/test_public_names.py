@@ -30,6 +30,7 @@ PUBLIC = [
     "BudgetError",
     "Category",
     "Comparison",
+    "Concern",
     "DataError",
     "Datetime",
     "Estimate",
@@ -53,6 +54,7 @@ PUBLIC = [
     "estimate",
     "merge",
     "open",
+    "preview",
 ]
 
 

@@ -28,6 +28,46 @@ if TYPE_CHECKING:
     from hdpview.domain import Schema
     from hdpview.pview import PView
 
+Epsilon = Annotated[
+    str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
+]
+Engine = Annotated[
+    str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
+]
+PrivacyUnit = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says whose row it is: protects the person, not the row.", show_default=False
+    ),
+]
+MaxRows = Annotated[int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")]
+NoPerson = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="What --privacy-unit holds where nobody is named, such as NA; else it is one person.",
+        show_default=False,
+    ),
+]
+Count = Annotated[
+    str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
+]
+Focus = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Attributes to count together for certain, such as age,income. May be given several times.",
+        show_default=False,
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
+MemoryLimit = Annotated[
+    str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
+]
+TestKey = Annotated[
+    str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
 ]
@@ -56,13 +96,8 @@ def draft(
         str | None,
         typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False),
     ] = None,
-    privacy_unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says whose row it is: learning protects the person.", show_default=False
-        ),
-    ] = None,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person that are looked at.")] = 1,
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
     ledger: LedgerFile = None,
     table: TableName = None,
 ) -> None:
@@ -71,97 +106,55 @@ def draft(
     Example: hdpview schema draft adult.parquet -o adult.toml
     """
     from hdpview.counts.draft import draft_schema
+
+    _check_learning(from_data_not_private, learn_bounds_epsilon, learn_delta, privacy_unit)
+    output.check_draft_place(output_path)
+    wanted, unwanted = output.names_in(columns), output.names_in(exclude)
+    if learn_bounds_epsilon is not None:
+        text = guard.learnt_schema(
+            data, learn_bounds_epsilon, learn_delta, privacy_unit, max_rows, ledger, table, wanted, unwanted
+        )
+    else:
+        text = draft_schema(data, from_data_not_private, columns=wanted, exclude=unwanted)
+    not_private = "It is drawn from the data, so views built on it are NOT PRIVATE"
+    output.write_draft(text, output_path, data, not_private if from_data_not_private else "")
+
+
+def _check_learning(not_private: bool, epsilon: str | None, delta: str | None, unit: str | None) -> None:
     from hdpview.errors import SchemaError
 
-    if from_data_not_private and learn_bounds_epsilon is not None:
+    if not_private and epsilon is not None:
         raise SchemaError(
             "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
             "costs budget."
         )
-    if learn_delta is not None and learn_bounds_epsilon is None:
-        raise SchemaError("--learn-delta goes with --learn-bounds-epsilon, the budget for learning.")
-    if learn_bounds_epsilon is None and privacy_unit:
-        raise SchemaError("--privacy-unit goes with --learn-bounds-epsilon, the budget for learning.")
-    output.check_draft_place(output_path)
-    if learn_bounds_epsilon is not None:
-        text = guard.learnt_schema(
-            guard.Learning(
-                data,
-                learn_bounds_epsilon,
-                learn_delta,
-                ledger,
-                table,
-                tuple(output.names_in(columns)),
-                tuple(output.names_in(exclude)),
-                privacy_unit,
-                max_rows,
-            )
-        )
-    else:
-        text = draft_schema(
-            data,
-            from_data_not_private=from_data_not_private,
-            columns=output.names_in(columns),
-            exclude=output.names_in(exclude),
-        )
-    not_private = (
-        "It is drawn from the data, so views built on it are NOT PRIVATE" if from_data_not_private else ""
-    )
-    output.write_draft(text, output_path, data, not_private)
+    for name, given in (("--learn-delta", delta is not None), ("--privacy-unit", bool(unit))):
+        if given and epsilon is None:
+            raise SchemaError(f"{name} goes with --learn-bounds-epsilon, the budget for learning.")
 
 
 def build(
     data: Data,
     schema: SchemaFile,
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
-    ],
+    epsilon: Epsilon,
     output_path: Annotated[
         Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)
     ],
     delta: Delta = None,
     method: MethodName = "mixture",
-    engine: Annotated[
-        str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
-    ] = "local",
-    privacy_unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says whose row it is: protects the person, not the row.", show_default=False
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")
-    ] = 1,
-    no_person: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VALUE",
-            help="What --privacy-unit holds where nobody is named, such as NA; else it is one person.",
-            show_default=False,
-        ),
-    ] = None,
-    count: Annotated[
-        str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
-    ] = None,
+    engine: Engine = "local",
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
+    no_person: NoPerson = None,
+    count: Count = None,
     ledger: LedgerFile = None,
     table: TableName = None,
-    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
-    ] = None,
-    test_key: Annotated[
-        str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
-    ] = None,
-    focus: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Attributes to count together for certain, such as age,income. May be given several times.",
-            show_default=False,
-        ),
-    ] = None,
+    no_ledger: NoLedger = False,
+    force: Force = False,
+    threads: Threads = None,
+    memory_limit: MemoryLimit = None,
+    test_key: TestKey = None,
+    focus: Focus = None,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
@@ -169,6 +162,37 @@ def build(
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
+    options: dict[str, Any] = {
+        "delta": delta,
+        "method": method,
+        "engine": engine,
+        "privacy_unit": privacy_unit,
+        "max_rows": max_rows,
+        "count": count,
+        "no_person": no_person or (),
+        "ledger": False if no_ledger else ledger,
+        "table": table,
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "test_key": None if test_key is None else test_key.encode(),
+    }
+    if focus:
+        options["focus"] = [tuple(output.names_in(names)) for names in focus]
+    view = _built(data, schema, epsilon, output_path, force, yes, options)
+    guard.warn_if_view_beside_table(data, output_path)
+    _print_built(view, output_path, format)
+
+
+def _built(
+    data: str,
+    schema: Path,
+    epsilon: str,
+    output_path: Path,
+    force: bool,
+    yes: bool,
+    options: dict[str, Any],
+) -> PView:
+    """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
     from hdpview.build import account_of, budget_line
     from hdpview.build import build as build_view
     from hdpview.cli.save import Saver
@@ -179,40 +203,20 @@ def build(
     saver = Saver(output_path)
     saver.check(force)
     described = Schema.load(schema)
-    if engine == "local" and not yes:
+    if options["engine"] == "local" and not yes:
         with ProgressBar():
             confirm_reading(data, described)
-    account = account_of(data, False if no_ledger else ledger, table, is_test=test_key is not None)
-    name = None if account is None else table or name_of(data)
+    is_test = options["test_key"] is not None
+    account = account_of(data, options["ledger"], options["table"], is_test=is_test)
+    name = None if account is None else options["table"] or name_of(data)
     typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
-    settings: dict[str, Any] = {"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}
     with ProgressBar() as progress:
-        view = build_view(
-            data,
-            described,
-            epsilon,
-            delta=delta,
-            method=method,
-            engine=engine,
-            privacy_unit=privacy_unit,
-            max_rows=max_rows,
-            count=count,
-            no_person=no_person or (),
-            ledger=False if no_ledger else ledger,
-            table=table,
-            threads=threads,
-            memory_limit=memory_limit,
-            test_key=None if test_key is None else test_key.encode(),
-            progress=progress,
-            on_charge=saver.keep,
-            **settings,
-        )
+        view = build_view(data, described, epsilon, progress=progress, on_charge=saver.keep, **options)
         progress(None, "writing the view")
         elsewhere = saver.save(view)
     typer.echo(budget_line(account, name, None), err=True)
     end_if_elsewhere(elsewhere)
-    guard.warn_if_view_beside_table(data, output_path)
-    _print_built(view, output_path, format)
+    return view
 
 
 def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> None:
@@ -239,16 +243,14 @@ def end_if_elsewhere(sentence: str | None) -> None:
 
 
 def confirm_reading(data: str, schema: Schema) -> None:
-    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read at
-    all.
-    """
+    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read."""
     from hdpview.counts.preview import preview
     from hdpview.errors import DataError
 
     grave = [concern for concern in preview(data, schema) if concern.is_grave]
     if not grave:
         return
-    told = "\n".join(f"  {concern.attribute}: {concern.sentence}" for concern in grave)
+    told = "\n".join(f"  {concern}" for concern in grave)
     if sys.stdin.isatty():
         typer.secho(f"Before the budget is spent:\n{told}", fg="yellow", err=True)
         typer.confirm("Build all the same?", abort=True, err=True)

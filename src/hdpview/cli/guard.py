@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +15,8 @@ from hdpview.cli.progress import ProgressBar
 if TYPE_CHECKING:
     from hdpview.privacy.ledger import Ledger
 
-_LEAST_LEARNT_DELTA = Fraction(
-    1, 10**12
-)  # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each
+# OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
+_LEAST_LEARNT_DELTA = Fraction(1, 10**12)
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
@@ -173,22 +171,17 @@ def audit(
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class Learning:
-    """What a schema is to be learnt from, and for whom it is protected."""
-
-    data: str
-    epsilon: str
-    delta: str | None
-    ledger: Path | None
-    table: str | None
-    columns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    privacy_unit: str | None = None
-    max_rows: int = 1
-
-
-def learnt_schema(wanted: Learning) -> str:
+def learnt_schema(
+    data: str,
+    epsilon: str,
+    delta: str | None,
+    unit: str | None,
+    max_rows: int,
+    ledger: Path | None,
+    table: str | None,
+    columns: list[str],
+    exclude: list[str],
+) -> str:
     """A schema learnt privately: charged before a value is looked at, whatever comes of it."""
     from hdpview.counts.contributions import EACH_ROW_UNIT, Contributions
     from hdpview.counts.draft import learnable_columns
@@ -197,18 +190,17 @@ def learnt_schema(wanted: Learning) -> str:
     from hdpview.privacy.budget import exact_delta, exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    budget, limits = exact_epsilon(wanted.epsilon), Contributions(wanted.privacy_unit, wanted.max_rows)
-    slack = Fraction(0) if wanted.delta is None else exact_delta(wanted.delta)
-    if wanted.delta is not None and slack < _LEAST_LEARNT_DELTA:
+    budget, limits = exact_epsilon(epsilon), Contributions(unit, max_rows)
+    slack = Fraction(0) if delta is None else exact_delta(delta)
+    if delta is not None and slack < _LEAST_LEARNT_DELTA:
         raise BudgetError(
             f"Categories are learnt for a delta of {float(_LEAST_LEARNT_DELTA):g} or more, such as "
-            f"1e-9, not {wanted.delta!r}."
+            f"1e-9, not {delta!r}."
         )
-    data, unit = wanted.data, wanted.privacy_unit
-    kinds = learnable_columns(data, wanted.columns, wanted.exclude, unit)
-    account = Ledger(wanted.ledger or ledger_for(data, wanted.table) or default_ledger())
-    name = wanted.table or name_of(data)
-    with account.charged(name, budget, "learn bounds", unit or EACH_ROW_UNIT, limits.max_rows, slack):
+    kinds = learnable_columns(data, columns, exclude, unit)
+    account = Ledger(ledger or ledger_for(data, table) or default_ledger())
+    name = table or name_of(data)
+    with account.charged(name, budget, "learn bounds", unit or EACH_ROW_UNIT, max_rows, slack):
         return learn(data, kinds, budget, slack, limits)
 
 

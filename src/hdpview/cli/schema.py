@@ -21,6 +21,9 @@ def check(
         str | None,
         typer.Argument(metavar="[DATA]", help="A table to try the schema on.", show_default=False),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where DATA is read: local, spark, or a cluster such as spark://host:7077.")
+    ] = "local",
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and what it would make of a table: from the types of its columns and the format of the
@@ -33,9 +36,9 @@ def check(
     checked = Schema.load(schema)
     concerns: list[Concern] = []
     if data is not None:
-        from hdpview.counts.preview import preview
+        from hdpview.build import preview
 
-        concerns = preview(data, checked)
+        concerns = preview(data, checked, engine=engine)
     rows = [
         {
             "attribute": a.name,
@@ -59,7 +62,7 @@ def check(
     typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
     for concern in concerns:
         colour = "red" if concern.is_grave else "yellow"
-        typer.secho(f"{concern.attribute}: {concern.sentence}", fg=colour)
+        typer.secho(str(concern), fg=colour)
     if any(concern.is_grave for concern in concerns):
         typer.echo("Columns that cannot be read at all make `hdpview build` ask before it spends anything.")
     if checked.learnt_from_data:

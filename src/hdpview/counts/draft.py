@@ -35,8 +35,8 @@ _MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 def draft_schema(
     source: Any,
-    *,
     from_data_not_private: bool = False,
+    *,
     columns: Sequence[str] = (),
     exclude: Sequence[str] = (),
     text: TextFormat | None = None,

@@ -119,14 +119,23 @@ def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
     """
     if isinstance(source, (str, Path)) and kind_of_file((files := files_of(source))[0]) == "csv":
         return dict.fromkeys(csv_layout(files, text)[1], "string")
-    try:
+
+    def read() -> dict[str, str]:
         with open_source(source, text=text) as opened:
             return opened.types
+
+    return quoting_no_value(source, read)
+
+
+def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
+    """What `read` returns. Errors of a database or file reader may quote values: their kind is passed on."""
+    try:
+        return read()
     except HdpviewError:
         raise
     except Exception as refusal:
         problem = without_values(refusal, source)
-    raise problem
+    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
 
 
 def check_columns(types: Mapping[str, str], schema: Schema) -> None:

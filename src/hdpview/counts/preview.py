@@ -8,6 +8,7 @@ digits and letters masked.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,11 @@ import ibis
 import pyarrow as pa
 
 from hdpview.counts.files import csv_layout, files_of, first_lines, kind_of_file
-from hdpview.counts.ingest import check_columns, column_types, without_values
+from hdpview.counts.ingest import check_columns, column_types, quoting_no_value
 from hdpview.counts.plain_text import plain_text
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of, make_castable, value
 from hdpview.domain import Attribute, Category, Integer, Schema
-from hdpview.errors import HdpviewError
 
 N_LINES = 100
 _SHAPE_LENGTH = 16  # characters of a masked text
@@ -39,13 +39,23 @@ class Concern:
     sentence: str
     is_grave: bool
 
+    def __str__(self) -> str:
+        return f"{self.attribute}: {self.sentence}"
+
 
 def preview(source: Any, schema: Schema) -> list[Concern]:
     """What to know before a view of this table is paid for. Raises a DataError where columns are absent."""
     types = column_types(source, schema.source)
+    return concerns_about(types, schema, lambda names: _head(source, schema, names))
+
+
+def concerns_about(
+    types: Mapping[str, str], schema: Schema, head_of: Callable[[list[str]], pa.Table]
+) -> list[Concern]:
+    """The same, of a table with columns of these types. head_of: gives named columns of its first lines."""
     check_columns(types, schema)
     texts = [each for each in schema if is_one_of(types[each.name], ("string",))]
-    head = _head(source, schema, [each.name for each in texts]) if texts else pa.table({})
+    head = head_of([each.name for each in texts]) if texts else pa.table({})
     concerns = [concern for each in texts for concern in _of_texts(each, head[each.name], schema)]
     concerns += [
         concern for each in schema if each not in texts for concern in _of_type(each, types[each.name])
@@ -63,17 +73,14 @@ def _head(source: Any, schema: Schema, names: list[str]) -> pa.Table:
         return pa.table(
             {name: pa.array([line[places[name]] for line in lines], pa.string()) for name in names}
         )
-    try:
+
+    def read() -> pa.Table:
         with open_source(source, names, text=schema.source) as opened:
             batches = list(opened.batches(opened.table.select(*names).limit(N_LINES), N_LINES))
-    except HdpviewError:
-        raise
-    except Exception as refusal:
-        problem = without_values(refusal, source)
-    else:
         found = pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in names})
         return pa.table({name: found[name].cast(pa.string()) for name in names})
-    raise problem
+
+    return quoting_no_value(source, read)
 
 
 def _of_texts(attribute: Attribute, column: pa.ChunkedArray, schema: Schema) -> list[Concern]:

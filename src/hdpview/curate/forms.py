@@ -28,9 +28,17 @@ _HEADER = (
     "# All there is to say in such a file: docs/schema.md."
 )
 Text = Annotated[str, Field(max_length=200)]
+MaxRows = Annotated[int, Field(ge=1, le=10_000)]
+Names = Annotated[list[str], Field(max_length=5_000)]
 
 
-class ColumnForm(BaseModel):
+class Form(BaseModel):
+    """What the page sends, which holds nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ColumnForm(Form):
     """One column as the page shows it. Texts are as typed; empty ones are open.
 
     use: whether it becomes an attribute. binning: "" (each number a bin), every, bins, edges or a preset;
@@ -39,7 +47,6 @@ class ColumnForm(BaseModel):
     rest: keys of a schema file that the form does not show.
     """
 
-    model_config = ConfigDict(extra="forbid")
     name: Annotated[str, Field(max_length=1_000)]
     use: bool = True
     kind: Text = "category"
@@ -57,10 +64,9 @@ class ColumnForm(BaseModel):
     rest: dict[str, Any] = {}
 
 
-class SourceForm(BaseModel):
+class SourceForm(Form):
     """How texts are written, as typed: lists with blanks or lines between them."""
 
-    model_config = ConfigDict(extra="forbid")
     separator: Text = ""
     encoding: Text = ""
     decimal: Text = ""
@@ -71,10 +77,9 @@ class SourceForm(BaseModel):
     columns: Annotated[list[str], Field(max_length=2_000)] = []
 
 
-class Document(BaseModel):
+class Document(Form):
     """All that the page knows of a schema. learnt: what learning cost, by the keys of a schema file."""
 
-    model_config = ConfigDict(extra="forbid")
     columns: Annotated[list[ColumnForm], Field(max_length=5_000)]
     source: SourceForm = SourceForm()
     lists: dict[str, Any] = {}

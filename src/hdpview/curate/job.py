@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from hdpview.build import build
 from hdpview.cli.save import Saver
+from hdpview.curate.forms import Form, MaxRows, Names, Text
 from hdpview.curate.work import Curation
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, HdpviewError, InternalError
@@ -21,17 +23,20 @@ class CancelledError(HdpviewError):
     """The curator cancelled a build."""
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Form):
     """What is to be built. output: the file's name, in the curation's folder. focus: groups of attributes."""
 
-    epsilon: str
-    output: str
-    delta: str = ""
-    privacy_unit: str | None = None
-    max_rows: int = 1
-    no_person: tuple[str, ...] = ()
-    focus: tuple[tuple[str, ...], ...] = ()
+    epsilon: Text
+    output: Text
+    delta: Text = ""
+    privacy_unit: Text | None = None
+    max_rows: MaxRows = 1
+    no_person: list[Text] = []
+    focus: Annotated[list[Names], Field(max_length=100)] = []
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        return [tuple(group) for group in self.focus if group]
 
     def command(self, work: Curation) -> str:
         """The command that does the same."""
@@ -40,7 +45,7 @@ class Order:
         words += ["--privacy-unit", self.privacy_unit] if self.privacy_unit else []
         words += ["--max-rows", str(self.max_rows)] if self.max_rows > 1 else []
         words += [word for value in self.no_person for word in ("--no-person", value)]
-        words += [word for group in self.focus for word in ("--focus", ",".join(group))]
+        words += [word for group in self.groups for word in ("--focus", ",".join(group))]
         return shlex.join([*words, *work.ledger_words(), "-o", self.output])
 
 
@@ -94,16 +99,14 @@ class BuildJob:
         except HdpviewError as problem:
             self.state, self.message = "failed", self._after(str(problem))
         except Exception as problem:  # its words may quote values
-            self.state, self.message = (
-                "failed",
-                self._after(f"The build broke off ({type(problem).__name__})."),
-            )
+            self.state = "failed"
+            self.message = self._after(f"The build broke off ({type(problem).__name__}).")
         else:
             self.view, self.path = view, saver.target
             self.state, self.message = "done", elsewhere or ""
 
     def _built(self, schema: Schema, order: Order, saver: Saver) -> PView:
-        settings: dict[str, Any] = {"focus": list(order.focus)} if order.focus else {}
+        settings: dict[str, Any] = {"focus": order.groups} if order.groups else {}
 
         def charged(receipt: Receipt) -> None:
             self._receipt = receipt

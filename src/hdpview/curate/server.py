@@ -6,22 +6,23 @@ from __future__ import annotations
 
 import shlex
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import anyio
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
 from hdpview.counts.preview import preview
-from hdpview.curate.forms import Document, Text
+from hdpview.curate.forms import Document, Form, MaxRows, Names, Text
 from hdpview.curate.job import BuildJob, Order, checked_name
 from hdpview.curate.work import Curation, check_budget
 from hdpview.errors import HdpviewError, ViewFileError
@@ -31,15 +32,9 @@ from hdpview.pview import PView
 MAX_BODY_BYTES = 4_000_000  # a schema with many values
 _COOKIE = "hdpview_curate_token"
 Rows = Annotated[int, Field(ge=1, le=10**12)]
-MaxRows = Annotated[int, Field(ge=1, le=10_000)]
-Names = Annotated[list[str], Field(max_length=5_000)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Described(_Body):
+class Described(Form):
     """A schema as the page has it."""
 
     document: Document
@@ -64,29 +59,11 @@ class Forecast(Described):
     max_rows: MaxRows = 1
 
 
-class Building(Described):
+class Building(Order):
     """A view to build. confirmed: even where a column cannot be read."""
 
-    epsilon: Text
-    output: Text
-    delta: Text = ""
-    privacy_unit: Text | None = None
-    max_rows: MaxRows = 1
-    no_person: list[Text] = []
-    focus: Annotated[list[Names], Field(max_length=100)] = []
+    document: Document
     confirmed: bool = False
-
-    def order(self) -> Order:
-        focus = tuple(tuple(group) for group in self.focus if group)
-        return Order(
-            self.epsilon,
-            self.output,
-            self.delta,
-            self.privacy_unit or None,
-            self.max_rows,
-            tuple(self.no_person),
-            focus,
-        )
 
 
 class _Open:
@@ -132,11 +109,11 @@ def create_app(work: Curation, token: str) -> FastAPI:
     explorers = resources.files("hdpview.explore") / "static"
 
     @app.get("/look.css")
-    async def look() -> Response:
+    def look() -> Response:
         return FileResponse(str(explorers / "style.css"), media_type="text/css")
 
     @app.get("/parts.js")
-    async def parts() -> Response:
+    def parts() -> Response:
         return FileResponse(str(explorers / "parts.js"), media_type="text/javascript")
 
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.curate") / "static"), html=True))
@@ -164,63 +141,54 @@ def _add_description(app: FastAPI, work: Curation) -> None:
     """Step 1: the columns, and the schema that they make."""
 
     @app.get("/api/table")
-    async def table() -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(work.described)
+    def table() -> dict[str, Any]:
+        return work.described()
 
     @app.post("/api/check")
-    async def check(asked: Described) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(work.checked, asked.document)
+    def check(asked: Described) -> dict[str, Any]:
+        return work.checked(asked.document)
 
     @app.post("/api/save")
-    async def save(asked: Described) -> dict[str, Any]:
-        return {"path": await anyio.to_thread.run_sync(work.save_schema, asked.document)}
+    def save(asked: Described) -> dict[str, Any]:
+        return {"path": work.save_schema(asked.document)}
 
     @app.post("/api/learn")
-    async def learn(asked: Learning) -> dict[str, Any]:
+    def learn(asked: Learning) -> dict[str, Any]:
         check_budget(asked.epsilon, asked.delta)
-        return await anyio.to_thread.run_sync(
-            work.learnt,
-            asked.document,
-            asked.columns,
-            asked.epsilon,
-            asked.delta,
-            asked.privacy_unit,
-            asked.max_rows,
-        )
+        person = asked.privacy_unit, asked.max_rows
+        return work.learnt(asked.document, asked.columns, asked.epsilon, asked.delta, *person)
 
 
 def _add_budget(app: FastAPI, work: Curation) -> None:
     """Step 2: what a budget buys, and what of it is left."""
 
     @app.get("/api/ledger")
-    async def ledger() -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(work.budget)
+    def ledger() -> dict[str, Any]:
+        return work.budget()
 
     @app.post("/api/estimate")
-    async def estimate(asked: Forecast) -> dict[str, Any]:
+    def estimate(asked: Forecast) -> dict[str, Any]:
         check_budget(asked.epsilon, asked.delta)
-        return await anyio.to_thread.run_sync(
-            work.estimate, asked.document, asked.rows, asked.epsilon, asked.delta, asked.max_rows
-        )
+        return work.estimate(asked.document, asked.rows, asked.epsilon, asked.delta, asked.max_rows)
 
 
 def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
     """Step 3: the build."""
 
     @app.post("/api/command")
-    async def command(asked: Building) -> dict[str, Any]:
-        return {"command": asked.order().command(work)}
+    def command(asked: Building) -> dict[str, Any]:
+        return {"command": asked.command(work)}
 
     @app.post("/api/build")
-    async def build(asked: Building) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(_begin, work, job, asked)
+    def build(asked: Building) -> dict[str, Any]:
+        return _begin(work, job, asked)
 
     @app.get("/api/build")
-    async def progress() -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(_progress, work, job)
+    def progress() -> dict[str, Any]:
+        return _progress(work, job)
 
     @app.post("/api/cancel")
-    async def cancel() -> dict[str, Any]:
+    def cancel() -> dict[str, Any]:
         job.cancel()
         return {}
 
@@ -230,15 +198,11 @@ def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
     check_budget(asked.epsilon, asked.delta)
     _, schema = work.schema_of(asked.document)
     if not asked.confirmed:
-        grave = [
-            f"{concern.attribute}: {concern.sentence}"
-            for concern in preview(work.data, schema)
-            if concern.is_grave
-        ]
+        grave = [str(concern) for concern in preview(work.data, schema) if concern.is_grave]
         if grave:
             return {"asks": grave}
     work.save_schema(asked.document)
-    job.start(schema, asked.order())
+    job.start(schema, asked)
     return {"asks": []}
 
 
@@ -286,37 +250,33 @@ def _add_view(app: FastAPI, work: Curation, job: BuildJob, opened: _Open) -> Non
             raise ViewFileError("There is no view yet. Build one first.")
         return job.path.name, job.view
 
+    def write(name: str, save: Callable[[Path], object]) -> dict[str, Any]:
+        target = work.folder / checked_name(name, ".html")
+        save(target)
+        return {"path": str(target.resolve()), "bytes": target.stat().st_size}
+
     @app.get("/card", response_class=HTMLResponse)
-    async def card() -> str:
-        return await anyio.to_thread.run_sync(lambda: built()[1].privacy_card().html)
+    def card() -> str:
+        return built()[1].privacy_card().html
 
     @app.post("/api/explore")
-    async def explore() -> dict[str, Any]:
-        return {"url": await anyio.to_thread.run_sync(lambda: opened.explorer(*built()))}
+    def explore() -> dict[str, Any]:
+        return {"url": opened.explorer(*built())}
 
     @app.post("/api/publish")
-    async def publish() -> dict[str, Any]:
-        def write() -> dict[str, Any]:
-            name, view = built()
-            target = work.folder / checked_name(_page_name(name), ".html")
-            if target.exists():
-                raise HdpviewError(f"{target.name} is there already. Move it away first.")
-            view.publish(target)
-            return {"path": str(target.resolve()), "bytes": target.stat().st_size}
-
-        return await anyio.to_thread.run_sync(write)
+    def publish() -> dict[str, Any]:
+        name, view = built()
+        page = _page_name(name)
+        if (work.folder / page).exists():
+            raise HdpviewError(f"{page} is there already. Move it away first.")
+        return write(page, view.publish)
 
     @app.post("/api/keep-card")
-    async def keep_card() -> dict[str, Any]:
-        def write() -> dict[str, Any]:
-            name, view = built()
-            target = work.folder / checked_name(_card_name(name), ".html")
-            view.privacy_card().save(target)
-            return {"path": str(target.resolve())}
-
-        return await anyio.to_thread.run_sync(write)
+    def keep_card() -> dict[str, Any]:
+        name, view = built()
+        return write(_card_name(name), view.privacy_card().save)
 
     @app.post("/api/serve")
-    async def serve() -> dict[str, Any]:
-        port = await anyio.to_thread.run_sync(lambda: opened.database(*built()))
+    def serve() -> dict[str, Any]:
+        port = opened.database(*built())
         return {"port": port, "command": f"psql -h 127.0.0.1 -p {port} -U analyst hdpview"}

@@ -25,14 +25,15 @@ from numpy.typing import NDArray
 
 from hdpview.counts.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows, without_values
+from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows, quoting_no_value
+from hdpview.counts.preview import N_LINES, Concern, concerns_about
 from hdpview.counts.rows import RowLayout
 from hdpview.counts.sources import step_by_step
 from hdpview.counts.sparse import code_type
 from hdpview.counts.tally import MOST_RECORDS, BoxTally, TableTally, Tally
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
-from hdpview.errors import DataError, HdpviewError
+from hdpview.errors import DataError
 from hdpview.progress import Progress
 from hdpview.spark import tasks
 from hdpview.spark.jobs import run_job, sums_by_slot
@@ -221,13 +222,26 @@ def _queried(
     from hdpview.spark.sources import open_on_spark
 
     wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
-    try:
+
+    def query() -> DataFrame:
         with open_on_spark(session, source, wanted, schema.source) as opened, step_by_step():
             check_columns(opened.types, schema)
             limits.check(opened.types)
             return opened.backend.frame(reading.query(opened.table, schema, limits, salt))
-    except HdpviewError:
-        raise
-    except Exception as refusal:
-        problem = without_values(refusal, source)
-    raise problem
+
+    return quoting_no_value(source, query)
+
+
+def preview_on_spark(source: Any, schema: Schema, master: str | None = None) -> list[Concern]:
+    """As `counts.preview`, of a table on Spark: see `sources.open_on_spark` and `session.spark_session`."""
+    with spark_session(source, master) as session:
+        from hdpview.spark.sources import open_on_spark
+
+        def read() -> list[Concern]:
+            with open_on_spark(session, source, None, schema.source) as opened:
+                table, frame = opened.table, opened.backend.frame
+                return concerns_about(
+                    opened.types, schema, lambda names: frame(table.select(*names).limit(N_LINES)).toArrow()
+                )
+
+        return quoting_no_value(source, read)

@@ -1,0 +1,66 @@
+"""Before spending: what a budget will buy, from public quantities alone.
+
+No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn
+evenly to records heaped on a few values; views of them are built, questions asked, and errors measured
+against the inventions. Real tables lie somewhere between.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from hdpview.counts.contributions import EACH_ROW, Contributions
+from hdpview.domain import Schema
+from hdpview.errors import BudgetError, DataError
+from hdpview.forecast.result import Error, Estimate
+from hdpview.forecast.trial import Trial
+from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
+from hdpview.methods.protocol import with_delta
+from hdpview.privacy.budget import exact_delta, exact_epsilon
+from hdpview.progress import Progress, silent
+
+__all__ = ["Error", "Estimate", "estimate"]
+
+
+def estimate(
+    schema: Schema,
+    n_rows: int,
+    epsilon: float | str | Fraction | None = None,
+    *,
+    error: float | None = None,
+    delta: float | str | Fraction | None = None,
+    max_rows: int = 1,
+    method: str | Method = DEFAULT_METHOD,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Estimate:
+    """Tell what a budget will buy, or find the budget for a wanted error.
+
+    Args:
+        schema: the table's schema.
+        n_rows: about how many rows it has. Say what is public; a rounded figure will do.
+        epsilon: the budget; or leave it out and give `error`.
+        error: wanted root mean square error, in records, of a range of two attributes (of one, where there is
+            only one).
+        delta: with the method `mixture`, part of the budget, as in `build`.
+        max_rows: how many rows of one person would be counted, as in `build`.
+        method: name of a method, or a method object.
+        progress: called with the fraction done and a few words.
+        **settings: settings of the method.
+    """
+    if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
+        raise DataError(f"n_rows must be a whole number from 1, not {n_rows!r}.")
+    if (epsilon is None) == (error is None):
+        raise BudgetError(
+            "Give either epsilon, the budget, or error, the root mean square error that you want."
+        )
+    chosen = chosen_method(method, settings, estimate)
+    chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
+    # The name of the column that tells persons apart does not matter here.
+    limits = EACH_ROW if max_rows == 1 else Contributions("person", max_rows)
+    trial = Trial(schema, n_rows, chosen, progress or silent, limits)
+    if epsilon is not None:
+        return trial.run(exact_epsilon(epsilon))
+    assert error is not None
+    return trial.search(error)

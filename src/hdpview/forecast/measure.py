@@ -1,0 +1,119 @@
+"""Errors of a view of an invented table, measured against the table."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from hdpview.build import release
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Schema
+from hdpview.domain.tables import CodeBoxes
+from hdpview.methods import Method
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.estimate.estimates import estimates
+from hdpview.query.workloads import WORKLOADS, draw, pack_boxes
+from hdpview.view.file import size_in_bytes
+
+RELATIONS = {"mean within a group": "group-mean", "rate within a group": "group-rate"}
+_N_QUESTIONS = 150  # of each kind, to each view
+_N_GROUPS = 40  # of each kind, in each view
+_N_RANGES = 8  # into which codes are put together for groups
+_LEAST_GROUP, _LEAST_SHARE = 30, 0.01  # records of a group that is worth a mean, and their share
+
+Floats = NDArray[np.float64]
+Answer = Callable[[CodeBoxes], tuple[Floats, Floats]]  # a view's counts of boxes, and the true ones
+Measured = dict[str, float]  # of one table: errors by kind, "blocks", "bytes", "seconds"
+
+
+def measure(
+    table: SparseCounts,
+    epsilon: Fraction,
+    method: Method,
+    kinds: Mapping[str, str],
+    limits: Contributions,
+    n_builds: int,
+) -> Measured:
+    """Errors by kind, blocks, bytes and seconds: root mean squares over a few builds.
+
+    kinds: by what is asked, the workload or relation that stands for it.
+    """
+    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(n_builds)]
+    return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
+
+
+def _measure_one(
+    table: SparseCounts,
+    epsilon: Fraction,
+    method: Method,
+    kinds: Mapping[str, str],
+    number: int,
+    limits: Contributions,
+) -> Measured:
+    started = time.perf_counter()
+    # The data are invented, and with the same key budgets compare on equal terms.
+    key = Randomness.from_test_key(b"estimate %d" % number)
+    view = release(table, epsilon, method, key, limits=limits)
+    measured: Measured = {"seconds": time.perf_counter() - started, "blocks": view.n_components}
+    measured["bytes"] = size_in_bytes(view)
+
+    def answer(boxes: CodeBoxes) -> tuple[Floats, Floats]:
+        found = estimates(view, pack_boxes(boxes, table.schema.sizes))
+        return found, table.exact_box_counts(boxes).astype(np.float64)
+
+    seeds = [*WORKLOADS, *RELATIONS.values()]
+    for kind, workload in kinds.items():
+        rng = np.random.default_rng([number, seeds.index(workload)])
+        error = _relation_error if kind in RELATIONS else _count_error
+        measured[kind] = error(workload, table.schema, rng, answer)
+    return measured
+
+
+def _count_error(workload: str, schema: Schema, rng: Generator, answer: Answer) -> float:
+    boxes = draw(workload, schema.sizes, _N_QUESTIONS, rng)
+    assert boxes is not None
+    found, exact_counts = answer(boxes)
+    return float(np.sqrt(((found - exact_counts) ** 2).mean()))
+
+
+def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
+    """Error of means or rates of one attribute within groups of another, times the number of records: then it
+    grows with a table as errors of counts do.
+
+    A group is about an eighth of an attribute's codes. Its mean is that of places from 0 to 1 on the other
+    attribute's axis, its rate the share of records in the upper half of it.
+    """
+    pairs = np.argsort(rng.random((_N_GROUPS, len(schema))), axis=1)[:, :2]
+    sizes = np.array(schema.sizes)[pairs]
+    groups = rng.integers(0, np.minimum(sizes[:, 0], _N_RANGES))
+    parts = [_parts(int(size)) for size in sizes[:, 1]]
+    lower, upper, pair, place = [], [], [], []
+    for i, (starts, ends) in enumerate(parts):
+        first, last = _parts(int(sizes[i, 0]))[0][groups[i]], _parts(int(sizes[i, 0]))[1][groups[i]]
+        lower += [(first, start) for start in starts]
+        upper += [(last, end) for end in ends]
+        pair += [i] * len(starts)
+        place += [(start + end) / 2 / sizes[i, 1] for start, end in zip(starts, ends, strict=True)]
+    found, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
+    weight = np.array(place) if kind == "group-mean" else (np.array(place) > 0.5).astype(np.float64)
+    n_found, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (found, exact_counts))
+    n_rows = float(answer(CodeBoxes(pairs[:1, :1], np.zeros((1, 1), np.int64), sizes[:1, :1]))[1][0])
+    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_found > 0)
+    if not large.any():
+        return 0.0
+    estimated = np.bincount(pair, found * weight, _N_GROUPS)[large] / n_found[large]
+    exact_means = np.bincount(pair, exact_counts * weight, _N_GROUPS)[large] / n_true[large]
+    return float(np.sqrt(((estimated - exact_means) ** 2).mean())) * n_rows
+
+
+def _parts(size: int) -> tuple[list[int], list[int]]:
+    """Codes in up to eight ranges of about equal length: where each begins and ends."""
+    ends = [size * (i + 1) // min(size, _N_RANGES) for i in range(min(size, _N_RANGES))]
+    return [0, *ends[:-1]], ends

@@ -1,0 +1,230 @@
+"""Builds on invented tables: what one budget gives, and which budget gives a wanted error.
+
+A method that measures tables of a few attributes divides its budget among the attributes. Of a wide schema
+such a forecast therefore looks at a few attributes at a time, with their share of the budget, which takes
+seconds. What it leaves out: of many attributes a smaller part of the pairs is measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+from fractions import Fraction
+
+import numpy as np
+
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.sparse import SparseCounts, code_type
+from hdpview.domain import Schema
+from hdpview.errors import BudgetError, MethodError
+from hdpview.forecast.invented import HEAPED, invented_tables
+from hdpview.forecast.measure import RELATIONS, Measured, measure
+from hdpview.forecast.result import Error, Estimate
+from hdpview.methods import Method
+from hdpview.methods.protocol import delta_of
+from hdpview.progress import Progress
+from hdpview.query.workloads import n_attributes_of
+from hdpview.view.risk import risk_sentence
+
+KINDS = {  # what is asked → the workload that stands for it
+    "range of one attribute": "range-1d",
+    "range of two attributes": "random-2d",
+    "range of three attributes": "random-3d",
+    "cell of a two-way table": "marginal-2",
+}
+# A wanted error is about the first of these that the table has.
+_WANTED = ("range of two attributes", "range of one attribute")
+_MOST_ROWS = 50_000
+_N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
+_MOST_ATTRIBUTES = 6  # at a time, of methods that measure tables of a few attributes
+_MOST_ROWS_FOR_TABLES = 20_000  # likewise
+_GROWTH_SEEN_ON = (1, 2)  # tables, by their place, that are also invented smaller: neither even nor extreme
+_BYTES_PER_CELL = 3.0
+_SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
+_N_TRIED, _MOST_TRIED = 4, 8  # budgets, usually and at most
+_TOLERANCE = 0.05  # of the wanted error, or of the budget
+_SLOPES = (-2.0, -0.25)  # steepest and flattest fall of errors with the budget, in logarithms
+
+
+class Trial:
+    """Invented tables of a schema, and builds of a method on them."""
+
+    def __init__(
+        self, schema: Schema, n_rows: int, method: Method, progress: Progress, limits: Contributions
+    ) -> None:
+        self.schema, self.n_rows, self.method, self.limits = schema, n_rows, method, limits
+        self.progress = progress
+        self.kinds = {kind: name for kind, name in KINDS.items() if n_attributes_of(name) <= len(schema)}
+        self.relations = RELATIONS if len(schema) > 1 else {}
+        self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
+        by_parts = method.reads == "tables"
+        self.simulated_rows = min(n_rows, _MOST_ROWS_FOR_TABLES if by_parts else _MOST_ROWS)
+        # Invented data: the same for every call, so that budgets can be compared.
+        rng = np.random.default_rng(0)
+        self.n_at_once = min(len(schema), _MOST_ATTRIBUTES) if by_parts else len(schema)
+        self.n_builds = min(_N_BUILDS, max(1, _MOST_ATTRIBUTES // len(schema))) if by_parts else _N_BUILDS
+        self.tables = invented_tables(schema, self.n_at_once, self.simulated_rows, rng)
+        # Where the table is too large to invent whole, a second and smaller size tells how errors grow with
+        # rows.
+        self.smaller = (
+            invented_tables(schema, self.n_at_once, self.simulated_rows // 4, rng)
+            if n_rows > self.simulated_rows
+            else self.tables
+        )
+
+    def run(self, epsilon: Fraction, done: float = 0.0, part: float = 1.0) -> Estimate:
+        """What this budget will buy. done, part: of the work, before this run and in it."""
+        measured, small = self._measured(epsilon, done, part)
+        pairs = list(zip(measured, small, strict=True))
+        factor, width = self.n_rows / self.simulated_rows, len(self.schema) / self.n_at_once
+        spreads = {
+            kind: _spread([_scaled(m, s, kind, factor) for m, s in pairs])
+            for kind in (*self.kinds, *self.relations)
+        }
+        bytes_per_row = len(self.schema) * code_type(self.schema)().itemsize + 8
+        return Estimate(
+            epsilon=float(epsilon),
+            n_rows=self.n_rows,
+            errors={kind: spreads[kind] for kind in self.kinds},
+            n_blocks=round(statistics.median(_scaled(m, s, "blocks", factor) for m, s in pairs)),
+            file_bytes=round(width * statistics.median(_file_bytes(m, s, factor) for m, s in pairs)),
+            build_seconds=width * statistics.median(_scaled(m, s, "seconds", factor) for m, s in pairs),
+            memory_bytes=round(self.n_rows * bytes_per_row * _BYTES_PER_CELL),
+            risk=risk_sentence(epsilon, delta=delta_of(self.method)),
+            delta=float(delta_of(self.method)),
+            max_rows=self.limits.max_rows,
+            relations={
+                kind: Error(*(each / self.n_rows for each in spreads[kind])) for kind in self.relations
+            },
+            n_at_once=self.n_at_once if self.n_at_once < len(self.schema) else None,
+        )
+
+    def _measured(self, epsilon: Fraction, done: float, part: float) -> tuple[list[Measured], list[Measured]]:
+        """What was found on each invented table, and on the smaller ones."""
+        reason = self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows))
+        if reason is not None:
+            raise MethodError(reason)
+        share, measured = self._share(epsilon), []
+        for i, table in enumerate(self.tables):
+            self.progress(done + part * i / len(self.tables), "building views of invented tables")
+            measured.append(self._of_one(table, share))
+        if self.smaller is self.tables:
+            return measured, measured
+        if self.method.reads != "tables":
+            return measured, [self._of_one(table, share) for table in self.smaller]
+        # Noise sets the errors of such methods, so they grow alike on all tables: two of them show how.
+        small = [self._of_one(self.smaller[i], share) for i in _GROWTH_SEEN_ON]
+        return measured, _grown_alike(measured, [measured[i] for i in _GROWTH_SEEN_ON], small)
+
+    def _of_one(self, table: SparseCounts, share: Fraction) -> Measured:
+        kinds = {**self.kinds, **self.relations}
+        return measure(table, share, self.method, kinds, self.limits, self.n_builds)
+
+    def _share(self, epsilon: Fraction) -> Fraction:
+        """The budget for the attributes that are looked at together: their share of all. With a delta it is
+        the root of it, as noise grows with the root of what is measured.
+        """
+        share = self.n_at_once / len(self.schema)
+        if share == 1:
+            return epsilon
+        return Fraction(f"{float(epsilon) * (share**0.5 if delta_of(self.method) else share):.6g}")
+
+    def search(self, error: float) -> Estimate:
+        """The smallest budget whose expected error is at most `error`, to within 5 % of either.
+
+        Errors fall about as a power of the budget, so in logarithms the next budget to try lies on the line
+        through two that were tried.
+        """
+        largest = self._largest_feasible()
+        epsilon = min(1.0, largest) if error > 0 else largest
+        tried: list[Estimate] = []
+        while True:
+            done = min(len(tried) / _N_TRIED, 1.0)
+            tried.append(self.run(Fraction(f"{epsilon:.3g}"), done, 0.0 if done == 1 else 1 / _N_TRIED))
+            tried.sort(key=lambda each: each.epsilon)
+            enough = next((i for i, each in enumerate(tried) if self._expected(each) <= error), None)
+            if enough is None and epsilon == largest:
+                raise BudgetError(
+                    f"No budget up to {largest:.3g} brings the error of a {self.wanted} down to {error:g} "
+                    f"records; the least to expect is {self._expected(tried[-1]):,.0f}. Ask for coarser bins "
+                    "or fewer attributes."
+                )
+            if enough is not None and self._is_near(tried, enough, error):
+                return tried[enough]
+            epsilon = self._next(tried, enough, error, largest)
+
+    def _expected(self, found: Estimate) -> float:
+        return found.errors[self.wanted].expected
+
+    def _is_near(self, tried: list[Estimate], enough: int, error: float) -> bool:
+        """Whether a much smaller budget than that of `tried[enough]` would not do, or is not looked for."""
+        found = tried[enough]
+        below = tried[enough - 1].epsilon if enough else _SMALLEST
+        return (
+            self._expected(found) >= (1 - _TOLERANCE) * error
+            or found.epsilon <= (1 + _TOLERANCE) * below
+            or len(tried) >= _MOST_TRIED
+        )
+
+    def _next(self, tried: list[Estimate], enough: int | None, error: float, largest: float) -> float:
+        """The budget to try next: between the largest that was too small and the smallest that was enough,
+        or outwards from all that were tried.
+        """
+        aim = np.log(error * (1 - _TOLERANCE / 2))
+        x = [np.log(each.epsilon) for each in tried]
+        y = [np.log(max(self._expected(each), 1e-9)) for each in tried]
+        start = len(tried) - 1 if enough is None else enough
+        upper = max(start, 1)  # of the two to go by
+        slope = (y[upper] - y[upper - 1]) / (x[upper] - x[upper - 1]) if len(tried) > 1 else -1.0
+        target = x[start] + (aim - y[start]) / np.clip(slope, *_SLOPES)
+        if enough:  # stay off the ends of the bracket, or it would shrink from one side alone
+            margin = 0.1 * (x[enough] - x[enough - 1])
+            return float(np.exp(np.clip(target, x[enough - 1] + margin, x[enough] - margin)))
+        if enough is None and len(tried) >= _N_TRIED:
+            return largest
+        return float(np.clip(np.exp(target), _SMALLEST, largest))
+
+    def _largest_feasible(self) -> float:
+        largest = _LARGEST
+        while (reason := self.method.why_infeasible(self.schema, largest / self.limits.max_rows)) is not None:
+            if largest < _SMALLEST:
+                raise MethodError(reason)
+            largest /= 1.1
+        return largest
+
+
+def _grown_alike(measured: list[Measured], large: list[Measured], small: list[Measured]) -> list[Measured]:
+    """What would be found on smaller tables, by the mean growth from `small` to `large` of some of them."""
+    logs = {
+        what: [np.log(max(s[what], 1e-9) / max(m[what], 1e-9)) for s, m in zip(small, large, strict=True)]
+        for what in measured[0]
+    }
+    return [
+        {what: value * float(np.exp(np.mean(logs[what]))) for what, value in each.items()}
+        for each in measured
+    ]
+
+
+def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:
+    """A figure for a table `factor` times as large as the one measured, by the power law through two
+    sizes.
+    """
+    if factor == 1:
+        return measured[what]
+    power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
+    return float(measured[what] * factor**power)
+
+
+def _file_bytes(measured: Measured, smaller: Measured, factor: float) -> float:
+    """The file of a view of a table `factor` times as large: what it holds once, and what each further block
+    took between two sizes.
+    """
+    n_further = measured["blocks"] - smaller["blocks"]
+    per_block = max(0.0, (measured["bytes"] - smaller["bytes"]) / n_further) if n_further > 0 else 0.0
+    return measured["bytes"] + per_block * (_scaled(measured, smaller, "blocks", factor) - measured["blocks"])
+
+
+def _spread(values: list[float]) -> Error:
+    """What to expect from tables heaped attribute by attribute; the table heaped on all at once is the
+    favourable extreme.
+    """
+    return Error(statistics.median(values[: len(HEAPED)]), min(values), max(values))
