@@ -95,6 +95,116 @@ def test_random_statements_are_answered_as_duckdb_does(both: Both, part: int) ->
 
 
 WRITTEN = [
+    # Windows over groups
+    (
+        "SELECT age, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM view GROUP BY age "
+        "ORDER BY n DESC, age"
+    ),
+    (
+        "SELECT sex, age, DENSE_RANK() OVER (PARTITION BY sex ORDER BY COUNT(*)) AS r, ROW_NUMBER() OVER "
+        "(PARTITION BY sex ORDER BY age DESC) AS i, NTILE(3) OVER (ORDER BY sex, age) AS t FROM view "
+        "GROUP BY 1, 2 ORDER BY 1, 2"
+    ),
+    (
+        "SELECT age, PERCENT_RANK() OVER (ORDER BY COUNT(*)) AS p, CUME_DIST() OVER (ORDER BY COUNT(*)) "
+        "AS c FROM view GROUP BY age ORDER BY age"
+    ),
+    (
+        "SELECT age, COUNT(*) AS n, LAG(COUNT(*)) OVER (ORDER BY age) AS b, LEAD(COUNT(*), 2, 0) OVER "
+        "(ORDER BY age) AS l, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY age) AS d FROM view GROUP BY age "
+        "ORDER BY age"
+    ),
+    (
+        "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS s, AVG(COUNT(*)) OVER (ORDER BY age ROWS "
+        "BETWEEN 2 PRECEDING AND CURRENT ROW) AS a, MAX(COUNT(*)) OVER () AS m, MIN(COUNT(*)) OVER (ORDER"
+        " BY age ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS k FROM view GROUP BY age ORDER BY age"
+    ),
+    (
+        "SELECT age % 3 AS m, age, SUM(COUNT(*)) OVER (ORDER BY age % 3) AS peers, MAX(COUNT(*)) OVER "
+        "(ORDER BY age ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS x, COUNT(*) OVER (PARTITION "
+        "BY age % 3) AS k FROM view GROUP BY 1, 2 ORDER BY 2"
+    ),
+    (
+        "SELECT age, FIRST_VALUE(age) OVER (ORDER BY COUNT(*) DESC, age) AS top, LAST_VALUE(COUNT(*)) "
+        "OVER (ORDER BY age) AS l, LAG(sex) OVER (ORDER BY age, sex) AS s FROM view GROUP BY age, sex "
+        "ORDER BY age, sex"
+    ),
+    (
+        "SELECT * FROM (SELECT sex, age, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY "
+        "COUNT(*) DESC, age) AS r FROM view GROUP BY sex, age) AS t WHERE r <= 2 ORDER BY sex, r"
+    ),
+    (
+        "SELECT age, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM view GROUP BY age QUALIFY share"
+        " > 0.1 ORDER BY age"
+    ),
+    (
+        "WITH t AS (SELECT age, COUNT(*) AS n FROM view GROUP BY age) SELECT age, n * 1.0 / SUM(n) OVER "
+        "() AS s FROM t WHERE n > 10 ORDER BY age"
+    ),
+    (
+        "SELECT * FROM (SELECT age, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS s FROM view GROUP BY age) AS "
+        "t WHERE n > 20 ORDER BY age"
+    ),
+    # Aggregates over groups
+    (
+        "SELECT AVG(n) AS a, MAX(n) AS x, MIN(n) AS i, SUM(n) AS s, COUNT(*) AS c FROM (SELECT age, "
+        "COUNT(*) AS n FROM view GROUP BY age) AS t"
+    ),
+    (
+        "SELECT sex, MAX(n) - MIN(n) AS d, COUNT(n) AS k FROM (SELECT sex, age, COUNT(*) AS n FROM view "
+        "GROUP BY 1, 2) AS t WHERE n > 2 GROUP BY sex HAVING COUNT(*) > 1 ORDER BY sex"
+    ),
+    (
+        "SELECT half, AVG(n) AS a FROM (SELECT age, age // 5 AS half, COUNT(*) AS n FROM view GROUP BY 1,"
+        " 2) AS t GROUP BY 1 ORDER BY a DESC LIMIT 1"
+    ),
+    (
+        "SELECT DISTINCT age % 2 AS odd FROM (SELECT age, COUNT(*) AS n FROM view GROUP BY age) AS t "
+        "ORDER BY odd"
+    ),
+    # Several questions in one
+    (
+        "SELECT 'young' AS who, COUNT(*) AS n FROM view WHERE age < 4 UNION ALL SELECT 'old', COUNT(*) "
+        "FROM view WHERE age >= 4 ORDER BY n DESC"
+    ),
+    ("SELECT sex FROM view GROUP BY sex UNION SELECT sex FROM view GROUP BY sex ORDER BY 1 LIMIT 1 OFFSET 1"),
+    (
+        "WITH t AS (SELECT * FROM view WHERE urban) SELECT 1 AS k, AVG(age) AS a FROM t UNION ALL (SELECT"
+        " 2, AVG(children) FROM t) UNION ALL SELECT 3, NULL FROM t GROUP BY 1 ORDER BY k"
+    ),
+    "SELECT sex, urban, COUNT(*) AS n FROM view GROUP BY ROLLUP (sex, urban) ORDER BY sex, urban, n",
+    (
+        "SELECT sex, urban, COUNT(*) AS n, GROUPING(sex) AS g FROM view GROUP BY GROUPING SETS ((sex), "
+        "(urban), ()) ORDER BY n, 1"
+    ),
+    (
+        "SELECT sex, urban, AVG(age) AS a FROM view GROUP BY CUBE (sex, urban) HAVING COUNT(*) > 10 ORDER"
+        " BY a, sex LIMIT 3"
+    ),
+    ("SELECT age % 2 AS odd, sex, COUNT(sex) AS n FROM view GROUP BY sex, ROLLUP (age % 2) ORDER BY 3, 2, 1"),
+    "SELECT COUNT(*) AS n FROM view GROUP BY ()",
+    # Subqueries that give values
+    "SELECT COUNT(*) FROM view WHERE age > (SELECT AVG(age) FROM view)",
+    (
+        "SELECT sex, COUNT(*) AS n FROM view WHERE region IN (SELECT region FROM view WHERE region IS NOT"
+        " NULL GROUP BY region ORDER BY COUNT(*) DESC LIMIT 2) GROUP BY sex ORDER BY sex"
+    ),
+    (
+        "WITH t AS (SELECT region, COUNT(*) AS n FROM view GROUP BY region) SELECT COUNT(*) FROM view "
+        "WHERE region IN (SELECT region FROM t WHERE n > 40)"
+    ),
+    (
+        "SELECT COUNT(*) * 1.0 / (SELECT COUNT(*) FROM view) AS share, (SELECT MAX(n) FROM (SELECT "
+        "COUNT(*) AS n FROM view GROUP BY age) AS t) AS top FROM view WHERE smoker"
+    ),
+    (
+        "SELECT COUNT(*) FROM view WHERE (sex, urban) IN (SELECT sex, urban FROM view GROUP BY 1, 2 ORDER"
+        " BY COUNT(*) LIMIT 2)"
+    ),
+    (
+        "SELECT region, COUNT(*) AS n FROM view JOIN (SELECT region AS r, COUNT(*) AS c FROM view GROUP "
+        "BY region ORDER BY c DESC LIMIT 2) AS t ON region = r GROUP BY region ORDER BY n"
+    ),
     "SELECT COUNT(*) FROM view",
     "SELECT count(*) AS n, count(income) AS i, sum(income), avg(age) FROM view WHERE region IS NULL",
     "SELECT sum(age), avg(age), count(*), median(age) FROM view WHERE age < 0",

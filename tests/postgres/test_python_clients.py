@@ -93,6 +93,34 @@ def test_cursors_copies_pipelines_and_types_of_psycopg(served: Served) -> None:
         assert TypeInfo.fetch(connection, "hstore") is None
 
 
+def test_cursors_go_both_ways_and_statements_are_prepared_in_sql(served: Served) -> None:
+    """FETCH in every direction gives the rows that PostgreSQL would; PREPARE and EXECUTE take values."""
+    with psycopg.connect(served.url) as connection:
+        connection.execute("DECLARE c CURSOR FOR SELECT age FROM admissions LIMIT 5")
+        ages = [row[0] for row in connection.execute("FETCH ALL FROM c").fetchall()]
+        for step, expected in {
+            "PRIOR": ages[4:],
+            "FIRST": ages[:1],
+            "NEXT": ages[1:2],
+            "2": ages[2:4],
+            "BACKWARD 2": [ages[2], ages[1]],
+            "RELATIVE 1": ages[2:3],
+            "ABSOLUTE -2": ages[3:4],
+            "FORWARD ALL": ages[4:],
+            "BACKWARD ALL": ages[::-1],
+            "LAST": ages[4:],
+        }.items():
+            found = connection.execute(f"FETCH {step} FROM c".encode()).fetchall()
+            assert [row[0] for row in found] == expected, step
+        connection.execute(
+            "PREPARE p (int, text) AS SELECT count(*) FROM admissions WHERE age > $1 AND ward = $2"
+        )
+        asked = connection.execute("EXECUTE p (65, 'surgery')").fetchone()
+        assert asked == (served.view.count("age > 65 AND ward = 'surgery'").estimate,)
+        with pytest.raises(psycopg.errors.ProtocolViolation):
+            connection.execute("EXECUTE p (65)")
+
+
 def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
     """After an error a transaction refuses everything until it is rolled back; errors have their class."""
     with psycopg.connect(served.url) as connection:
@@ -110,6 +138,10 @@ def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
             "DELETE FROM admissions": psycopg.errors.ReadOnlySqlTransaction,
             "SELECT nosuch(1)": psycopg.errors.UndefinedFunction,
             "SET hdpview.confidence = 2": psycopg.errors.InvalidParameterValue,
+            "SELECT * INTO copied FROM admissions": psycopg.errors.ReadOnlySqlTransaction,
+            "SELECT count(*) FROM admissions WHERE age = 'many'": psycopg.errors.InvalidTextRepresentation,
+            "SELECT count(*) FROM admissions TABLESAMPLE SYSTEM (1)": psycopg.errors.FeatureNotSupported,
+            "SELECT to_char(admitted, 'Q') FROM admissions": psycopg.errors.FeatureNotSupported,
             'SELECT a.age FROM admissions a JOIN "Odd View" b ON true': psycopg.errors.FeatureNotSupported,
         }.items():
             with pytest.raises(kind):

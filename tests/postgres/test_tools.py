@@ -39,6 +39,12 @@ ANSWERED = {
     "superset virtual": """SELECT ward AS ward, count(*) AS count, AVG(cost) AS "AVG(cost)" FROM
         (SELECT * FROM admissions WHERE age > 18) AS virtual_table WHERE sex IN ('Female') GROUP BY ward
         ORDER BY count DESC LIMIT 1000 OFFSET 0""",
+    "superset series limit": """SELECT DATE_TRUNC('month', admitted) AS __timestamp, ward AS ward, count(*) AS count
+        FROM public.admissions JOIN (SELECT ward AS ward__, count(*) AS mme_inner__ FROM public.admissions
+        GROUP BY ward ORDER BY mme_inner__ DESC LIMIT 2) AS anon_1 ON ward = ward__
+        GROUP BY DATE_TRUNC('month', admitted), ward ORDER BY count DESC LIMIT 50000""",
+    "superset row count": """SELECT COUNT(*) AS rowcount FROM
+        (SELECT ward AS ward, count(*) AS count FROM public.admissions GROUP BY ward) AS rowcount_qry LIMIT 50000""",
     "superset columns": "SELECT * FROM (SELECT * FROM admissions) AS virtual_table LIMIT 0",
     "superset lab": "SELECT * FROM (SELECT ward, count(*) AS n FROM admissions GROUP BY ward LIMIT 100) AS inner_qry LIMIT 1001",
     # Tableau: SUM(1) for rows, HAVING to see whether there are any, casts and aliases on everything
@@ -67,6 +73,22 @@ ANSWERED = {
     "excel": f'SELECT "admissions"."sex", COUNT("admissions"."age") FROM {_TABLE} "admissions" GROUP BY "admissions"."sex"',
     "spark schema": "SELECT * FROM admissions WHERE 1=0",
     "spark rows": 'SELECT "age","sex" FROM admissions WHERE ("age" IS NOT NULL) AND ("age" > 65)',
+    # What analysts write: ranks, changes, shares, totals, the largest few, texts of dates, patterns
+    "ranks": "SELECT ward, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) FROM admissions GROUP BY ward ORDER BY 3",
+    "changes": """SELECT date_trunc('year', admitted) AS y, count(*) - lag(count(*)) OVER (ORDER BY
+        date_trunc('year', admitted)) AS change FROM admissions GROUP BY 1 ORDER BY 1""",
+    "largest in each": """SELECT * FROM (SELECT sex, ward, count(*) AS n, row_number() OVER (PARTITION BY sex ORDER BY
+        count(*) DESC) AS place FROM admissions GROUP BY sex, ward) AS t WHERE place <= 2 ORDER BY sex, place""",
+    "with totals": "SELECT ward, sex, count(*), grouping(sex) FROM admissions GROUP BY ROLLUP (ward, sex) ORDER BY 1, 2",
+    "one under another": """SELECT 'young' AS who, count(*) AS n FROM admissions WHERE age < 40 UNION ALL
+        SELECT 'old', count(*) FROM admissions WHERE age >= 40 ORDER BY n""",
+    "in the largest": """SELECT sex, count(*) FROM admissions WHERE ward IN (SELECT ward FROM admissions GROUP BY ward
+        ORDER BY count(*) DESC LIMIT 3) GROUP BY sex""",
+    "share of two": """SELECT (SELECT count(*) FROM admissions WHERE smoker) / (SELECT count(*) FROM admissions) AS s""",
+    "months as text": "SELECT to_char(admitted, 'YYYY-MM') AS month, count(*) FROM admissions GROUP BY 1 ORDER BY 1",
+    "pattern": "SELECT ward, count(*) FROM admissions WHERE ward ~* 'SURG|onc' GROUP BY ward",
+    "recent": "SELECT count(*) FROM admissions WHERE admitted > date '2024-06-30' - interval '1 year 6 months'",
+    "shuffled": "SELECT age, ward FROM admissions ORDER BY random() LIMIT 5",
     # Dates by text, negations, FETCH FIRST
     "fetch first": "SELECT ward, count(*) FROM admissions GROUP BY ward ORDER BY 2 DESC FETCH FIRST 3 ROWS ONLY",
     "not all": "SELECT count(*) FROM admissions WHERE ward <> ALL(ARRAY['surgery', 'oncology'])",
@@ -123,6 +145,8 @@ CATALOGUE = {
     "grafana columns": """SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns
         WHERE quote_ident(table_name) = 'admissions'""",
     "tableau types": """SELECT typname, oid FROM pg_type WHERE typname IN ('text', 'int4', 'float8') ORDER BY 1""",
+    "series of days": "SELECT d::date FROM generate_series('2024-01-01'::date, '2024-01-05', '1 day') AS d",
+    "a day ago": "SELECT now() - interval '1 day' < now()",
     "extensions": "SELECT extname FROM pg_extension",
     "roles": "SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user OR true",
     "enums": "SELECT t.typname, e.enumlabel FROM pg_type t JOIN pg_enum e ON t.oid = e.enumtypid",

@@ -21,6 +21,7 @@ from hdpview.explore.postgres.columns import Describer, OutputColumn
 from hdpview.explore.postgres.errors import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER,
+    READ_ONLY,
     UNDEFINED_TABLE,
     PgError,
 )
@@ -31,8 +32,9 @@ from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql, parse
-from hdpview.query.sql import Result, run, run_tree
+from hdpview.query.sql import run, run_tree
 from hdpview.query.sql.rows import asks_for_rows
+from hdpview.query.sql.scalar import literal
 
 _MOST_KEPT, _MOST_CELLS_KEPT = 500, 5_000  # answers, and cells of one
 _MOST_QUESTIONS = 1_000
@@ -134,6 +136,10 @@ class Answerer:
     def _read(self, tree: exp.Expr) -> Question:
         if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
             raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
+        if tree.find(exp.Into) is not None:
+            raise PgError(
+                READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
+            )
         names = {self._view_of(table) for table in _tables(tree)}
         if len(names) > 1:
             raise PgError(FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
@@ -187,7 +193,7 @@ class Answerer:
         if question.view is None:
             found = self.engine.answer(tree, context)
             return Answer(found.columns, found.rows)
-        tree = rewrite.with_constants(tree) if question.parameters else tree
+        tree = rewrite.with_arrays(tree) if question.parameters else tree
         key = (question, tuple(map(repr, values)), reading)
         with self._lock:
             kept = self._kept.get(key)
@@ -219,7 +225,7 @@ class Answerer:
             cast("Any", reading.interval),
             with_intervals=reading.intervals,
         )
-        found = _by_position(result)
+        found = [[column.plain() for column in output] for output in result.outputs()]
         columns = self.columns(question, reading)
         if len(found) != len(question.columns):
             raise QueryError("The columns of this statement cannot be told. Name them instead of writing *.")
@@ -271,18 +277,6 @@ def _bin_starts(view: PView) -> dict[str, float]:
     return found
 
 
-def _by_position(result: Result) -> list[list[list[Any]]]:
-    """Per column that was asked for, its values, and where it is an aggregate those of both ends."""
-    names, rows = result.names, result.to_rows()
-    columns = [[row[name] for row in rows] for name in names]
-    found, i = [], 0
-    while i < len(names):
-        width = 3 if names[i] in result.aggregates else 1
-        found.append(columns[i : i + width])
-        i += width
-    return found
-
-
 def _tables(tree: exp.Expr) -> list[exp.Table]:
     return [
         table
@@ -305,26 +299,6 @@ def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
             raise PgError(INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
         node.replace(literal(values[number - 1]))
     return bound
-
-
-def literal(value: Any) -> exp.Expr:
-    """A value as SQL writes it."""
-    if value is None:
-        return exp.null()
-    if isinstance(value, bool):
-        return exp.true() if value else exp.false()
-    if isinstance(value, (int, float)):
-        if isinstance(value, float) and not math.isfinite(value):
-            return exp.Literal.string(str(value))
-        number = exp.Literal.number(repr(abs(value)))
-        return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
-    if isinstance(value, datetime):
-        return exp.cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
-    if isinstance(value, date):
-        return exp.cast(exp.Literal.string(value.isoformat()), "date")
-    if isinstance(value, list):
-        return exp.Array(expressions=[literal(item) for item in value])
-    return exp.Literal.string(str(value))
 
 
 def _parsed(text: str) -> exp.Expr:

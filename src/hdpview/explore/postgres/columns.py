@@ -16,7 +16,10 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.functions import RETURNS
 from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
+from hdpview.query.sql.aggregates import is_aggregate
 from hdpview.query.sql.axes import TRUTHS
+from hdpview.query.sql.execute import is_end_of_interval
+from hdpview.query.sql.windows import is_rank
 
 _MOST_COLUMNS = 1_600  # as in PostgreSQL
 
@@ -54,7 +57,7 @@ _TEXTS = (
     *(exp.GroupConcat, exp.RegexpReplace, exp.SplitPart, exp.ToChar, exp.ArrayToString, exp.CurrentVersion),
 )
 _NAMES = (exp.CurrentSchema, exp.CurrentDatabase, exp.CurrentCatalog, exp.CurrentUser, exp.SessionUser)
-_FLOATS = (exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log)
+_FLOATS = (exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log, exp.PercentRank, exp.CumeDist)
 _SAME = (
     exp.Paren,
     exp.Neg,
@@ -66,7 +69,9 @@ _SAME = (
     exp.Max,
     exp.Collate,
     exp.Distinct,
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Grouping)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 _WIDTH = [t.INT2, t.INT4, t.INT8, t.NUMERIC, t.FLOAT4, t.FLOAT8]
@@ -89,7 +94,10 @@ class Describer:
         tree = tree.unnest() if isinstance(tree, exp.Subquery) else tree
         if isinstance(tree, exp.SetOperation):
             left, right = self.columns(tree.this), self.columns(tree.expression)
-            return [replace(a, kind=_wider(a.kind, b.kind)) for a, b in zip(left, right, strict=False)]
+            return [
+                replace(a, kind=_wider(a.kind, b.kind), is_aggregate=a.is_aggregate or b.is_aggregate)
+                for a, b in zip(left, right, strict=False)
+            ]
         if isinstance(tree, exp.Values):
             first = tree.expressions[0].expressions if tree.expressions else []
             return [OutputColumn(f"column{i}", self.kind(node)) for i, node in enumerate(first, 1)]
@@ -116,16 +124,12 @@ class Describer:
         """Whether an expression is computed from aggregates, here or in a subquery, and is no end of an
         interval itself.
         """
-        names = {part.name.lower() for part in node.find_all(exp.Anonymous)}
-        if names & {"dp_interval_low", "dp_interval_high"}:
+        parts = list(node.walk(prune=is_rank))
+        if any(map(is_end_of_interval, parts)):
             return False
-        return (
-            bool(names & {"mean", "quantile_cont"})
-            or node.find(exp.AggFunc, exp.WithinGroup) is not None
-            or any(
-                column is not None and column.is_aggregate
-                for column in map(self._column, node.find_all(exp.Column))
-            )
+        columns = map(self._column, (part for part in parts if isinstance(part, exp.Column)))
+        return any(map(is_aggregate, parts)) or any(
+            column is not None and column.is_aggregate for column in columns
         )
 
     def _scope(self, tree: exp.Select) -> _Scope:
@@ -231,6 +235,9 @@ class Describer:
             inner = node.this if isinstance(node, exp.ArrayAgg) else next(iter(node.expressions), None)
             inner = inner.this if isinstance(inner, exp.Order) else inner
             return t.array_of(t.TEXT if inner is None else self.kind(inner))
+        if isinstance(node, exp.ExplodingGenerateSeries):
+            kind = self.kind(node.args["start"])
+            return t.TIMESTAMP if kind in t.MOMENTS else t.INT4
         if isinstance(node, exp.Bracket):
             return t.ELEMENT_OF.get(self.kind(node.this).oid, t.TEXT)
         return _fixed(node)
@@ -344,8 +351,8 @@ def _fixed(node: exp.Expr) -> PgType:
         return t.DATE
     if isinstance(node, exp.CurrentTimestamp):
         return t.TIMESTAMPTZ
-    if isinstance(node, exp.ExplodingGenerateSeries):
-        return t.INT4
+    if isinstance(node, _RANKS):
+        return t.INT8
     if isinstance(node, exp.Interval):
         return t.INTERVAL
     return t.TEXT

@@ -214,10 +214,10 @@ class Commands:
         step = statements.cursor_step(statement)
         cursor = self._cursor(step.name)
         rows = cursor.answer.rows
-        end = len(rows) if step.count < 0 else min(len(rows), cursor.at + step.count)
-        taken, cursor.at = rows[cursor.at : end], end
+        places, cursor.at = step.taken(cursor.at, len(rows))
         if step.is_move:
-            return Outcome(f"MOVE {len(taken)}")
+            return Outcome(f"MOVE {len(places)}")
+        taken = [rows[place] for place in places]
         return Outcome(f"FETCH {len(taken)}", cursor.answer.columns, taken, is_binary=cursor.is_binary)
 
     def declared(self, name: str) -> Sequence[OutputColumn] | None:

@@ -24,7 +24,10 @@ _SQLSTATES = (
     (r"There is no table|(table|relation) '.*' does not exist", UNDEFINED_TABLE),
     (r"stands outside an aggregate", GROUPING_ERROR),
     (r"too deeply|longer than|too large", TOO_COMPLEX),
-    (r"A parameter is not a valid|is not a number|Expected a ", INVALID_TEXT),
+    (
+        r"A parameter is not a valid|is not a number|Expected a |is compared with a|Unknown value",
+        INVALID_TEXT,
+    ),
     (r"Unknown setting", UNDEFINED_OBJECT),
 )
 _AS_POSTGRES = re.compile(r"quantile_cont\(([^,()]+), ([\d.]+)\)")

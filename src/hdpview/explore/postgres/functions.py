@@ -9,14 +9,14 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import datetime
 from typing import Any
 
 from hdpview._version import __version__
 from hdpview.errors import QueryError
-from hdpview.explore.postgres import patterns
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
+from hdpview.query.sql import dates, patterns
 
 SERVER_VERSION = "15.0"
 _MOST_ITEMS = 10_000  # of a series
@@ -36,7 +36,7 @@ class Context:
     relations: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     type_names: Mapping[int, str] = field(default_factory=dict)
     comments: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: datetime = field(default_factory=dates.now)
 
 
 NAMESPACES = {11: "pg_catalog", 2200: "public", 13000: "information_schema"}
@@ -207,10 +207,26 @@ def _element(_: Context, array: Any, place: Any) -> Any:
 
 
 def _series(_: Context, first: Any, last: Any, step: Any = 1) -> str:
+    if isinstance(step, str):
+        return json.dumps([at.isoformat(" ") for at in _moments(first, last, dates.duration(step))])
     found = range(int(first), int(last) + 1, int(step or 1))
     if len(found) > _MOST_ITEMS:
         raise QueryError(f"A series here has at most {_MOST_ITEMS:,} numbers.")
     return json.dumps(list(found))
+
+
+def _moments(first: Any, last: Any, step: dates.Duration) -> list[datetime]:
+    at, end = dates.moment_of(first), dates.moment_of(last)
+    found: list[datetime] = []
+    while at <= end and len(found) < _MOST_ITEMS:
+        found.append(at)
+        at = dates.shifted(at, step)
+    return found
+
+
+def _strict(function: Function) -> Function:
+    """A function of texts that is NULL where one of them is."""
+    return lambda _, *given: None if None in given else function(*map(str, given))
 
 
 def _array_text(_: Context, array: Any, separator: Any, null: Any = None) -> str | None:
@@ -224,28 +240,23 @@ def _json_object(_: Context, *pairs: Any) -> str:
     return json.dumps(dict(zip(map(str, pairs[::2]), pairs[1::2], strict=False)))
 
 
-def _split_part(_: Context, text: Any, separator: Any, n: Any) -> str | None:
-    if text is None:
-        return None
-    parts = str(text).split(str(separator)) if separator else [str(text)]
+def _split_part(text: str, separator: str, n: str) -> str:
+    parts = text.split(separator) if separator else [text]
     return parts[int(n) - 1] if 1 <= int(n) <= len(parts) else ""
 
 
-def _translate(_: Context, text: Any, old: Any, new: Any) -> str | None:
-    if text is None:
+def _translate(text: str, old: str, new: str) -> str:
+    return text.translate({ord(a): new[i] if i < len(new) else None for i, a in enumerate(old)})
+
+
+def _date_trunc(unit: str, value: str) -> str:
+    return dates.moment_of(dates.truncate(value, unit)).isoformat(" ")
+
+
+def _shifted(_: Context, moment: Any, span: Any, sign: Any) -> str | None:
+    if moment is None or span is None:
         return None
-    pairs = {ord(a): (str(new)[i] if i < len(str(new)) else None) for i, a in enumerate(str(old))}
-    return str(text).translate(pairs)
-
-
-def _date_trunc(_: Context, unit: Any, value: Any) -> str | None:
-    from hdpview.query.sql.dates import moment_of, truncate
-
-    return None if value is None else moment_of(truncate(str(value), str(unit))).isoformat(" ")
-
-
-def _position(_: Context, text: Any, part: Any) -> int | None:
-    return None if text is None or part is None else str(text).find(str(part)) + 1
+    return dates.shifted(str(moment), dates.duration(str(span)), int(sign)).isoformat(" ")
 
 
 _VERSION = f"PostgreSQL {SERVER_VERSION} (hdpview {__version__}: a differentially private view, read-only)"
@@ -323,33 +334,45 @@ _add(
 )
 _add(t.INT4, _always(0), "pg_my_temp_schema", "inet_server_port", "inet_client_port", "pg_trigger_depth")
 _add(t.TEXT, _pretty_size, "pg_size_pretty")
-_add(t.TEXT, lambda _, name: None if name is None else quote_ident(name), "quote_ident")
-_add(t.TEXT, lambda _, x: None if x is None else "'" + str(x).replace("'", "''") + "'", "quote_literal")
+_add(t.TEXT, _strict(quote_ident), "quote_ident")
+_add(t.TEXT, _strict(lambda text: "'" + text.replace("'", "''") + "'"), "quote_literal")
 _add(t.REGCLASS, lambda c, name: to_oid(c, name, t.REGCLASS), "to_regclass")
 _add(t.REGTYPE, lambda c, name: to_oid(c, name, t.REGTYPE), "to_regtype")
 _add(t.REGNAMESPACE, lambda c, name: to_oid(c, name, t.REGNAMESPACE), "to_regnamespace")
-_add(t.TIMESTAMPTZ, lambda _: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "now")
-_add(t.TIMESTAMPTZ, lambda _: datetime.now(UTC).replace(tzinfo=None).isoformat(" "), "clock_timestamp")
-_add(t.TIMESTAMPTZ, lambda c: c.started.replace(tzinfo=None).isoformat(" "), "pg_postmaster_start_time")
-_add(t.TIMESTAMPTZ, lambda c: c.started.replace(tzinfo=None).isoformat(" "), "pg_conf_load_time")
-_add(t.DATE, lambda _: date.today().isoformat(), "pg_today")
+_add(t.TIMESTAMPTZ, lambda _: dates.now().isoformat(" "), "now", "clock_timestamp")
+_add(t.TIMESTAMPTZ, lambda c: c.started.isoformat(" "), "pg_postmaster_start_time", "pg_conf_load_time")
+_add(t.DATE, lambda _: dates.now().date().isoformat(), "pg_today")
 _add(t.INT4, lambda _, array, __=1: len(_items(array)) or None, "array_length", "array_upper")
 _add(t.INT4, lambda _, array: len(_items(array)), "cardinality")
 _add(t.INT4, lambda _, array, __=1: 1 if _items(array) else None, "array_lower")
 _add(t.TEXT, _array_text, "array_to_string")
 _add(t.JSON, _json_object, "json_build_object", "jsonb_build_object")
 _add(t.JSON, lambda _, value: json.dumps(value), "to_json", "to_jsonb", "row_to_json")
-_add(t.TEXT, _split_part, "split_part")
-_add(t.TEXT, _translate, "translate")
-_add(t.TEXT, lambda _, *given: patterns.replace_first(*given), "regexp_replace")
+_add(t.TEXT, _strict(_split_part), "split_part")
+_add(t.TEXT, _strict(_translate), "translate")
+_add(
+    t.TEXT, _strict(lambda a, b, new, flags="": patterns.replaced(a, b, new, "g" in flags)), "regexp_replace"
+)
 _add(t.TEXT, lambda _, *parts: "".join(str(part) for part in parts if part is not None), "concat")
-_add(t.INT4, _position, "strpos")
-_add(t.TIMESTAMP, _date_trunc, "date_trunc")
-_add(t.TEXT, lambda _, x: None if x is None else str(x).title(), "initcap")
+_add(t.INT4, _strict(lambda text, part: text.find(part) + 1), "strpos")
+_add(t.TIMESTAMP, _strict(_date_trunc), "date_trunc")
+_add(t.TIMESTAMP, _shifted, "_shifted")
+_add(t.TEXT, _strict(lambda at, pattern: dates.written(at, pattern)), "to_char")
+_add(t.TEXT, _strict(str.title), "initcap")
 _add(t.BOOL, _equals_any, "_equals_any")
-_add(t.BOOL, lambda _, *given: patterns.matches(*given), "_regex")
-_add(t.BOOL, lambda _, *given: patterns.like_any_case(*given), "_like_any_case")
-_add(t.BOOL, lambda _, *given: patterns.like(*given), "like")
+# SQLite's own LIKE, and those of patterns that it lacks; LIKE is called with the pattern first.
+_add(
+    t.BOOL,
+    _strict(lambda text, pattern, case="0": int(patterns.matches(text, pattern, case == "1"))),
+    "_regex",
+)
+_add(t.BOOL, _strict(lambda text, pattern: int(patterns.is_like(text, pattern, True))), "_like_any_case")
+_add(
+    t.BOOL,
+    _strict(lambda pattern, text, escape="\\": int(patterns.is_like(text, pattern, False, escape))),
+    "like",
+)
+_add(t.BOOL, _strict(lambda text, pattern: int(patterns.is_similar_to(text, pattern))), "_similar_to")
 _add(t.TEXT, cast, "_cast")
 _add(t.TEXT, lambda c, oid, kind: to_name(c, oid, t.BY_NAME[kind]), "_name_of")
 _add(t.TEXT, _element, "_element")

@@ -27,6 +27,11 @@ _CALLED: dict[type[exp.Expr], str] = {
     exp.DPipe: "?column?",
     exp.Array: "array",
     exp.Substring: "substring",
+    exp.ExplodingGenerateSeries: "generate_series",
+    exp.Explode: "unnest",
+    exp.TimeToStr: "to_char",
+    exp.RegexpLike: "?column?",
+    exp.RegexpILike: "?column?",
 }
 
 

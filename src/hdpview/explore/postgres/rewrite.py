@@ -4,15 +4,15 @@ takes it: over one table called `view`, every output named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
 from sqlglot import exp
 
+from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
 from hdpview.explore.postgres.names import compared_array, output_name, type_of_cast
-from hdpview.query.sql.scalar import constant
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 
@@ -30,7 +30,7 @@ def for_view(tree: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
             node.replace(fresh)
     for select in tree.find_all(exp.Select):
         _name_outputs(select)
-    return with_constants(tree)
+    return tree
 
 
 Change = Callable[[exp.Expr], exp.Expr]
@@ -51,7 +51,12 @@ def _changed(node: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
 
 def _as_view(node: exp.Expr) -> exp.Expr:
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-    return exp.Table(this=exp.to_identifier("view"), alias=alias, joins=node.args.get("joins"))
+    return exp.Table(
+        this=exp.to_identifier("view"),
+        alias=alias,
+        joins=node.args.get("joins"),
+        sample=node.args.get("sample"),
+    )
 
 
 def _is_whole(node: exp.Expr, describer: Describer) -> bool:
@@ -95,44 +100,13 @@ def _any(node: exp.Expr) -> exp.Expr:
     return listed if isinstance(node, exp.EQ) else exp.Not(this=listed)
 
 
-def with_constants(tree: exp.Expr) -> exp.Expr:
-    """The same with what is a constant, now that parameters have values, written as one."""
-    for node in reversed(list(tree.find_all(exp.EQ, exp.NEQ, exp.Cast, exp.TimestampTrunc))):
-        fresh = _constant(node) if not isinstance(node, (exp.EQ, exp.NEQ)) else _any(node)
+def with_arrays(tree: exp.Expr) -> exp.Expr:
+    """The same with arrays compared as lists, now that parameters have values."""
+    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
+        fresh = _any(node)
         if fresh is not node:
             node.replace(fresh)
     return tree
-
-
-def _constant(node: exp.Expr) -> exp.Expr:
-    """CAST(20 AS INT) is 20, CAST('x' AS TEXT) is 'x', date_trunc('month', DATE '2024-01-31') is a date."""
-    if isinstance(node, exp.TimestampTrunc):
-        if node.find(exp.Column) is not None:
-            return node
-        return exp.cast(exp.Literal.string(constant(node).isoformat()), "timestamp")
-    assert isinstance(node, exp.Cast)
-    inner, kind = node.this.unnest(), type_of_cast(node)
-    literal = inner.this if isinstance(inner, exp.Neg) else inner
-    if isinstance(inner, exp.Null):
-        return inner
-    if not isinstance(literal, exp.Literal) or kind in t.MOMENTS:
-        return node
-    if kind in t.TEXTS and literal.is_string:
-        return literal
-    if kind is t.BOOL and literal.is_string and literal.this.lower() in ("t", "true", "f", "false"):
-        return exp.Boolean(this=literal.this.lower() in ("t", "true"))
-    try:
-        number = float(literal.this) * (-1 if inner is not literal else 1)
-    except ValueError:
-        return node
-    if kind in t.INTEGERS and number == round(number):
-        return _signed(str(abs(round(number))), number < 0)
-    return _signed(literal.this.lstrip("-"), number < 0) if kind in t.FLOATS or kind is t.NUMERIC else node
-
-
-def _signed(digits: str, negative: bool) -> exp.Expr:
-    number = exp.Literal.number(digits)
-    return exp.Paren(this=exp.Neg(this=number)) if negative else number
 
 
 def _limit(node: exp.Expr) -> exp.Expr:
@@ -140,55 +114,26 @@ def _limit(node: exp.Expr) -> exp.Expr:
     return exp.Limit(expression=node.args.get("count") or exp.Literal.number(1))
 
 
-def _to_timestamp(node: exp.Expr) -> exp.Expr:
-    """to_timestamp('2024-01-31 00:00:00.000000', 'YYYY-MM-DD …'): tools write moments this way."""
-    inner = node.this.unnest()
-    return exp.cast(inner, "timestamp") if isinstance(inner, exp.Literal) and inner.is_string else node
+def _order(node: exp.Expr) -> exp.Expr:
+    """ORDER BY random() leaves the order to the view, whose records are drawn at random."""
+    node.set("expressions", [term for term in node.expressions if not isinstance(term.this, exp.Rand)])
+    return node
 
 
-def _now(_: exp.Expr) -> exp.Expr:
-    return exp.cast(exp.Literal.string(datetime.now(UTC).replace(tzinfo=None).isoformat(" ")), "timestamp")
-
-
-def _today(_: exp.Expr) -> exp.Expr:
-    return exp.cast(exp.Literal.string(datetime.now(UTC).date().isoformat()), "date")
-
-
-def _shifted(node: exp.Expr) -> exp.Expr:
-    """A fixed moment plus or minus a fixed time is a fixed moment."""
-    moment, span = node.this.unnest(), node.expression.unnest()
-    if isinstance(moment, exp.Interval):
-        moment, span = span, moment
-    if not (isinstance(moment, exp.Cast) and isinstance(span, exp.Interval)):
-        return node
-    days = {
-        "MICROSECOND": 1e-6 / 86_400,
-        "SECOND": 1 / 86_400,
-        "MINUTE": 1 / 1440,
-        "HOUR": 1 / 24,
-        "DAY": 1,
-        "WEEK": 7,
-    }
-    days |= {"MONTH": 30.4375, "YEAR": 365.25}
-    unit = (span.args.get("unit") or exp.Var(this="SECOND")).name.upper().rstrip("S")
-    try:
-        length = timedelta(days=float(span.this.name) * days[unit])
-        at = datetime.fromisoformat(moment.this.name)
-        shifted = at - length if isinstance(node, exp.Sub) else at + length
-    except (KeyError, ValueError, OverflowError, AttributeError):
-        return node
-    return exp.cast(exp.Literal.string(shifted.isoformat(" ")), "timestamp")
+def _to_char(node: exp.Expr) -> exp.Expr:
+    """to_char(d, 'Mon YYYY'): words of the format that the parser leaves alone."""
+    pattern = node.args["format"].name.replace("Mon", "%b").replace("Dy", "%a")
+    if re.search(r"[A-Za-z]", re.sub(r"%-?.", "", pattern)):
+        raise QueryError("Dates are written with YYYY, MM, Mon, DD, Dy, HH24 and MI: to_char(d, 'YYYY-MM').")
+    return exp.TimeToStr(this=node.this, format=exp.Literal.string(pattern))
 
 
 _CHANGES: dict[type[exp.Expr], Change] = {
+    exp.TimeToStr: _to_char,
     exp.EQ: _any,
     exp.NEQ: _any,
     exp.Fetch: _limit,
-    exp.StrToTime: _to_timestamp,
-    exp.CurrentTimestamp: _now,
-    exp.CurrentDate: _today,
-    exp.Add: _shifted,
-    exp.Sub: _shifted,
+    exp.Order: _order,
     exp.Collate: _without_cast,
     exp.AtTimeZone: _without_cast,
 }

@@ -189,11 +189,22 @@ class Session:
             self._wire.send(messages.EmptyQueryResponse())
         for statement in found:
             self._log(statement)
-            if statement.word == "DEALLOCATE":
-                outcome = self._deallocate(statement)
-            else:
-                outcome = await self._commands.execute(statement)
-            await self._send_outcome(outcome)
+            await self._send_outcome(await self._done(statement))
+
+    async def _done(self, statement: Statement) -> Outcome:
+        """What a statement does; those on prepared statements are the session's own."""
+        if statement.word == "DEALLOCATE":
+            return self._deallocate(statement)
+        if statement.word == "PREPARE":
+            name, kinds, inner = statements.prepared(statement)
+            await self._prepare(name, inner, [(types.named(kind) or types.UNKNOWN).oid for kind in kinds])
+            return Outcome("PREPARE")
+        if statement.word == "EXECUTE":
+            name, values = statements.executed(statement)
+            prepared = self._statement(name)
+            _check_number(len(values), len(prepared.parameters))
+            return await self._commands.execute(prepared.statement, prepared.question, values)
+        return await self._commands.execute(statement)
 
     async def _send_outcome(self, outcome: Outcome) -> None:
         self._tell(outcome)
@@ -244,29 +255,27 @@ class Session:
             raise PgError(FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
 
     async def _parse(self, message: messages.Parse) -> None:
-        if message.statement and message.statement in self._prepared:
-            raise PgError("42P05", f'prepared statement "{message.statement[:60]}" already exists')
+        statement = statements.one(message.query)
+        self._log(statement)
+        await self._prepare(message.statement, statement, message.param_types)
+        self._wire.send(messages.ParseComplete())
+
+    async def _prepare(self, name: str, statement: Statement, oids: Sequence[int]) -> None:
+        if name and name in self._prepared:
+            raise PgError("42P05", f'prepared statement "{name[:60]}" already exists')
         if len(self._prepared) >= _MOST_PREPARED:
             raise PgError(
                 TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
             )
-        statement = statements.one(message.query)
-        self._log(statement)
         question = await self._commands.read(statement)
         inferred = question.parameters if question is not None else ()
-        self._prepared[message.statement] = _Prepared(
-            statement, question, _declared(message.param_types, inferred), self._commands.reading
+        self._prepared[name] = _Prepared(
+            statement, question, _declared(oids, inferred), self._commands.reading
         )
-        self._wire.send(messages.ParseComplete())
 
     def _bind(self, message: messages.Bind) -> None:
         prepared = self._statement(message.statement)
-        if len(message.param_values) != len(prepared.parameters):
-            raise PgError(
-                PROTOCOL_VIOLATION,
-                f"bind message supplies {len(message.param_values)} parameters, but prepared statement "
-                f"requires {len(prepared.parameters)}",
-            )
+        _check_number(len(message.param_values), len(prepared.parameters))
         formats = wire.result_formats(message.param_formats, len(prepared.parameters))
         values = [
             parameters.decode(*each)
@@ -297,6 +306,8 @@ class Session:
     def _columns(self, prepared: _Prepared) -> Sequence[OutputColumn] | None:
         if prepared.question is not None:
             return self._backend.answerer.columns(prepared.question, prepared.reading)
+        if prepared.statement.word == "EXECUTE":
+            return self._columns(self._statement(statements.executed(prepared.statement)[0]))
         return self._commands.cursor_columns(prepared.statement)
 
     async def _execute(self, message: messages.Execute) -> None:
@@ -306,8 +317,8 @@ class Session:
             if not prepared.statement.word:
                 self._wire.send(messages.EmptyQueryResponse())
                 return
-            if prepared.statement.word == "DEALLOCATE":
-                portal.outcome = self._deallocate(prepared.statement)
+            if prepared.statement.word in ("DEALLOCATE", "PREPARE", "EXECUTE"):
+                portal.outcome = await self._done(prepared.statement)
             else:
                 self._check_shape(prepared)
                 portal.outcome = await self._commands.execute(
@@ -354,6 +365,14 @@ class Session:
         if name not in self._portals:
             raise PgError(INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
         return self._portals[name]
+
+
+def _check_number(given: int, needed: int) -> None:
+    if given != needed:
+        raise PgError(
+            PROTOCOL_VIOLATION,
+            f"bind message supplies {given} parameters, but prepared statement requires {needed}",
+        )
 
 
 def _declared(oids: Sequence[int], inferred: Sequence[PgType]) -> tuple[PgType, ...]:

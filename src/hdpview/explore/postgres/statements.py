@@ -11,12 +11,13 @@ import sqlglot
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres.errors import (
-    FEATURE_NOT_SUPPORTED,
     READ_ONLY,
     SYNTAX_ERROR,
     UNDEFINED_OBJECT,
     PgError,
 )
+from hdpview.query.question.where import parse
+from hdpview.query.sql.scalar import constant
 
 MOST_CHARACTERS = 200_000
 _MOST_STATEMENTS = 1_000
@@ -67,9 +68,12 @@ _DECLARE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FETCH = re.compile(
-    rf"(FETCH|MOVE)\s+(?:(NEXT|ALL|FORWARD\s+ALL|FORWARD\s+\d+|FORWARD|\d+)\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
+    r"(FETCH|MOVE)\s+(?:(NEXT|PRIOR|FIRST|LAST|(?:ABSOLUTE|RELATIVE)\s+-?\d+|(?:FORWARD\s+|BACKWARD\s+)?(?:ALL|-?\d+)|"
+    rf"FORWARD|BACKWARD)\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
     re.IGNORECASE,
 )
+_PREPARE = re.compile(rf"PREPARE\s+({_NAME})\s*(?:\((.*?)\)\s*)?AS\s+(.*)", re.IGNORECASE | re.DOTALL)
+_EXECUTE = re.compile(rf"EXECUTE\s+({_NAME})\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
 _CLOSE = re.compile(rf"(?:CLOSE|DEALLOCATE(?:\s+PREPARE)?)\s+({_NAME})", re.IGNORECASE)
 _COPY = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b\s*(?:WITH\s*)?(.*)", re.IGNORECASE | re.DOTALL)
 _EXPLAIN = re.compile(r"EXPLAIN\s+(?:\([^)]*\)\s*|(?:ANALYZE|VERBOSE)\s+)*(.*)", re.IGNORECASE | re.DOTALL)
@@ -138,7 +142,9 @@ def refuse_writing(statement: Statement) -> None:
         raise PgError(
             READ_ONLY,
             f"cannot execute {statement.word} in a read-only transaction",
-            "A view cannot be changed. Ask it with SELECT.",
+            "Write COPY (SELECT …) TO STDOUT; psql's \\copy writes files."
+            if statement.word == "COPY"
+            else "A view cannot be changed. Ask it with SELECT.",
         )
     word = statement.text.split()[0][:30] if statement.text else ""
     raise PgError(SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
@@ -241,11 +247,30 @@ def shown_setting(statement: Statement) -> str:
 
 @dataclass(frozen=True)
 class CursorStep:
-    """FETCH or MOVE. count −1 for all rows that are left."""
+    """FETCH or MOVE. way: FORWARD, BACKWARD, ABSOLUTE or RELATIVE. count: None for all rows that are left."""
 
     name: str
-    count: int
+    way: str
+    count: int | None
     is_move: bool
+
+    def taken(self, at: int, n: int) -> tuple[list[int], int]:
+        """Numbers of the rows to send, from 0, and where the cursor stands then: 0 before the first of n
+        rows, n + 1 behind the last.
+        """
+        count = n + 1 if self.count is None else self.count
+        if self.way in ("ABSOLUTE", "RELATIVE"):
+            place = count + (at if self.way == "RELATIVE" else 0 if count >= 0 else n + 1)
+            place = min(max(place, 0), n + 1)
+            return [place - 1] if 1 <= place <= n else [], place
+        if (self.way == "BACKWARD") == (count >= 0):
+            end = max(at - abs(count), 0)
+            return list(range(at - 2, max(end, 1) - 2, -1)), end
+        end = min(at + abs(count), n + 1)
+        return list(range(at, min(end, n))), end
+
+
+_STEPS = {"NEXT": "FORWARD 1", "PRIOR": "BACKWARD 1", "FIRST": "ABSOLUTE 1", "LAST": "ABSOLUTE -1"}
 
 
 def declared_cursor(statement: Statement) -> tuple[str, str, bool]:
@@ -260,10 +285,33 @@ def cursor_step(statement: Statement) -> CursorStep:
     """What FETCH or MOVE asks for."""
     found = _FETCH.fullmatch(statement.text)
     if found is None:
-        raise PgError(FEATURE_NOT_SUPPORTED, "Cursors only go forward here.", "Write FETCH 100 FROM name.")
-    amount = (found[2] or "NEXT").upper().split()[-1]
-    count = -1 if amount == "ALL" else int(amount) if amount.isdecimal() else 1
-    return CursorStep(plain_name(found[3]), count, found[1].upper() == "MOVE")
+        raise PgError(
+            SYNTAX_ERROR, "Which rows are to be fetched is not clear.", "Write FETCH 100 FROM name."
+        )
+    words = (found[2] or "NEXT").upper().split()
+    if words[0] in _STEPS:
+        words = _STEPS[words[0]].split()
+    way = words.pop(0) if words[0].isalpha() and words[0] != "ALL" else "FORWARD"
+    count = None if words == ["ALL"] else int(words[0]) if words else 1
+    return CursorStep(plain_name(found[3]), way, count, found[1].upper() == "MOVE")
+
+
+def prepared(statement: Statement) -> tuple[str, list[str], Statement]:
+    """Name, names of the parameters' types, and statement of PREPARE."""
+    found = _PREPARE.fullmatch(statement.text)
+    if found is None:
+        raise PgError(SYNTAX_ERROR, "Write PREPARE name (int, text) AS SELECT … $1 … $2.")
+    kinds = [kind.strip() for kind in (found[2] or "").split(",") if kind.strip()]
+    return plain_name(found[1]), kinds, one(found[3])
+
+
+def executed(statement: Statement) -> tuple[str, list[Any]]:
+    """Name and values of EXECUTE."""
+    found = _EXECUTE.fullmatch(statement.text)
+    if found is None:
+        raise PgError(SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
+    arguments = parse(f"SELECT {found[2]}", "postgres").expressions if found[2] else []
+    return plain_name(found[1]), [constant(node) for node in arguments]
 
 
 def closed_name(statement: Statement) -> str:

@@ -27,11 +27,15 @@ class Column(NamedTuple):
             return self._replace(values=self.values[order])
         return self._replace(values=[self.values[i] for i in order.tolist()])
 
-    def plain(self) -> list[Any]:
-        """Plain Python values; None for NULL, bins as texts."""
+    def objects(self) -> list[Any]:
+        """Python values; None for NULL, bins as they are."""
         if isinstance(self.values, np.ndarray):
             return as_objects(self.values, self.of_moments)
-        return [str(value) if isinstance(value, BinLabel) else value for value in self.values]
+        return list(self.values)
+
+    def plain(self) -> list[Any]:
+        """Plain Python values; None for NULL, bins as texts."""
+        return [str(value) if isinstance(value, BinLabel) else value for value in self.objects()]
 
     def arrow(self) -> pa.Array:
         """The column as Arrow: NaN is null, bins are texts."""

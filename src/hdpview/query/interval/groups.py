@@ -242,12 +242,3 @@ def _possible(schema: Schema, box: Box, a: int) -> NDArray[np.bool_]:
     if a not in box:
         return np.ones(schema.sizes[a], dtype=bool)
     return reach(schema.attributes[a], box[a]).possible
-
-
-def same_key_totals(rows: Ints) -> Ints:
-    """Number of the set of groups with equal keys that each group belongs to. rows: shape (n_axes,
-    n_groups).
-    """
-    if not len(rows):
-        return np.zeros(rows.shape[1], dtype=np.int64)
-    return np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)

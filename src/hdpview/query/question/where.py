@@ -42,6 +42,7 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
 }
+PATTERNS = (exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)  # looked at value by value, where they can be
 ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
 _WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
 _WHAT_WORKS = (
@@ -287,6 +288,8 @@ def _as_comparisons(node: exp.Between) -> exp.Expr:
 
 def _is_about_one_attribute(node: exp.Expr) -> bool:
     """Whether a comparison is one of a plain attribute with values, or no comparison at all."""
+    if isinstance(node, PATTERNS):
+        return False
     if not isinstance(node, (*_COMPARISONS, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike)):
         return True
     sides = [node.this, node.expression] if type(node) in _COMPARISONS else [node.this]

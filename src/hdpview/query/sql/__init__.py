@@ -1,8 +1,11 @@
 """SQL over a view.
 
-relations   WITH and subqueries folded into one SELECT over the view
-plan        its groups (axes), aggregates and expressions
-execute     all groups at once, then row by row what is computed from them
+compose      statements that are several questions: UNION, ROLLUP, subqueries that give values
+relations    WITH and subqueries in FROM folded into one SELECT over the view
+plan         its groups (axes, dates), aggregates, windows, and what is computed from them
+execute      all groups at once: expressions of aggregates with their intervals, windows, order
+rows         statements that ask for rows, over a table of records
+scalar       expressions of single values, row by row (functions)
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from sqlglot import exp
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import DIALECT, parse
+from hdpview.query.sql.compose import answer
 from hdpview.query.sql.execute import Result, execute, is_end_of_interval
 from hdpview.query.sql.plan import plan
 from hdpview.query.sql.relations import WHAT_WORKS
-from hdpview.query.sql.scalar import shown
+from hdpview.query.sql.scalar import shown, with_constants
 from hdpview.view.data import ViewData
 
 __all__ = ["Result", "run", "run_tree"]
@@ -53,9 +57,13 @@ def run_tree(
     """As `run`, of a statement that is parsed already; the tree is left as it is."""
     try:
         _check_complete(tree)
-        uses_ends = any(is_end_of_interval(node) for node in tree.find_all(exp.Anonymous))
-        kind = interval if with_intervals or uses_ends else None
-        return execute(plan(tree, view.schema), view, confidence, counts, kind)
+
+        def ask(select: exp.Expr, is_looked_at: bool = with_intervals) -> Result:
+            uses_ends = any(is_end_of_interval(node) for node in select.find_all(exp.Anonymous))
+            kind = interval if is_looked_at or uses_ends else None
+            return execute(plan(select, view.schema), view, confidence, counts, kind)
+
+        return answer(with_constants(tree), ask, lambda select: ask(select, False))
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
     except HdpviewError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from hdpview.query.question.quantities import Part, Values, bin_values
 from hdpview.query.question.where import attribute_number
 from hdpview.query.sql.axes import AxisReader, attributes_in
 from hdpview.query.sql.scalar import UNKNOWN, constant, evaluate, shown
+from hdpview.query.sql.windows import is_function_of_window
 
 _MAX_PARTS = 2_000
 _LARGEST_SUMMAND = 1e60  # fourth powers of values stay within doubles
@@ -43,8 +44,8 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
-    """Whether an expression has an aggregate in it, windows included."""
-    return any(is_aggregate(part) for part in node.walk())
+    """Whether an expression has an aggregate of records in it, in a window or not."""
+    return any(is_aggregate(part) and not is_function_of_window(part) for part in node.walk())
 
 
 def default_name(node: exp.Expr) -> str:
@@ -247,6 +248,10 @@ class AggregateReader:
 def _quantile_arguments(node: exp.Expr) -> tuple[exp.Expr, Any]:
     if isinstance(node, exp.WithinGroup):
         ordered = node.expression.expressions[0]
+        if type(node.this) in _REASONS:
+            raise QueryError(_why_not(node.this, ordered.this))
+        if isinstance(node.this.this, exp.Array):
+            raise QueryError(f"{shown(node)}: ask for one quantile at a time, each with its own name.")
         share = constant(node.this.this)
         return ordered.this.unnest(), 1 - share if ordered.args.get("desc") and isinstance(
             share, (int, float)
@@ -275,25 +280,30 @@ def _number(value: Any, node: exp.Expr) -> float:
     return float(value)
 
 
-_REASONS: dict[type[exp.Expr], Callable[[str], str]] = {
-    exp.Min: lambda x: (
-        f"The least value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.01)."
-    ),
-    exp.Max: lambda x: (
-        f"The greatest value hangs on a single record, which noise hides. Ask quantile_cont({x}, 0.99)."
-    ),
-    exp.ArrayAgg: lambda x: (
-        f"A view holds no rows to list. Count them: SELECT {x}, COUNT(*) FROM view GROUP BY {x}."
-    ),
+_NO_ROWS = "A view holds no rows to list. Count them: SELECT {0}, COUNT(*) FROM view GROUP BY {0}."
+_REASONS: dict[type[exp.Expr], str] = {
+    exp.Min: "The least value is of a single record, which noise hides. Ask quantile_cont({0}, 0.01).",
+    exp.Max: "The greatest value is of a single record, which noise hides. Ask quantile_cont({0}, 0.99).",
+    exp.ArrayAgg: _NO_ROWS,
+    exp.GroupConcat: _NO_ROWS,
+    exp.JSONArrayAgg: _NO_ROWS,
+    exp.Mode: "Ask SELECT {0}, COUNT(*) AS n FROM view GROUP BY {0} ORDER BY n DESC LIMIT 1.",
+    exp.RegrSlope: "Ask COVAR_POP({0}, {1}) / VAR_POP({1}).",
+    exp.LogicalOr: "Ask COUNT(*) FILTER (WHERE {0}).",
+    exp.LogicalAnd: "Ask COUNT(*) FILTER (WHERE NOT {0}).",
 }
 
 
-def _why_not(node: exp.Expr) -> str:
-    argument = shown(node.this) if isinstance(node.this, exp.Expr) else "x"
+def _why_not(node: exp.Expr, argument: exp.Expr | None = None) -> str:
     reason = _REASONS.get(type(node))
-    if reason is not None:
-        return f"{shown(node)} cannot be answered. {reason(argument)}"
+    if reason is None:
+        return (
+            f"{shown(node)} cannot be answered from counts. What can: COUNT, SUM, AVG, MEDIAN and "
+            "quantile_cont, with FILTER (WHERE …)."
+        )
+    first = argument or node.this
+    while isinstance(first, (exp.Distinct, exp.Order, exp.Cast)):
+        first = first.expressions[0] if isinstance(first, exp.Distinct) else first.this
     return (
-        f"{shown(node)} cannot be answered from counts. What can: COUNT, SUM, AVG, MEDIAN and "
-        "quantile_cont, with FILTER (WHERE …)."
+        f"{shown(node)} cannot be answered. {reason.format(shown(first), shown(node.args.get('expression')))}"
     )

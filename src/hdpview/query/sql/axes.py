@@ -28,7 +28,7 @@ from hdpview.query.question.axes import (
 )
 from hdpview.query.question.boxes import Box, intersect, subtract
 from hdpview.query.question.conditions import Condition
-from hdpview.query.question.where import attribute_number, boxes_of_tree
+from hdpview.query.question.where import PATTERNS, attribute_number, boxes_of_tree
 from hdpview.query.sql.dates import finest_unit, periods
 from hdpview.query.sql.scalar import UNKNOWN, branches, constant, evaluate, shown
 
@@ -51,6 +51,7 @@ TRUTHS = (
     exp.Between,
     exp.Like,
     exp.ILike,
+    *PATTERNS,
 )
 _STEPS = (exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.IntDiv, exp.Cast, exp.WidthBucket)
 _RISING = (

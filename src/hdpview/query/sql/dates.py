@@ -4,9 +4,11 @@ them.
 
 from __future__ import annotations
 
+import re
+from calendar import monthrange
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -28,6 +30,7 @@ PARTS: dict[str, Callable[[datetime], int]] = {
     "DAYOFYEAR": lambda at: at.timetuple().tm_yday,
     "HOUR": lambda at: at.hour,
     "MINUTE": lambda at: at.minute,
+    "EPOCH": lambda at: (at - datetime(1970, 1, 1)) // timedelta(seconds=1),
 }
 PART_NODES: dict[type[exp.Expr], str] = {
     exp.Year: "YEAR",
@@ -52,6 +55,11 @@ def moment_of(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
+def now() -> datetime:
+    """The present moment; views hold no time zones."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
 def truncate(value: Any, unit: str) -> date | datetime:
     """The start of the year, quarter, month, week, day, hour or minute that a moment lies in."""
     at = moment_of(value)
@@ -73,6 +81,73 @@ def truncate(value: Any, unit: str) -> date | datetime:
     return start if unit.upper() in ("HOUR", "MINUTE") else start.date()
 
 
+class Duration(NamedTuple):
+    """An INTERVAL: whole months, and the rest."""
+
+    months: int
+    rest: timedelta
+
+
+_LENGTHS: dict[str, Duration] = {
+    "YEAR": Duration(12, timedelta()),
+    "QUARTER": Duration(3, timedelta()),
+    "MONTH": Duration(1, timedelta()),
+    **{
+        unit: Duration(0, timedelta(**{f"{unit.lower()}s": 1}))
+        for unit in ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    },
+}
+
+
+def duration(text: str, unit: str = "") -> Duration:
+    """The length of INTERVAL '2' MONTH or INTERVAL '1 year 2 months'. ValueError where it has none."""
+    words = f"{text} {unit}".upper().split()
+    months, rest = 0.0, timedelta()
+    for amount, name in zip(words[::2], words[1::2], strict=True):
+        length = _LENGTHS.get(name.rstrip("S"))
+        if length is None:
+            raise ValueError
+        months, rest = months + float(amount) * length.months, rest + float(amount) * length.rest
+    return Duration(round(months), rest)
+
+
+def shifted(value: Any, by: Duration, sign: int = 1) -> datetime:
+    """A moment so much later, or earlier where sign is −1; the last day of a month where a day is missing."""
+    at = moment_of(value)
+    months = at.year * 12 + at.month - 1 + sign * by.months
+    year, month = months // 12, months % 12 + 1
+    day = min(at.day, monthrange(year, month)[1])
+    return at.replace(year=year, month=month, day=day) + sign * by.rest
+
+
+# What the directives of strftime need to know of a moment.
+_UNIT_OF_DIRECTIVE = {
+    **dict.fromkeys("YyG", "YEAR"),
+    **dict.fromkeys("mbB", "MONTH"),
+    **dict.fromkeys("VUW", "WEEK"),
+    **dict.fromkeys("dejaAuw", "DAY"),
+    **dict.fromkeys("HIp", "HOUR"),
+    "M": "MINUTE",
+    "S": "SECOND",
+}
+
+
+def directives(pattern: str) -> list[str]:
+    """The directives of a format, such as Y and m of '%Y-%m'."""
+    found = re.findall(r"%-?(.)", pattern)
+    if len(pattern) > 100 or set(found) - set(_UNIT_OF_DIRECTIVE) - {"%"}:
+        raise QueryError(
+            "Dates are written with years, months, weeks, days, hours and minutes: 'YYYY-MM-DD'."
+        )
+    return [directive for directive in found if directive != "%"]
+
+
+def written(value: Any, pattern: str) -> str:
+    """A moment in a format of strftime."""
+    directives(pattern)
+    return moment_of(value).strftime(pattern)
+
+
 _UNIT_OF_PART = {"DOW": "DAY", "DAYOFWEEK": "DAY", "ISODOW": "DAY", "DAYOFYEAR": "DAY"}
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 
@@ -88,6 +163,8 @@ def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
             units.add(parent.args["unit"].name.upper())
         elif isinstance(parent, exp.Extract):
             units.add(parent.this.name.upper())
+        elif isinstance(parent, exp.TimeToStr):
+            units |= {_UNIT_OF_DIRECTIVE[directive] for directive in directives(parent.args["format"].name)}
         elif parent is not None and type(parent) in PART_NODES:
             units.add(PART_NODES[type(parent)])
         elif isinstance(parent, exp.Cast) and parent.to.is_type(exp.DataType.Type.DATE):
@@ -102,6 +179,8 @@ def finest_unit(node: exp.Expr, attribute: Datetime) -> str:
         raise QueryError(
             f"Dates are cut by {', '.join(name.lower() for name in _UNITS)}, not by {unit.lower()!r}."
         )
+    if not units:
+        units.add("YEAR")
     if "WEEK" in units and units & {"YEAR", "QUARTER", "MONTH"}:
         units.add("DAY")
     return str(max(units, key=_UNITS.index))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,15 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.query.interval.answers import Kind, Reading, notes_on
 from hdpview.query.interval.columns import Column, arrow_table, as_objects
-from hdpview.query.interval.groups import Groups, same_key_totals
+from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.noise import check_confidence
 from hdpview.query.interval.quality import inferred_note
 from hdpview.query.interval.spans import Measures, Span
 from hdpview.query.sql.expressions import Expressions
 from hdpview.query.sql.functions import places_in_order
-from hdpview.query.sql.plan import AGGREGATE, GROUP, TOTAL, Plan, slot_of
+from hdpview.query.sql.plan import AGGREGATE, GROUP, RANK, TOTAL, Plan, slot_of
 from hdpview.query.sql.scalar import UNKNOWN, Lookup, evaluate, shown
+from hdpview.query.sql.windows import Order, Rows, Window
 from hdpview.view.data import ViewData
 
 _ENDS = {"dp_interval_low": 1, "dp_interval_high": 2}
@@ -45,6 +46,19 @@ class Result:
     @property
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+    def outputs(self) -> list[list[Column]]:
+        """The columns of each output: its values, and where it is an aggregate those of both ends."""
+        found, i = [], 0
+        while i < len(self.columns):
+            width = 3 if self.columns[i].name in self.aggregates else 1
+            found.append(list(self.columns[i : i + width]))
+            i += width
+        return found
+
+    def taken(self, order: NDArray[np.int64]) -> Result:
+        """Some of the rows, in this order."""
+        return replace(self, columns=[column.taken(order) for column in self.columns])
 
     def to_arrow(self) -> pa.Table:
         """The result as an Arrow table."""
@@ -79,11 +93,12 @@ class _Execution:
     def _take(self, groups: Groups) -> None:
         self.groups, self.n = groups, len(groups)
         self.measures = Measures(groups, self.counts, self.interval)
-        self.expressions = Expressions(self.plan, self.measures, self._numbers_of_keys, self._total)
+        self.expressions = Expressions(self.plan, self.measures, self._numbers, self._total)
+        self._rows_of_windows: dict[int, Rows] = {}
 
     def result(self) -> Result:
         for condition in self.plan.having:  # before all else: windows are over what it leaves
-            kept = np.array([self._truth(value, condition) for value in self._rows(condition)], dtype=bool)
+            kept = self._holds(condition)
             if not kept.all():
                 self._take(self.groups.only(np.flatnonzero(kept)))
         columns: list[Column] = []
@@ -101,6 +116,9 @@ class _Execution:
             self._notes(),
             self._inferred(),
         )
+
+    def _holds(self, condition: exp.Expr) -> NDArray[np.bool_]:
+        return np.array([self._truth(value, condition) for value in self._rows(condition)], dtype=bool)
 
     def _truth(self, value: Any, condition: exp.Expr) -> bool:
         if value is not None and not isinstance(value, bool):
@@ -138,35 +156,63 @@ class _Execution:
         note = inferred_note(self.view, attributes)
         return () if note is None else (note,)
 
-    def _numbers_of_keys(self, axis: int) -> NDArray[np.float64] | None:
-        """The keys of every group along an axis, where they are numbers; NaN for NULL."""
-        keys = self.groups.keys(axis)
+    def _numbers(self, kind: str, number: int) -> NDArray[np.float64] | None:
+        """A key or a rank of every group, where it is a number; NaN for NULL."""
+        values = self.groups.keys(number) if kind == GROUP else self._rank(number)
         if not all(
-            key is None or (isinstance(key, (int, float)) and not isinstance(key, bool)) for key in keys
+            value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+            for value in values
         ):
             return None
-        return np.array([math.nan if key is None else float(key) for key in keys])
+        return np.array([math.nan if value is None else float(value) for value in values])
+
+    def _rows_of(self, i: int) -> tuple[Window, Rows]:
+        """A window, and the groups as it divides and orders them."""
+        window = self.plan.windows[i]
+        if i not in self._rows_of_windows:
+            partition = [self._rows(node) for node in window.partition]
+            self._rows_of_windows[i] = Rows(self.n, partition, self._terms(window.order))
+        return window, self._rows_of_windows[i]
 
     def _total(self, i: int, confidence: float) -> Span | None:
-        """A total over the groups that HAVING left, or over those with equal keys."""
-        total = self.plan.totals[i]
-        slot = slot_of(total.of)
+        """A window over estimates of the groups that HAVING left."""
+        window, rows = self._rows_of(i)
+        assert window.of is not None
+        slot = slot_of(window.of)
         aggregate = self.plan.aggregates[slot[1]] if slot is not None and slot[0] == AGGREGATE else None
+        of_all = not window.partition and window.frame.stop is None and window.function is exp.Sum
         if (
             aggregate is not None
             and aggregate.kind in ("count", "sum")
-            and not total.partition
+            and of_all
+            and window.frame.start is None
             and not self.plan.having
         ):
             whole = self.overall.span(aggregate, confidence)
             return Span(*(np.repeat(column, self.n) for column in whole))
-        parts = self.expressions.span(total.of, confidence)
+        parts = self.expressions.span(window.of, confidence)
         if parts is None:
             return None
-        own_set = same_key_totals(self.groups.rows[list(total.partition)])
-        return Span(
-            *(np.bincount(own_set, np.nan_to_num(column)).astype(np.float64)[own_set] for column in parts)
-        )
+        if not window.is_taken:
+            return Span(*(rows.summaries(window, column) for column in parts))
+        at = rows.sources(window)
+        missing = math.nan if window.default is None else float(window.default)
+        return Span(*(np.append(column, missing)[at] for column in parts))
+
+    def _rank(self, i: int) -> list[Any]:
+        """A window that is no estimate: a rank, a number of groups, or a key of another group."""
+        window, rows = self._rows_of(i)
+        values = None if window.of is None else self._rows(window.of)
+        if window.is_taken:
+            assert values is not None
+            return [values[at] if at >= 0 else window.default for at in rows.sources(window).tolist()]
+        if window.function in (exp.Sum, exp.Avg, exp.Min, exp.Max):
+            assert window.of is not None
+            span = self.expressions.span(window.of, self.confidence)
+            if span is None:
+                raise QueryError(f"{window.function.key.upper()} over a window takes numbers.")
+            return as_objects(rows.summaries(window, span.estimate), False)
+        return rows.ranks(window, values)
 
     def _rows(self, node: exp.Expr) -> list[Any]:
         """An expression row by row, from estimates alone; DP_INTERVAL_LOW and _HIGH give the ends of their
@@ -190,8 +236,8 @@ class _Execution:
         slot, end = slot_of(part), _end_of(part)
         if slot is None and end is None:
             return None
-        if slot is not None and slot[0] == GROUP:
-            return self.groups.keys(slot[1])
+        if slot is not None and slot[0] in (GROUP, RANK):
+            return self.groups.keys(slot[1]) if slot[0] == GROUP else self._rank(slot[1])
         if slot is not None:
             span = self.expressions.span(part, self.confidence)
             moments = slot[0] == AGGREGATE and self.plan.aggregates[slot[1]].of_moments
@@ -206,14 +252,19 @@ class _Execution:
         return as_objects(span[end or 0], _only(part.expressions[0], self.plan.aggregates))
 
     def _order(self) -> NDArray[np.int64]:
+        """Numbers of the groups that are shown, in their order."""
         order = np.arange(self.n)
         if self.plan.order:
-            terms = [
-                (self._sort_values(term.by), term.descending, term.nulls_first) for term in self.plan.order
-            ]
-            order = np.array(places_in_order(self.n, terms), dtype=np.int64)
+            order = np.array(places_in_order(self.n, self._terms(self.plan.order)), dtype=np.int64)
+        if self.plan.one_per is not None:
+            order = order[np.isin(order, Rows(self.n, [*map(self._rows, self.plan.one_per)], ()).firsts())]
+        for condition in self.plan.qualify:
+            order = order[self._holds(condition)[order]]
         end = self.n if self.plan.limit < 0 else self.plan.offset + self.plan.limit
         return order[self.plan.offset : end]
+
+    def _terms(self, order: Sequence[Order]) -> list[tuple[list[Any], bool, bool]]:
+        return [(self._sort_values(term.by), term.descending, term.nulls_first) for term in order]
 
     def _sort_values(self, node: exp.Expr) -> list[Any]:
         slot = slot_of(node)

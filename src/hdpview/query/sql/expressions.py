@@ -23,14 +23,16 @@ from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.quantities import Quantity
-from hdpview.query.sql.plan import AGGREGATE, GROUP, TOTAL, Plan, slot_of
+from hdpview.query.sql.plan import AGGREGATE, TOTAL, Plan, slot_of
 from hdpview.query.sql.scalar import constant
+from hdpview.query.sql.windows import Window
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Limits = tuple[float, float]
 Lookup = Callable[[str, int], Floats | None]
 _ANYTHING: Limits = (-math.inf, math.inf)
+_ESTIMATES = (AGGREGATE, TOTAL)
 
 
 class _Slot(NamedTuple):
@@ -43,24 +45,24 @@ class _Slot(NamedTuple):
 class Expressions:
     """Expressions over the groups of one statement.
 
-    keys: numbers of an axis in every group, or None where they are not numbers. totals: spans of totals over
-        groups.
+    plain: a slot that is no estimate (a key, a rank) in every group, or None where it is not a number.
+    totals: spans of windows over groups.
     """
 
     def __init__(
         self,
         plan: Plan,
         measures: Measures,
-        keys: Callable[[int], Floats | None],
+        plain: Lookup,
         totals: Callable[[int, float], Span | None],
     ) -> None:
-        self.plan, self.measures, self.keys, self.totals = plan, measures, keys, totals
+        self.plan, self.measures, self.plain, self.totals = plan, measures, plain, totals
         self.n = len(measures.groups)
 
     def span(self, node: exp.Expr, confidence: float) -> Span | None:
         """An expression with its interval; None where it is not arithmetic of numbers."""
         slots = sorted({_Slot(*slot) for part in node.walk() if (slot := slot_of(part)) is not None})
-        aggregates = [slot for slot in slots if slot.kind != GROUP]
+        aggregates = [slot for slot in slots if slot.kind in _ESTIMATES]
         estimate = self.values(node, self._estimates(confidence))
         if estimate is None or self.measures.interval is None:
             return None if estimate is None else estimates_alone(estimate)
@@ -81,8 +83,8 @@ class Expressions:
         """Estimates of all slots."""
 
         def lookup(kind: str, number: int) -> Floats | None:
-            if kind == GROUP:
-                return self.keys(number)
+            if kind not in _ESTIMATES:
+                return self.plain(kind, number)
             if kind == TOTAL:
                 total = self.totals(number, confidence)
                 return None if total is None else total.estimate
@@ -99,7 +101,7 @@ class Expressions:
         linear = [
             s for s in slots if s.kind == AGGREGATE and self.plan.aggregates[s.number].kind != "quantile"
         ]
-        alone = [s for s in slots if s.kind != GROUP and s not in linear]
+        alone = [s for s in slots if s.kind == TOTAL or (s.kind == AGGREGATE and s not in linear)]
         quantities: list[Quantity] = []
         rows: dict[_Slot, list[int]] = {}
         for slot in linear:
@@ -246,8 +248,12 @@ class Expressions:
         if kind == AGGREGATE:
             return self.plan.aggregates[number].limits
         if kind == TOTAL:
-            return self.limits(self.plan.totals[number].of)
+            return self._limits_of_window(self.plan.windows[number])
         return _ANYTHING
+
+    def _limits_of_window(self, window: Window) -> Limits:
+        low, high = _ANYTHING if window.of is None or window.default is not None else self.limits(window.of)
+        return ((0.0, math.inf) if low >= 0 else _ANYTHING) if window.function is exp.Sum else (low, high)
 
     def _limits_of_share(self, node: exp.Div) -> Limits | None:
         """Limits of a division of a part of some records by all of them, both times any numbers: 100.0 * part
@@ -283,7 +289,10 @@ class Expressions:
             return False
         part = self.plan.aggregates[top[1]]
         if bottom[0] == TOTAL:
-            return slot_of(self.plan.totals[bottom[1]].of) == top and part.limits[0] >= 0
+            total = self.plan.windows[bottom[1]]
+            is_sum_of_all = total.function is exp.Sum and total.frame == (None, None, False)
+            own = slot_of(total.of) if is_sum_of_all and total.of is not None else None
+            return own == top and part.limits[0] >= 0
         whole = self.plan.aggregates[bottom[1]] if bottom[0] == AGGREGATE else None
         if whole is None or part.kind not in ("count", "sum") or whole.kind != "count":
             return False
@@ -293,7 +302,7 @@ class Expressions:
 
     def _from_ends(self, node: exp.Expr, level: float) -> Span | None:
         slot = slot_of(node)
-        if slot is not None and slot[0] != GROUP:
+        if slot is not None and slot[0] in _ESTIMATES:
             return self._of_slot(_Slot(*slot), level)
         estimate = self.values(node, self._estimates(level))
         if estimate is None:

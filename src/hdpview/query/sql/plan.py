@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -17,43 +16,34 @@ from hdpview.errors import QueryError
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import Axis
 from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.sql import windows
 from hdpview.query.sql.aggregates import AggregateReader, contains_aggregate, is_aggregate
 from hdpview.query.sql.axes import AxisReader
 from hdpview.query.sql.relations import Relation, fold, reject_row_access
 from hdpview.query.sql.scalar import shown
+from hdpview.query.sql.windows import Order, Window
 
-GROUP, AGGREGATE, TOTAL = "group", "aggregate", "total"
+# Kinds of slots: a key, an aggregate, a window over estimates, and a window that is none (a rank, a key).
+GROUP, AGGREGATE, TOTAL, RANK = "group", "aggregate", "total", "rank"
 _NO_PLACE = "Write values into the statement; parameters such as ? or $1 have no values here."
-
-
-class Total(NamedTuple):
-    """SUM(expression) OVER (PARTITION BY groups)."""
-
-    of: exp.Expr
-    partition: tuple[int, ...]
-
-
-class Order(NamedTuple):
-    """One ORDER BY term."""
-
-    by: exp.Expr
-    descending: bool
-    nulls_first: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What to compute. Expressions hold slots. grouped: whether there are groups; without them there is one
-    row, always.
+    row, always. having, qualify: conditions before windows are computed, and after. one_per: where not None,
+    one row is kept of all that have these values in common.
     """
 
     where: Sequence[Box]
     axes: Sequence[Axis]
     grouped: bool
     aggregates: Sequence[Aggregate]
-    totals: Sequence[Total]
+    windows: Sequence[Window]
     columns: Sequence[tuple[str, exp.Expr]]
     having: Sequence[exp.Expr]
+    qualify: Sequence[exp.Expr]
+    one_per: Sequence[exp.Expr] | None
     order: Sequence[Order]
     limit: int
     offset: int
@@ -91,8 +81,8 @@ class _Planner:
             self.groups.setdefault(node, len(self.groups))
         self.group_types = {type(node) for node in self.groups}
         self.aggregates: dict[exp.Expr, int] = {}
-        self.totals: dict[exp.Expr, int] = {}
-        self.total_list: list[Total] = []
+        self.windows: dict[exp.Expr, int] = {}
+        self.window_list: list[Window] = []
 
     def plan(self) -> Plan:
         relation = self.relation
@@ -104,25 +94,24 @@ class _Planner:
                 )
             where = intersect(where, self.axes.boxes(condition))
         columns = [(name, self._with_slots(node)) for name, node in relation.columns]
-        having = [self._with_slots(node) for node in relation.having]
-        order = [
-            Order(self._with_slots(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
-            for o in relation.order
-        ]
-        axes = [self.axes.axis(node) for node in self.groups]
-        aggregates = [self.reader.read(node) for node in self.aggregates]
-        grouped = bool(self.groups)
+        having, qualify = (
+            [self._with_slots(node) for node in nodes] for nodes in (relation.having, relation.qualify)
+        )
+        one_per = None if relation.one_per is None else [self._with_slots(node) for node in relation.one_per]
+        order = [Order.read(node, self._with_slots) for node in relation.order]
         return Plan(
-            where,
-            axes,
-            grouped,
-            aggregates,
-            self.total_list,
-            columns,
-            having,
-            order,
-            relation.limit,
-            relation.offset,
+            where=where,
+            axes=[self.axes.axis(node) for node in self.groups],
+            grouped=bool(self.groups),
+            aggregates=[self.reader.read(node) for node in self.aggregates],
+            windows=self.window_list,
+            columns=columns,
+            having=having,
+            qualify=qualify,
+            one_per=one_per,
+            order=order,
+            limit=relation.limit,
+            offset=relation.offset,
         )
 
     def _with_slots(self, node: exp.Expr) -> exp.Expr:
@@ -139,30 +128,17 @@ class _Planner:
         if type(node) in self.group_types and node in self.groups:
             return _new_slot(GROUP, self.groups[node])
         if isinstance(node, exp.Window):
-            return _new_slot(TOTAL, self._total(node))
+            return self._window(node)
         if is_aggregate(node):
             return _new_slot(AGGREGATE, self.aggregates.setdefault(node, len(self.aggregates)))
         return node
 
-    def _total(self, window: exp.Window) -> int:
-        if window in self.totals:
-            return self.totals[window]
-        inner = window.this
-        others = [
-            key for key, part in window.args.items() if part and key not in ("this", "over", "partition_by")
-        ]
-        if not isinstance(inner, exp.Sum) or not contains_aggregate(inner.this) or others:
-            raise QueryError(
-                f"{shown(window)}: windows need rows in an order, which a view does not hold. "
-                "Totals over groups work: COUNT(*) * 1.0 / SUM(COUNT(*)) OVER ()."
-            )
-        partition = [slot_of(self._with_slots(node)) for node in window.args.get("partition_by") or ()]
-        if any(slot is None or slot[0] != GROUP for slot in partition):
-            raise QueryError(f"{shown(window)}: PARTITION BY takes expressions that are grouped by.")
-        self.total_list.append(
-            Total(self._with_slots(inner.this), tuple(slot[1] for slot in partition if slot is not None))
-        )
-        return self.totals.setdefault(window, len(self.total_list) - 1)
+    def _window(self, node: exp.Window) -> exp.Expr:
+        if node not in self.windows:
+            self.window_list.append(windows.read(node, self._with_slots))
+            self.windows[node] = len(self.window_list) - 1
+        of_estimates = contains_aggregate(node.this) and not windows.is_rank(node)
+        return _new_slot(TOTAL if of_estimates else RANK, self.windows[node])
 
 
 def _new_slot(kind: str, number: int) -> exp.Expr:

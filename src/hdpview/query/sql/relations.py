@@ -7,13 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.sql.aggregates import contains_aggregate, default_name
+from hdpview.query.sql import windows
+from hdpview.query.sql.aggregates import contains_aggregate, default_name, is_aggregate
 from hdpview.query.sql.scalar import constant, shown
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -23,7 +23,8 @@ WHAT_WORKS = (
     "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with "
     "COUNT, SUM, AVG and quantiles."
 )
-_PARTS = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
+_PARTS = {"expressions", "from_", "where", "group", "having", "qualify", "order", "limit", "offset"}
+_PARTS |= {"distinct", "with_"}
 _GROUPING_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 _REASONS = {
     "joins": (
@@ -31,11 +32,7 @@ _REASONS = {
         "table, or filter with WHERE."
     ),
     "laterals": "A view is one table; it has no rows to unnest.",
-    "qualify": "QUALIFY needs rows in an order, which a view does not hold. Use HAVING.",
-    "windows": (
-        "Windows need rows in an order, which a view does not hold. Shares of a total work: COUNT(*) / "
-        "SUM(COUNT(*)) OVER ()."
-    ),
+    "windows": f"A window is written where it is used, not named in WINDOW. {windows.WHAT_WORKS}",
     "sample": (
         "The view's SQL has no rows to sample. Use view.sample(n) or `hdpview sample` for synthetic records."
     ),
@@ -48,8 +45,9 @@ _REASONS = {
 class Relation:
     """A SELECT over the view itself. Expressions speak of the view's attributes and of aggregates of them.
 
-    columns: name and expression of each output column. group: None where there is no grouping. limit: -1 for
-        none.
+    columns: name and expression of each output column. group: None where there is no grouping. qualify:
+        conditions on windows. one_per: where not None, one row is kept of all with these values in common.
+        limit: -1 for none.
     """
 
     columns: tuple[tuple[str, exp.Expr], ...]
@@ -59,11 +57,17 @@ class Relation:
     order: tuple[exp.Ordered, ...] = ()
     limit: int = -1
     offset: int = 0
+    qualify: tuple[exp.Expr, ...] = ()
+    one_per: tuple[exp.Expr, ...] | None = None
     is_base: bool = False
 
     @property
     def is_cut(self) -> bool:
         return self.limit >= 0 or self.offset > 0
+
+    @property
+    def has_windows(self) -> bool:
+        return any(node.find(exp.Window) is not None for _, node in self.columns) or bool(self.qualify)
 
 
 def fold(tree: exp.Expr, schema: Schema) -> Relation:
@@ -125,7 +129,9 @@ def _renamed(inner: Relation, names: list[str]) -> Relation:
 
 def _source(tree: exp.Select, known: Mapping[str, Relation], depth: int) -> Relation:
     clause = tree.args.get("from_")
-    table = clause.this if clause is not None else None
+    if clause is None:  # one row of constants, such as values of subqueries
+        return Relation((), group=())
+    table = clause.this
     if isinstance(table, exp.Subquery) and not table.args.get("joins"):
         return _fold(table.this, known, depth + 1)
     if not isinstance(table, exp.Table) or table.args.get("joins"):
@@ -152,51 +158,82 @@ class _Select:
         self.outputs: dict[str, exp.Expr] = {}
 
     def relation(self) -> Relation:
-        columns = tuple(self._columns())
-        where = self._conditions("where")
-        having = self._conditions("having")
-        order = tuple(self._order(columns))
-        limit, offset = (self._number(key) for key in ("limit", "offset"))
         if self.source.group is not None:
-            return self._over_groups(columns, where, having, order, limit, offset)
+            return self._over_groups()
+        columns = tuple(self._columns())
+        where, having, qualify = (self._conditions(key) for key in ("where", "having", "qualify"))
+        order = tuple(self._order(columns))
         group = self._group(columns)
         if self.source.is_cut and group is not None:
             raise QueryError(f"LIMIT and OFFSET in a subquery work on groups, not on rows. {WHAT_WORKS}")
         order = order or (self.source.order if group is None else ())
-        cut = self._cut_again(bool(where or order != self.source.order), limit, offset)
-        return Relation(columns, (*self.source.where, *where), group, having, order, *cut)
+        cut = self._cut_again(bool(where or order != self.source.order))
+        return Relation(columns, (*self.source.where, *where), group, having, order, *cut, qualify)
 
-    def _over_groups(
-        self,
-        columns: Any,
-        where: tuple[exp.Expr, ...],
-        having: tuple[exp.Expr, ...],
-        order: tuple[exp.Ordered, ...],
-        limit: int,
-        offset: int,
-    ) -> Relation:
-        """A SELECT over groups: its WHERE is one more HAVING."""
-        source = self.source
-        if (
+    def _over_groups(self) -> Relation:
+        """A SELECT over groups. Its WHERE is one more HAVING, or stands behind the windows of its source. Its
+        aggregates are windows over the groups, of which one row is kept for each of its own groups.
+        """
+        source, one_per = self.source, self.source.one_per
+        is_summary = bool(
             self.tree.args.get("group")
             or self.tree.args.get("distinct")
-            or having
-            or any(contains_aggregate(n) for n in self._raw_columns())
+            or self.tree.args.get("having")
+            or any(contains_aggregate(node) for node in self.tree.expressions)
+        )
+        has_own_windows = any(node.find(exp.Window) for node in self.tree.expressions)
+        if (is_summary or has_own_windows) and (
+            source.has_windows or source.is_cut or one_per is not None or (is_summary and has_own_windows)
         ):
             raise QueryError(
-                "Aggregates of aggregates cannot be answered. Ask for the groups, and summarise them "
-                "in your own tool."
+                "Windows and aggregates over the result of other windows, or of a LIMIT, cannot be answered. "
+                "Ask for the inner statement, and summarise it in your own tool."
             )
-        cut = self._cut_again(bool(where or order), limit, offset)
+        if is_summary:
+            one_per = self._summarise()
+        columns = tuple(self._columns())
+        where, having, qualify = (self._conditions(key) for key in ("where", "having", "qualify"))
+        if is_summary and self.tree.args.get("distinct"):
+            one_per = tuple(node for _, node in columns)
+        order = tuple(self._order(columns))
+        cut = self._cut_again(bool(where or order))
+        before, after = ((), where) if source.has_windows else (where, ())
         return Relation(
-            columns, source.where, source.group, (*source.having, *where), order or source.order, *cut
+            columns,
+            source.where,
+            source.group,
+            (*source.having, *before),
+            order or (() if is_summary else source.order),
+            *cut,
+            (*source.qualify, *after, *having, *qualify),
+            one_per,
         )
 
-    def _cut_again(self, is_changed: bool, limit: int, offset: int) -> tuple[int, int]:
+    def _summarise(self) -> tuple[exp.Expr, ...]:
+        """Make windows of the aggregates of a SELECT over groups, and give what it groups by."""
+        self.tree = self.tree.copy()
+        outputs = [(item.alias_or_name, item.unalias()) for item in self.tree.expressions]
+        clause = self.tree.args.get("group")
+        named = {name.lower(): node for name, node in outputs if name}
+        keys = []
+        for node in clause.expressions if clause is not None else ():
+            is_output = isinstance(node, exp.Column) and node.name.lower() not in self.inputs
+            own = named.get(node.name.lower()) if is_output else None
+            keys.append((self._by_position(node, tuple(outputs)) or own or node).copy())
+        for part in [*self.tree.expressions, *(self.tree.args.get(key) for key in ("having", "order"))]:
+            found = [] if part is None else [each for each in part.walk() if is_aggregate(each)]
+            for each in found:
+                each.replace(
+                    exp.Window(this=each.copy(), partition_by=[key.copy() for key in keys], over="OVER")
+                )
+        return tuple(self._resolved(key) for key in keys)
+
+    def _cut_again(self, is_changed: bool) -> tuple[int, int]:
         """The LIMIT and OFFSET that an inner and an outer one make together.
 
         is_changed: whether the outer statement filters or orders anew what the inner one cut.
         """
+        limit, offset = (whole_number(self.tree, key) for key in ("limit", "offset"))
         inner, skipped = self.source.limit, max(offset, 0)
         if not self.source.is_cut:
             return limit, skipped
@@ -206,9 +243,6 @@ class _Select:
             )
         left = limit if inner < 0 else max(inner - skipped, 0)
         return (left if limit < 0 else min(left, limit)), self.source.offset + skipped
-
-    def _raw_columns(self) -> list[exp.Expr]:
-        return [item.unalias() for item in self.tree.expressions]
 
     def _columns(self) -> Iterator[tuple[str, exp.Expr]]:
         taken: set[str] = set()
@@ -254,7 +288,10 @@ class _Select:
             )
         if clause.args.get("all"):
             return tuple(node for _, node in columns if not contains_aggregate(node))
-        return tuple(self._by_position(node, columns) or self._resolved(node) for node in clause.expressions)
+        nodes = [
+            node for node in clause.expressions if not (isinstance(node, exp.Tuple) and not node.expressions)
+        ]
+        return tuple(self._by_position(node, columns) or self._resolved(node) for node in nodes)
 
     def _order(self, columns: tuple[tuple[str, exp.Expr], ...]) -> Iterator[exp.Ordered]:
         clause = self.tree.args.get("order")
@@ -292,22 +329,13 @@ class _Select:
             raise QueryError(f"Position {node.this} is not one of the {len(columns)} selected columns.")
         return columns[int(node.this) - 1][1]
 
-    def _number(self, key: str) -> int:
-        clause = self.tree.args.get(key)
-        if clause is None:
-            return -1
-        value = constant(clause.expression)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise QueryError(f"{key.upper()} takes a whole number, not {shown(clause.expression)}.")
-        return value
-
     def _resolved(self, node: exp.Expr) -> exp.Expr:
         """The expression in terms of the view's attributes: columns of the source replaced by what they stand
         for.
         """
         if node.find(exp.Select, exp.SetOperation):
             raise QueryError(
-                f"A subquery inside an expression cannot be answered; ask it by itself. {WHAT_WORKS}"
+                f"{shown(node)} holds a subquery that cannot be answered here; ask it by itself. {WHAT_WORKS}"
             )
         resolved = node.copy().transform(self._column, copy=False)
         if sum(1 for _ in resolved.walk()) > _MAX_NODES:
@@ -327,10 +355,21 @@ class _Select:
         return found.copy()
 
 
+def whole_number(tree: exp.Expr, key: str) -> int:
+    """The number of LIMIT or OFFSET; −1 where there is none."""
+    clause = tree.args.get(key)
+    if clause is None:
+        return -1
+    value = constant(clause.expression)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise QueryError(f"{key.upper()} takes a whole number, not {shown(clause.expression)}.")
+    return value
+
+
 def reject_row_access(relation: Relation) -> None:
     """A statement that asks for rows is told how to ask for counts."""
-    if any(node.find(exp.Window) for _, node in relation.columns):
-        raise QueryError(_REASONS["windows"])
+    if relation.has_windows:
+        raise QueryError(f"Windows over rows cannot be answered: a view holds none. {windows.WHAT_WORKS}")
     names = [name for name, _ in relation.columns][:3]
     raise QueryError(
         "A view holds counts, not rows. Count instead: "

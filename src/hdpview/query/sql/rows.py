@@ -20,7 +20,7 @@ from hdpview.query.question.conditions import Condition
 from hdpview.query.sql.axes import AxisReader
 from hdpview.query.sql.functions import places_in_order
 from hdpview.query.sql.relations import Relation, fold
-from hdpview.query.sql.scalar import UNKNOWN, evaluate
+from hdpview.query.sql.scalar import UNKNOWN, evaluate, with_constants
 
 _SUMMARIES = (
     exp.AggFunc,
@@ -48,7 +48,7 @@ def rows_of(tree: exp.Expr, schema: Schema, records: pa.Table) -> list[list[Any]
     """Rows of a statement over the table `view`, as if these records were the table. records: a column per
     attribute.
     """
-    return _Rows(schema, records).answer(fold(tree, schema))
+    return _Rows(schema, records).answer(fold(with_constants(tree), schema))
 
 
 class _Rows:

@@ -9,13 +9,25 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from hdpview.errors import QueryError, shortened
-from hdpview.query.sql.dates import PART_NODES, PARTS, moment_of, truncate
+from hdpview.query.sql import patterns
+from hdpview.query.sql.dates import (
+    PART_NODES,
+    PARTS,
+    Duration,
+    duration,
+    moment_of,
+    now,
+    shifted,
+    truncate,
+    written,
+)
 from hdpview.query.sql.functions import (
     alike,
     as_number,
@@ -41,7 +53,10 @@ class MismatchError(Exception):
 
 def shown(node: Any) -> str:
     """A piece of SQL as it is quoted in a message."""
-    return shortened(node.sql(dialect="duckdb") if isinstance(node, exp.Expr) else str(node))
+    try:
+        return shortened(node.sql(dialect="duckdb") if isinstance(node, exp.Expr) else str(node))
+    except SqlglotError:  # DuckDB has no such thing
+        return shortened(node.sql(dialect="postgres"))
 
 
 def evaluate(node: exp.Expr, lookup: Lookup) -> Any:
@@ -69,6 +84,66 @@ def constant(node: exp.Expr) -> Any:
     return evaluate(node, lambda _: UNKNOWN)
 
 
+def literal(value: Any) -> exp.Expr:
+    """A value as SQL writes it."""
+    if value is None:
+        return exp.null()
+    if isinstance(value, bool):
+        return exp.true() if value else exp.false()
+    if isinstance(value, (int, float)):
+        if isinstance(value, float) and not math.isfinite(value):
+            return exp.Literal.string(str(value))
+        number = exp.Literal.number(repr(abs(value)))
+        return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+    if isinstance(value, datetime):
+        return exp.cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
+    if isinstance(value, date):
+        return exp.cast(exp.Literal.string(value.isoformat()), "date")
+    if isinstance(value, list):
+        return exp.Array(expressions=[literal(item) for item in value])
+    return exp.Literal.string(str(value))
+
+
+_CONSTANTS = (
+    exp.Cast,
+    exp.Interval,
+    exp.TimestampTrunc,
+    exp.DateTrunc,
+    exp.CurrentDate,
+    exp.CurrentTimestamp,
+)
+_CONSTANT_PARTS = (
+    *(*_CONSTANTS, exp.Add, exp.Sub, exp.Neg, exp.Paren, exp.StrToTime, exp.Literal, exp.Null),
+    *(exp.Boolean, exp.DataType, exp.Var, exp.DataTypeParam),
+)
+
+
+def with_constants(tree: exp.Expr) -> exp.Expr:
+    """The statement with values that are written in a roundabout way, such as CAST(20 AS INT) or
+    current_date - INTERVAL 30 DAY, written as such. The tree given is left as it is.
+    """
+    if tree.find(*_CONSTANTS, exp.StrToTime) is None:
+        return tree
+    return tree.transform(_as_literal)
+
+
+def _as_literal(node: exp.Expr) -> exp.Expr:
+    inner = node.unnest()
+    if not isinstance(inner, (*_CONSTANTS, exp.StrToTime, exp.Add, exp.Sub)) or isinstance(
+        inner, exp.Interval
+    ):
+        return node
+    is_date = isinstance(inner, exp.Cast) and inner.to.is_type(*exp.DataType.TEMPORAL_TYPES)
+    if is_date and isinstance(inner.this, exp.Literal):
+        return node
+    is_sum = isinstance(inner, (exp.Add, exp.Sub))
+    if (is_sum and inner.find(exp.Interval) is None) or not all(
+        isinstance(part, _CONSTANT_PARTS) for part in inner.walk()
+    ):
+        return node
+    return literal(constant(inner))
+
+
 def _literal(node: exp.Expr, _: Lookup) -> Any:
     return node.this if node.is_string else literal_number(node.this)
 
@@ -91,6 +166,37 @@ def _fitting(compute: Callable[..., Any], *values: Any) -> Any:
         return compute(*values)
     except TypeError:
         raise MismatchError from None
+
+
+def _sum_or_shift(sign: int) -> Callable[[exp.Expr, Lookup], Any]:
+    """Addition and subtraction, of numbers and of an INTERVAL to a moment."""
+
+    def compute(a: Any, b: Any) -> Any:
+        if isinstance(a, Duration) and sign > 0:
+            a, b = b, a
+        return shifted(_dated(a), b, sign) if isinstance(b, Duration) else as_number(a) + sign * as_number(b)
+
+    return _strict(compute, "this", "expression")
+
+
+def _interval(node: exp.Expr, lookup: Lookup) -> Duration:
+    unit = node.args.get("unit")
+    return duration(str(evaluate(node.this, lookup)), "" if unit is None else unit.name)
+
+
+def _text_pattern(compute: Callable[..., bool], *options: Any) -> Callable[[exp.Expr, Lookup], Any]:
+    def rule(node: exp.Expr, lookup: Lookup) -> bool | None:
+        values = [evaluate(node.args[key], lookup) for key in ("this", "expression")]
+        if any(value is None for value in values):
+            return None
+        found: bool = _fitting(lambda: compute(*map(as_text, values), *options))
+        return found != bool(node.args.get("negate"))
+
+    return rule
+
+
+def _logarithm(*values: float) -> float:
+    return math.log10(values[0]) if len(values) == 1 else math.log(values[1], values[0])
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Lookup], Any]:
@@ -214,9 +320,9 @@ def _converted(value: Any, kind: exp.DataType, node: exp.Expr) -> Any:
     if kind.is_type(*exp.DataType.TEXT_TYPES):
         return str(value).lower() if isinstance(value, bool) else str(value)
     if kind.is_type(exp.DataType.Type.BOOLEAN):
-        if isinstance(value, str) and value.lower() not in ("true", "false"):
+        if isinstance(value, str) and value.lower() not in ("true", "t", "false", "f"):
             raise MismatchError
-        return value.lower() == "true" if isinstance(value, str) else bool(value)
+        return value.lower() in ("true", "t") if isinstance(value, str) else bool(value)
     if kind.is_type(exp.DataType.Type.DATE):
         return moment_of(value).date()
     if kind.is_type(*exp.DataType.TEMPORAL_TYPES):
@@ -261,8 +367,8 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Lookup], Any]] = {
     exp.Null: lambda *_: None,
     exp.Paren: lambda node, lookup: evaluate(node.this, lookup),
     exp.Neg: _strict(lambda a: -as_number(a), "this"),
-    exp.Add: _arithmetic(operator.add),
-    exp.Sub: _arithmetic(operator.sub),
+    exp.Add: _sum_or_shift(1),
+    exp.Sub: _sum_or_shift(-1),
     exp.Mul: _arithmetic(operator.mul),
     exp.Div: _arithmetic(divide),
     exp.IntDiv: _arithmetic(divide_whole),
@@ -293,17 +399,31 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Lookup], Any]] = {
     exp.Abs: _strict(lambda a: abs(as_number(a)), "this"),
     exp.Sign: _strict(lambda a: (a > 0) - (a < 0), "this"),
     exp.Sqrt: _strict(lambda a: math.sqrt(as_number(a)), "this"),
+    exp.Ln: _strict(lambda a: math.log(as_number(a)), "this"),
+    exp.Log: _strict(_logarithm, "this", "expression"),
+    exp.Exp: _strict(lambda a: math.exp(as_number(a)), "this"),
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Upper: _strict(lambda text: as_text(text).upper(), "this"),
     exp.Lower: _strict(lambda text: as_text(text).lower(), "this"),
     exp.Trim: _strict(lambda text: as_text(text).strip(" "), "this"),
     exp.Length: _strict(lambda text: len(as_text(text)), "this"),
+    exp.Initcap: _strict(lambda text: as_text(text).title(), "this"),
+    exp.Like: _text_pattern(patterns.is_like),
+    exp.ILike: _text_pattern(patterns.is_like, True),
+    exp.RegexpLike: _text_pattern(patterns.matches),
+    exp.RegexpILike: _text_pattern(patterns.matches, True),
+    exp.SimilarTo: _text_pattern(patterns.is_similar_to),
     exp.Left: _strict(lambda text, n: as_text(text)[:n], "this", "expression"),
     exp.Substring: _strict(substring, "this", "start", "length"),
     exp.DPipe: _strict(lambda a, b: f"{a}{b}", "this", "expression"),
     exp.Concat: _concat,
     exp.Extract: _part,
+    exp.Interval: _interval,
+    exp.TimeToStr: _strict(lambda at, pattern: written(_dated(at), pattern), "this", "format"),
+    exp.StrToTime: _strict(moment_of, "this"),
+    exp.CurrentDate: lambda *_: now().date(),
+    exp.CurrentTimestamp: lambda *_: now(),
     exp.TimestampTrunc: _truncate,
     exp.DateTrunc: _truncate,
     exp.WidthBucket: _strict(width_bucket, "this", "min_value", "max_value", "num_buckets"),

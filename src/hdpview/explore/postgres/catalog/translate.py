@@ -232,6 +232,30 @@ def _bracket(node: exp.Expr) -> exp.Expr:
     return _call("_element", node.this, place)
 
 
+def _interval(node: exp.Expr) -> exp.Expr:
+    unit = node.args.get("unit")
+    return exp.Literal.string(f"{node.name} {'' if unit is None else unit.name}".strip())
+
+
+def _shifted(node: exp.Expr) -> exp.Expr:
+    """A moment plus or minus an INTERVAL, which is a text by now."""
+    sides, sign = [node.this, node.expression], -1 if isinstance(node, exp.Sub) else 1
+    spans = [side for side in sides if _is_interval(side)]
+    if len(spans) != 1:
+        return node
+    moment = sides[0] if spans[0] is sides[1] else sides[1]
+    return _call("_shifted", moment, spans[0], exp.Literal.number(sign))
+
+
+def _is_interval(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, exp.Literal)
+        and node.is_string
+        and " " in node.this
+        and node.this.split()[0].lstrip("-").isdigit()
+    )
+
+
 def _date_trunc(node: exp.Expr) -> exp.Expr:
     return _call("date_trunc", exp.Literal.string(node.args["unit"].name), node.this)
 
@@ -279,7 +303,11 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.LogicalOr: lambda node: exp.Max(this=node.this),
     exp.JSONObject: lambda _: exp.null(),
     exp.ByteString: lambda node: exp.Literal.string(node.name.encode().decode("unicode_escape")),
-    exp.Interval: lambda node: exp.Literal.string(node.name),
+    exp.Interval: _interval,
+    exp.Add: _shifted,
+    exp.Sub: _shifted,
+    exp.SimilarTo: _arguments("_similar_to", "this", "expression"),
+    exp.TimeToStr: _arguments("to_char", "this", "format"),
     exp.AtTimeZone: lambda node: node.this,
     exp.Initcap: _arguments("initcap", "this"),
     exp.Translate: _arguments("translate", "this", "from_", "to"),
