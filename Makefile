@@ -25,12 +25,12 @@ lint: $(VENV)/.installed-for-tests
 types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
-unit: $(VENV)/.installed-for-tests postgresql chromium clients
+unit: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Properties on examples that were never tried before, ROUNDS times; `make test` takes the same ones each time.
 ROUNDS ?= 10
-hunt: $(VENV)/.installed-for-tests postgresql chromium clients
+hunt: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	for round in $$(seq $(ROUNDS)); do \
 	  HYPOTHESIS_PROFILE=hunt $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m hypothesis || exit 1; done
 
@@ -94,6 +94,11 @@ clients:
 	  echo "installing JDBC, ODBC and R clients for the tests"; \
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(CLIENTS) >/dev/null; }
+
+# DuckDB's extension for PostgreSQL, one more client: packed for pip with the DuckDB that it belongs to, which is
+# not the one that builds views, so both live in a folder of their own. 100 MB.
+$(VENV)/duckdb-postgres: | $(VENV)/.installed-for-tests
+	$(BIN)/pip install --quiet --no-deps --target $@ duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5
 
 clean:
 	rm -rf $(VENV) hdpview-demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -28,9 +28,10 @@ def run_r(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_r_gets_the_numbers_of_python(served: Served, tmp_path: Path) -> None:
-    """All questions of the analyst, value by value, printed in full."""
-    questions = tmp_path / "questions.txt"
+@pytest.fixture(scope="module")
+def printed(served: Served, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What one R prints, which takes seconds to start: the analyst's answers, then those to dplyr's verbs."""
+    questions = tmp_path_factory.mktemp("r") / "questions.txt"
     questions.write_text("\n".join(" ".join(each.split()) for each in QUESTIONS) + "\n")
     program = _CONNECT.format(port=served.port) + (
         "in_full <- function(x) {\n"
@@ -42,15 +43,6 @@ def test_r_gets_the_numbers_of_python(served: Served, tmp_path: Path) -> None:
         "  cat(do.call(paste, c(lapply(rows, in_full), sep = '\\t')), sep = '\\n')\n"
         "  cat('--\\n')\n"
         "}\n"
-    )
-    answers = [part.strip("\n") for part in run_r(program).split("--\n")][: len(QUESTIONS)]
-    for ours, text, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
-        assert_same(ours, [line.split("\t") for line in text.splitlines()], question)
-
-
-def test_dbplyr_writes_questions_that_are_answered(served: Served) -> None:
-    """Verbs of dplyr: tables are found, filtered, grouped, summarised, counted and looked at."""
-    program = _CONNECT.format(port=served.port) + (
         "stopifnot(setequal(dbListTables(con), c('admissions', 'Odd View')), dbExistsTable(con, "
         "'admissions'))\n"
         "admissions <- tbl(con, 'admissions')\n"
@@ -61,11 +53,27 @@ def test_dbplyr_writes_questions_that_are_answered(served: Served) -> None:
         "  summarise(rate = mean(as.numeric(readmitted), na.rm = TRUE)) %>% collect()\n"
         "cat(nrow(old), nrow(admissions %>% head(3) %>% collect()), nrow(admissions %>% count(sex) %>% "
         "collect()), '\\n')\n"
+        "ranked <- admissions %>% count(sex, ward) %>% group_by(sex) %>% slice_max(n, n = 2) %>% collect()\n"
+        "shares <- admissions %>% count(ward) %>% mutate(share = n / sum(n, na.rm = TRUE)) %>% collect()\n"
+        "cat(nrow(ranked), sprintf('%.12g', sum(shares$share)), '\\n')\n"
     )
-    n, sizes = run_r(program).strip().splitlines()
+    return [part.strip("\n") for part in run_r(program).split("--\n")]
+
+
+def test_r_gets_the_numbers_of_python(served: Served, printed: list[str]) -> None:
+    """All questions of the analyst, value by value, printed in full."""
+    answers = printed[: len(QUESTIONS)]
+    for ours, text, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
+        assert_same(ours, [line.split("\t") for line in text.splitlines()], question)
+
+
+def test_dbplyr_writes_questions_that_are_answered(served: Served, printed: list[str]) -> None:
+    """Verbs of dplyr: tables are found, filtered, grouped, summarised, counted, ranked and looked at."""
+    n, sizes, windows = printed[len(QUESTIONS)].splitlines()
     expected = served.view.count("age > 65 AND sex = 'Female' AND ward = 'surgery'").estimate
     assert float(n) == pytest.approx(expected, rel=1e-12)
     assert sizes.split() == ["2", "3", "3"]
+    assert [float(each) for each in windows.split()] == pytest.approx([6, 1.0])
 
 
 def test_the_vignette_runs_and_answers_its_question(served: Served) -> None:

@@ -192,8 +192,9 @@ def test_clients_are_limited_in_number(odd_view: PView, monkeypatch: pytest.Monk
         second.close()
 
 
-def test_the_catalogue_cannot_reach_a_file_or_change(served: Served) -> None:
-    """SQLite's own ways out are closed: functions, pragmas, attached files and writes."""
+def test_the_catalogue_cannot_reach_a_file_or_change(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own ways out are closed: functions, pragmas, attached files, writes, and running for ever."""
+    monkeypatch.setattr("hdpview.explore.postgres.catalog.engine._SECONDS", 0.5)
     with psycopg.connect(served.url, autocommit=True) as connection:
         for statement in (
             "SELECT load_extension('x')",

@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import command_line
 from hdpview.pview import PView
 
 
@@ -59,9 +60,7 @@ def read_when_ready(address: str) -> bytes:
 
 
 def refused(*arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "hdpview", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+    done = command_line.run(*arguments)
     assert done.returncode == 2
     return done.stderr
 

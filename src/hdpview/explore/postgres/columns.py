@@ -273,12 +273,13 @@ class Describer:
         is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
         if isinstance(parent, (exp.Any, exp.All)) or is_all:
             assert parent is not None
-            return t.array_of(self._beside(parent))
+            return t.array_of(self.beside(parent))
         if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
-            return self._beside(node)
+            return self.beside(node)
         return t.TEXT
 
-    def _beside(self, node: exp.Expr) -> PgType:
+    def beside(self, node: exp.Expr) -> PgType:
+        """The type of what a value stands beside in a comparison; text where nothing says otherwise."""
         parent = node.parent
         assert parent is not None
         others = [

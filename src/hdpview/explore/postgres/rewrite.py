@@ -13,6 +13,7 @@ from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
 from hdpview.explore.postgres.names import compared_array, output_name, type_of_cast
+from hdpview.query.sql.scalar import literal
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 
@@ -44,6 +45,8 @@ def _changed(node: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
         return lambda node: exp.Trunc(
             this=exp.Paren(this=exp.Div(this=node.this, expression=node.expression))
         )
+    if isinstance(node, exp.Literal) and node.is_string and isinstance(node.parent, _COMPARISONS):
+        return _TYPED.get(describer.beside(node))
     if isinstance(node, exp.Cast):
         return _without_cast if _is_idle(node, describer) else None
     return _CHANGES.get(type(node))
@@ -57,6 +60,23 @@ def _as_view(node: exp.Expr) -> exp.Expr:
         joins=node.args.get("joins"),
         sample=node.args.get("sample"),
     )
+
+
+def _as_number(node: exp.Expr) -> exp.Expr:
+    """Age > '65': a text beside a number is one, where it can be."""
+    try:
+        return literal(int(node.name) if node.name.isdecimal() else float(node.name))
+    except ValueError:
+        return node
+
+
+def _as_truth(node: exp.Expr) -> exp.Expr:
+    truths = {**dict.fromkeys(("t", "true"), True), **dict.fromkeys(("f", "false"), False)}
+    return exp.Boolean(this=truths[node.name.lower()]) if node.name.lower() in truths else node
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+_TYPED: dict[t.PgType, Change] = {t.BOOL: _as_truth, **dict.fromkeys(t.NUMBERS, _as_number)}
 
 
 def _is_whole(node: exp.Expr, describer: Describer) -> bool:

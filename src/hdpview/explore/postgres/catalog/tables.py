@@ -189,7 +189,7 @@ class Catalog:
             "relnamespace": _NAMESPACE_OF[schema],
             "relowner": _OWNER,
             "relam": 2 if kind == "r" else 0,
-            "relpages": 1,
+            "relpages": 0,  # more would make DuckDB read a table page by page
             "reltuples": n,
             "relpersistence": "p",
             "relkind": kind,

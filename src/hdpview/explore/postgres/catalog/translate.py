@@ -275,7 +275,13 @@ def _column(node: exp.Expr) -> exp.Expr:
     return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
 
 
+def _alias(node: exp.Expr) -> exp.Expr:
+    """In quotes: `AS notnull` is a word of SQLite's."""
+    return exp.alias_(node.this, node.alias, quoted=True)
+
+
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+    exp.Alias: _alias,
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Operator: _operator,
