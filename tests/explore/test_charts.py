@@ -3,6 +3,7 @@ barriers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -18,7 +19,7 @@ from hdpview.build import build
 from hdpview.domain import Integer, Schema
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
-from hdpview.query.interval.statistics import compare_shares
+from hdpview.query.interval.statistics import compare_shares, value_shares
 
 AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 
@@ -28,7 +29,8 @@ def numbers_of(page: Page, name: str) -> list[str]:
 
 
 def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
-    """Counts become percent of what a chart counts, values are ordered by count, and the link keeps both."""
+    """Counts become percent of what a chart counts, with the intervals of shares; values are ordered by
+    count, and the link keeps both."""
     page = visitor.visit()
     page.get_by_label("Records or percent").select_option("percent")
     counts = hospital.histogram("ward", as_="pyarrow")["count"].to_numpy()
@@ -40,6 +42,18 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
     page.get_by_label("Order of values").select_option("count")
     page.reload()
     page.wait_for_selector("body[data-shown]")
+    shares = value_shares(hospital, "ward")
+    told = bar(page, "ward", 1).get_attribute("aria-label") or ""
+    low, high = re.findall(r"chart counts \(likely ([\d.]+) % to ([\d.]+) %\)", told)[0]
+    assert float(low) == pytest.approx(100 * shares.lower[1], abs=0.51)
+    assert float(high) == pytest.approx(100 * shares.upper[1], abs=0.51)
+    ends = (
+        bar(page, "ward", 1)
+        .locator(".spread")
+        .evaluate("one => [one, one.parentElement].map((each) => each.getBoundingClientRect().width)")
+    )
+    top = max(shares.estimate.max(), min(shares.upper.max(), 1.6 * shares.estimate.max()))
+    assert ends[0] / ends[1] == pytest.approx((shares.upper[1] - shares.lower[1]) / top, abs=0.02)
     codes = (
         card(page, "ward")
         .locator(".value")
@@ -310,14 +324,18 @@ def test_no_barriers(browser: Browser, explorer: Explorer, width: int, scheme: s
     bar(page, "sex", 0).click()
     shows(page, "Female")
     page.evaluate(AXE)
-    for tab in ("table", "rates", "compare", "heatmap"):
+    check = (
+        "(where) => axe.run(where, { resultTypes: ['violations'] }).then(({ violations }) => "
+        "violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)))"
+    )
+    found = []
+    for tab in ("table", "numbers", "rates", "compare", "select", "heatmap"):
         page.locator(f"#tab-{tab}").click()
         page.wait_for_selector(f"#panel-{tab}:not(.waiting) .result > *")
-    check = (
-        "(where) => axe.run(where).then(({ violations }) => violations.filter(({ impact }) => ['serious', "
-        "'critical'].includes(impact)))"
-    )
-    found = page.evaluate(check, "body")
+        found += page.evaluate(check, f"#panel-{tab}")
+    page.get_by_label("More on ward").click()
+    page.get_by_label("Pin or unpin ward").click()
+    found += page.evaluate(check, "body")
     page.locator("#trust-open").click()
     found += page.evaluate(check, "#trust")
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -21,6 +22,7 @@ from hdpview.errors import ViewFileError
 from hdpview.explore.answers import rates_answer, shares_answer
 from hdpview.explore.publish import page as page_of
 from hdpview.pview import PView, merge
+from hdpview.query.interval.statistics import value_shares
 
 N_FILTERS = 2_000
 # Counts only: histograms come with each answer, and are compared for fewer filters.
@@ -58,10 +60,16 @@ class Reader:
         assert all(url.startswith(("file:", "blob:", "data:")) for url in self.requested), self.requested
 
 
+@pytest.fixture(scope="module")
+def published(hospital: PView, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("published") / "hospital.html"
+    hospital.publish(path)
+    return path
+
+
 @pytest.fixture
-def reader(browser: Browser, hospital: PView, tmp_path: Path) -> Iterator[Reader]:
-    hospital.publish(tmp_path / "hospital.html")
-    person = Reader(browser, tmp_path / "hospital.html")
+def reader(browser: Browser, published: Path) -> Iterator[Reader]:
+    person = Reader(browser, published)
     yield person
     person.leave()
 
@@ -132,6 +140,93 @@ def test_rates_equal_pythons(reader: Reader, hospital: PView) -> None:
             _close(*(np.array(each[key], np.float64) for each in (found, expected)))
 
 
+_STATISTICS = """async (asked) => {
+  const found = [];
+  for (const each of asked) found.push(await hdpview.ask("/api/statistics", each));
+  return found;
+}"""
+
+
+def test_statistics_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """Means, sums and quantiles under 300 random filters, of all records or by the values of an attribute,
+    are Python's to 1e-9, with their intervals."""
+    rng = random.Random(22)
+    numbers = [a for a in hospital.schema if a.kind in ("integer", "real")]
+    groups = [a for a in hospital.schema if a.size <= 12]
+    filters = [None, *random_filters(hospital.schema, 299, seed=22)]
+    asked = [
+        {
+            "where": where,
+            "attribute": rng.choice(numbers).name,
+            "by": rng.choice([None, None, rng.choice(groups).name]),
+            "measures": ["mean", "sum", 0.25, 0.5, 0.9],
+        }
+        for where in filters
+    ]
+    found = reader.page.evaluate(_STATISTICS, asked)
+    for question, answer in zip(asked, found, strict=True):
+        codes, expected = _statistics(hospital, question)
+        order = [answer["codes"].index(code) for code in codes] if question["by"] else [0]
+        for ours, theirs in zip(answer["found"], expected, strict=True):
+            for key, column in zip(("estimate", "lower", "upper"), theirs, strict=True):
+                _close(np.array(ours[key], np.float64)[order], np.array(column, np.float64))
+
+
+def _statistics(view: PView, question: dict[str, Any]) -> tuple[list[int], list[list[list[float | None]]]]:
+    """The codes of the groups, and the three columns of each statistic, by SQL."""
+    x, by, where = question["attribute"], question["by"], question["where"]
+    columns = [f"AVG({x}) AS c0", f"SUM({x}) AS c1"]
+    columns += [f"quantile_cont({x}, {q}) AS c{i}" for i, q in enumerate(question["measures"][2:], 2)]
+    select = ", ".join([*([f"{by} AS g"] if by else []), *columns])
+    tail = f"{f' WHERE {where}' if where else ''}{f' GROUP BY {by}' if by else ''}"
+    table = view.sql(f"SELECT {select} FROM view{tail}", as_="pyarrow").to_pydict()
+    codes = []
+    if by:
+        labels = view.schema[by].labels()
+        names = [str(value).lower() if isinstance(value, bool) else str(value) for value in table["g"]]
+        codes = [labels.index(name) if name in labels else len(labels) - 1 for name in names]
+    ends = ("", "_lower", "_upper")
+    return codes, [[table[f"c{i}{end}"] for end in ends] for i in range(len(columns))]
+
+
+def test_shares_of_values_equal_pythons(reader: Reader, hospital: PView) -> None:
+    """The share of every bar of every chart, and its own interval, are Python's to 1e-9."""
+    for where in [None, *random_filters(hospital.schema, 20, seed=23)]:
+        found = reader.ask("/api/histograms", where=where, shares=True)["histograms"]
+        for name in hospital.schema.names:
+            expected = value_shares(hospital, name, where)
+            for key, column in expected._asdict().items():
+                _close(np.array(found[name]["share"][key], np.float64), column)
+
+
+def test_means_and_rates_are_on_the_page(reader: Reader, hospital: PView) -> None:
+    """The page shows means and quartiles under the filter, and means, medians and sums by group."""
+    page = reader.page
+    bar(page, "sex", 0).click()
+    page.wait_for_selector("body[data-shown*=Female]")
+    page.locator("#tab-numbers").click()
+    cells = page.locator("#panel-numbers tr:has(th:text-is('age')) strong")
+    expect(cells).to_have_count(4)
+    for i, call in enumerate(("AVG(age)", *(f"quantile_cont(age, {q})" for q in (0.25, 0.5, 0.75)))):
+        answer = hospital.sql(f"SELECT {call} AS m FROM view WHERE sex = 'Female'", as_="pyarrow")["m"][0]
+        assert float(cells.nth(i).inner_text()) == pytest.approx(answer.as_py(), abs=0.51)
+    page.locator("#tab-rates").click()
+    page.get_by_label("Rate by").select_option("ward")
+    for measure, call in (("mean", "AVG"), ("median", "MEDIAN"), ("sum", "SUM")):
+        page.get_by_label("Measure").select_option(measure)
+        page.get_by_label("Outcome", exact=True).select_option("age")
+        expect(page.locator("#panel-rates thead")).to_contain_text(f"{measure} of age")
+        rows = hospital.sql(
+            f"SELECT ward, {call}(age) AS m FROM view WHERE sex = 'Female' GROUP BY ward", as_="pyarrow"
+        ).to_pylist()
+        for row in rows:
+            shown = page.locator(f"#panel-rates tr:has(th:text-is('{row['ward']}')) .number")
+            step = grain(row["m_lower"], row["m_upper"])
+            assert float(shown.inner_text().replace(",", "")) == pytest.approx(row["m"], abs=0.51 * step)
+    expect(page.locator("#tab-select")).to_be_hidden()
+    picture(page, "published-rates")
+
+
 def test_shares_equal_pythons(reader: Reader, hospital: PView) -> None:
     """How two groups share out over an attribute's values, and the differences, are Python's."""
     first, second = "age < 30 AND sex = 'Female'", "age >= 60"
@@ -159,6 +254,13 @@ def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PV
         columns = [table[column].to_pylist() for column in table.column_names[-3:]]
         found = person.ask("/api/histograms", where=where)["histograms"]["age"]
         _close([found[key] for key in ("estimate", "lower", "upper")], columns)
+        if view is blocky:
+            expect(person.page.locator("#tab-numbers")).to_be_hidden()
+        else:
+            asked = {"where": where, "attribute": "age", "by": "ward", "measures": ["mean", "sum", 0.5]}
+            answer, (_, expected) = person.ask("/api/statistics", **asked), _statistics(view, asked)
+            for ours, theirs in zip(answer["found"], expected, strict=True):
+                _close([ours[key] for key in ("estimate", "lower", "upper")], theirs)
         person.leave()
 
 
@@ -208,7 +310,7 @@ def test_groups_are_taken_away_with_their_origin(reader: Reader, hospital: PView
         assert int(n) == pytest.approx(expected["count"], abs=0.51 * step)
 
 
-def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: Path) -> None:
+def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, published: Path) -> None:
     """It tells what is protected, its checksum and its card, and has a policy that allows its own script
     only."""
     reader.page.locator("#trust-open").click()
@@ -217,7 +319,7 @@ def test_the_page_says_what_it_holds(reader: Reader, hospital: PView, tmp_path: 
     for part in ("Who is protected", hospital.info()["risk"], hospital.info()["created"][:10], card.title):
         assert part in told
     assert re.search(r"Checksum of the view: [0-9a-f]{64}", told)
-    text = (tmp_path / "hospital.html").read_text()
+    text = published.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
     assert policy is not None
     assert "default-src 'none'; script-src 'sha256-" in policy[1]

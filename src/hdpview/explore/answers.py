@@ -23,6 +23,7 @@ from hdpview.query.interval.statistics import (
     compare_shares,
     histograms,
     rate_of,
+    value_shares,
 )
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
@@ -110,9 +111,11 @@ def histogram_answer(
     own: Mapping[str, str | None],
     confidence: float,
     attributes: Sequence[str] | None = None,
+    shares: bool = False,
 ) -> Json:
     """The count under a condition and the histograms of some attributes, of all by default; for those in
-    `own`, under the condition given there. `filtered`: the attributes that the condition is about.
+    `own`, under the condition given there; with `shares`, the shares of what a histogram counts, too.
+    `filtered`: the attributes that the condition is about.
     """
     filtered = sorted({a for box in boxes_of(where, view.schema) for a in box})
     wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
@@ -122,6 +125,12 @@ def histogram_answer(
         if name in wanted:
             charts += histograms(view, condition, [name], confidence)
     found = {each.attribute.name: _histogram(each) for each in charts}
+    if shares:
+        for name, chart in found.items():
+            span = value_shares(view, name, own.get(name, where), confidence)
+            chart["share"] = {
+                key: list(map(_plain, column.tolist())) for key, column in span._asdict().items()
+            }
     return {
         "count": _answer(view.count(where, confidence=confidence)),
         "histograms": found,

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Category, Ordered
+from hdpview.domain import Attribute, Category, Integer, Ordered
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled, compact_style
@@ -48,12 +48,14 @@ _PAGE = (
     "bars",
     "scale",
     "rows",
+    "drag",
     "chart",
     "conditions",
     "state",
     "transport",
     "api",
     "arrange",
+    "beside",
     "steps",
     "trust",
     "report",
@@ -62,9 +64,9 @@ _PAGE = (
     "closer",
     "app",
 )
-_ENGINE = ("unpack", "conditions", "components", "engine", "worker")
+_ENGINE = ("unpack", "conditions", "components", "numbers", "engine", "worker")
 # Modules that the served page has not, or has in another form.
-_OWN = ("transport", "unpack", "components", "engine", "worker")
+_OWN = ("transport", "unpack", "components", "numbers", "engine", "worker")
 
 
 def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:
@@ -139,6 +141,8 @@ def _axis(attribute: Attribute) -> Json:
     return {
         "edges": attribute.edges.tolist() if isinstance(attribute, Ordered) else None,
         "nValues": attribute.n_values,
+        # Whether codes stand for single whole numbers, not for bins.
+        "single": isinstance(attribute, Integer) and attribute.every == 1,
         "other": other,
         "note": note_on(attribute, gathered),
     }

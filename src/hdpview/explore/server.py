@@ -92,6 +92,7 @@ class HistogramQuestion(_Body):
     attributes: list[Annotated[str, Field(max_length=300)]] | None = Field(
         None, max_length=1_000, description="Whose histograms are asked for; all by default."
     )
+    shares: bool = Field(False, description="Whether to tell the shares of values beside their counts.")
 
 
 class PairQuestion(_Body):
@@ -259,6 +260,7 @@ def _add_charts(app: FastAPI, desk: _Desk) -> None:
             asked.own,
             asked.confidence,
             asked.attributes,
+            asked.shares,
         )
 
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)

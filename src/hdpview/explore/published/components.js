@@ -4,8 +4,10 @@
 // derives it.
 //
 // A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
-// Its property `condition` is a text that only functions of the same condition share. A box is a Map from
-// attributes to functions; attributes that it does not name are free.
+// Its property `condition` is a text that only functions of the same condition share. Its property `open`, of
+// functions that count records with values: the share of each bin that is asked for, the value of a record
+// there, and the spread of values inside the bin; null where nothing inside bins is to be allowed for.
+// A box is a Map from attributes to functions; attributes that it does not name are free.
 
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
@@ -73,12 +75,49 @@ function averaged(f, margin, bins, ofBin) {
   return found;
 }
 
-/** What two functions both leave open inside bins that they cut through, per squared total. */
+/**
+ * What two functions both leave open inside bins, per squared total: of bins that they cut through, and of
+ * values that differ inside bins.
+ */
 function insideBins(f, g, margin) {
-  if (f === null || g === null) return 0;
+  if (f === null || g === null || f.open === null || g.open === null) return 0;
   const shared = (x, y) => (f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y;
+  if (f.open || g.open) return insideBinsOfValues(f, g, margin, shared);
   if (isPoint(f)) return isPoint(g) && f.code === g.code ? shared(f.value, g.value) * margin[f.code] ** 2 : 0;
   return f.reduce((total, x, i) => total + shared(x, g[i]) * margin[i] ** 2, 0);
+}
+
+function insideBinsOfValues(f, g, margin, shared) {
+  const points = [f, g].filter(isPoint);
+  if (points.length === 2 && f.code !== g.code) return 0;
+  const codes = points.length ? [points[0].code] : margin.keys();
+  let cut = 0;
+  const spreads = [0, 0];
+  for (const code of codes) {
+    const [one, other] = [openAt(f, code), openAt(g, code)];
+    cut += shared(one.share, other.share) * one.value * other.value * margin[code] ** 2;
+    // Records of all bins may lie to the same side, as where values are rounded.
+    spreads[0] += one.share * one.spread * margin[code];
+    spreads[1] += other.share * other.spread * margin[code];
+  }
+  return cut + spreads[0] * spreads[1];
+}
+
+/** What a function leaves open at a code: the share that is asked for, the value there, and its spread. */
+function openAt(f, code) {
+  if (!f.open) return { share: isPoint(f) ? f.value : f[code], value: 1, spread: 0 };
+  if (isPoint(f)) return f.open;
+  return { share: f.open.share[code], value: f.open.value[code], spread: f.open.spread[code] };
+}
+
+/** Products of errors, times a factor: beside the constant 1, a function counts with its mean alone. */
+function scaled({ noise, model, finer, inside }, factor) {
+  return {
+    noise: noise * factor,
+    model: model.map((value) => value * factor),
+    finer: finer * factor,
+    inside: inside * factor,
+  };
 }
 
 export class Mixture {
@@ -166,6 +205,8 @@ export class Mixture {
   }
 
   #binned(a, f, g, i) {
+    // A point beside the constant 1 has nothing in common with it but their means.
+    if ((f === null && isPoint(g)) || (g === null && isPoint(f))) return { energy: 0, covariance: 0 };
     return this.#once(f, g, `${a} ${i}`, () => {
       const [one, other] = [f, g].map((h) => averaged(h, this.margins[a], this.bins[i], this.ofBin[i]));
       return gram(one, f === g ? one : other, this.ofBin[i]);
@@ -257,15 +298,51 @@ export class Mixture {
     return Math.max(Math.max(noise, 0) + rest, 0);
   }
 
-  /** Expected products of the errors of two counts with each other and with themselves. */
-  covariances(boxes) {
-    const more = boxes.map((box) => this.#beyondIndependence(box, this.estimate(box)));
+  /**
+   * Expected products of the errors of sums with each other and with themselves. isCount: of each, whether a
+   * record adds between 0 and 1; sums of other values err by as much more as the largest count does.
+   */
+  covariances(boxes, isCount = boxes.map(() => true)) {
+    const estimates = boxes.map((box, i) => (isCount[i] ? this.estimate(box) : -Infinity));
+    const largest = estimates.indexOf(Math.max(...estimates));
+    const more = boxes.map((_, i) => {
+      const own = isCount[i] ? i : largest;
+      return this.#beyondIndependence(boxes[own], estimates[own]);
+    });
     return boxes.map((one, i) =>
       boxes.map((other, j) => {
         const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j]));
         return noise + rest;
       }),
     );
+  }
+
+  /** What `withTotal` needs to know of the records that shares are of. */
+  productOf(box) {
+    const estimate = this.estimate(box);
+    const more = this.#beyondIndependence(box, estimate);
+    const errors = this.errors(box, box);
+    const { noise, rest } = this.#size(errors, more);
+    return { box, estimate, more, errors, variance: noise + rest };
+  }
+
+  /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
+  withTotal(box, a, total) {
+    const estimate = this.estimate(box);
+    const more = this.#beyondIndependence(box, estimate);
+    const own = this.#size(this.errors(box, box), more);
+    const both = total.box.has(a)
+      ? this.errors(box, total.box)
+      : scaled(total.errors, this.#mean(a, box.get(a)));
+    const shared = this.#size(both, Math.sqrt(more * total.more));
+    const covariance = shared.noise + shared.rest;
+    return {
+      sums: [estimate, total.estimate],
+      covariances: [
+        [own.noise + own.rest, covariance],
+        [covariance, total.variance],
+      ],
+    };
   }
 
   /** Whether the attributes of a box were counted together, and it cuts through no bin. */

@@ -1,8 +1,9 @@
 // Answers to the page's questions, computed from the released numbers alone. Answers are of the form that the
 // server gives.
 
-import { Blocks, Mixture } from "./components.js";
+import { Blocks, Mixture, dense } from "./components.js";
 import { Refusal, notes, reachingBins, read, shares } from "./conditions.js";
+import { codesAround, quantileOf, valuesOf } from "./numbers.js";
 
 const STEP = 1e-3; // of the delta method, in standard errors
 
@@ -33,6 +34,7 @@ export class Engine {
       "/api/compare": () => this.compare(body),
       "/api/rates": () => this.rates(body),
       "/api/shares": () => this.shares(body),
+      "/api/statistics": () => this.statistics(body),
     };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
@@ -96,7 +98,8 @@ export class Engine {
     );
   }
 
-  histograms({ where, own = {}, attributes = null }) {
+  /** shares: whether to tell, beside counts, what share of what a chart counts each value has. */
+  histograms({ where, own = {}, attributes = null, shares: inShares = false }) {
     const found = {};
     const boxes = new Map();
     this.attributes.forEach(({ name }, a) => {
@@ -104,6 +107,7 @@ export class Engine {
       const text = Object.hasOwn(own, name) ? own[name] : where;
       if (!boxes.has(text)) boxes.set(text, this.#boxes(text));
       found[name] = this.#histogram(a, boxes.get(text));
+      if (inShares && !this.hasBlocks) found[name].share = this.#valueShares(a, boxes.get(text));
     });
     return {
       count: this.count(where),
@@ -130,6 +134,28 @@ export class Engine {
       this.#column(a, wide, wide).upper.forEach((end, code) => {
         columns.upper[code] = Math.max(columns.upper[code], end);
       });
+    return columns;
+  }
+
+  /** Of the records under a box, the share with each value of an attribute. */
+  #valueShares(a, { box, wide }) {
+    const columns = { estimate: [], lower: [], upper: [] };
+    const reach = this.#points(a, wide);
+    const nPossible = isPossible(without(wide, a)) ? reach.filter(({ value }) => value > 0).length : 0;
+    const total = this.parts.map((part) => part.productOf(box));
+    for (const point of this.#points(a, box)) {
+      const cell = new Map([...without(box, a), [a, cellOf(point, box.get(a))]]);
+      const { ratio, off, unsafe } =
+        nPossible && reach[point.code].value > 0
+          ? this.#ratioOf(
+              this.parts.map((part, i) => part.withTotal(cell, a, total[i])),
+              nPossible === 1,
+            )
+          : { ratio: 0, off: 0, unsafe: false };
+      columns.estimate.push(ratio);
+      columns.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
+      columns.upper.push(ratio === null ? null : unsafe ? 1 : Math.min(ratio + off, 1));
+    }
     return columns;
   }
 
@@ -205,17 +231,11 @@ export class Engine {
   /** Of the records with each value of an attribute, the share that satisfies a condition. */
   rates({ where, outcome, attribute }) {
     this.#needMixture();
-    const a = this.#number(attribute);
-    const { asked, box, wide } = this.#boxes(where);
     const also = this.#box(read(outcome, this.attributes));
-    const rest = without(box, a);
-    const reach = this.#points(a, wide);
-    const found = { codes: [], estimate: [], lower: [], upper: [], notes: notes(asked, this.attributes) };
-    for (const point of isPossible(without(wide, a)) ? this.#points(a, box) : []) {
-      if (!(reach[point.code].value > 0)) continue;
-      const group = new Map([...rest, [a, point]]);
+    const { codes, boxes, notes: told } = this.#groups(where, attribute);
+    const found = { codes, estimate: [], lower: [], upper: [], notes: told };
+    for (const group of boxes) {
       const { ratio, off, unsafe } = this.#ratio([times(group, also), group]);
-      found.codes.push(point.code);
       found.estimate.push(ratio);
       found.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
       found.upper.push(ratio === null ? null : unsafe ? 1 : Math.min(ratio + off, 1));
@@ -223,18 +243,146 @@ export class Engine {
     return found;
   }
 
+  /** The values of an attribute that are possible under a condition, and the box of each; of null, all. */
+  #groups(where, attribute) {
+    const { asked, box, wide } = this.#boxes(where);
+    const told = notes(asked, this.attributes);
+    if (attribute === null) return { codes: [], boxes: [box], notes: told };
+    const a = this.#number(attribute);
+    const rest = without(box, a);
+    const reach = this.#points(a, wide);
+    const points = isPossible(without(wide, a))
+      ? this.#points(a, box).filter(({ code }) => reach[code].value > 0)
+      : [];
+    const codes = points.map(({ code }) => code);
+    return { codes, boxes: points.map((point) => new Map([...rest, [a, point]])), notes: told };
+  }
+
+  /**
+   * Statistics of a number: of all records under a condition, or by the values of another attribute.
+   * measures: "mean", "sum", or the share of records that a quantile has below it. Answers a list for each.
+   */
+  statistics({ where, attribute, by = null, measures }) {
+    this.#needMixture();
+    const a = this.#number(attribute);
+    if (!["integer", "real"].includes(this.attributes[a].kind))
+      throw new Refusal(`'${attribute}' is not a number. Count its values instead.`);
+    const { codes, boxes, notes: told } = this.#groups(where, by);
+    const values = valuesOf(this.attributes[a]);
+    const records = boxes.map((box) => (values.known ? times(box, new Map([[a, values.known]])) : box));
+    const one = (box, measure) => {
+      if (measure === "mean") return this.#mean(a, box, values);
+      if (measure === "sum") return this.#sum(a, box, values);
+      return this.#quantile(a, box, measure, boxes.length);
+    };
+    const found = measures.map((measure) => {
+      const spans = records.map((box) => one(box, measure));
+      const column = (key) => spans.map((span) => (Number.isFinite(span?.[key]) ? span[key] : null));
+      return { estimate: column("estimate"), lower: column("lower"), upper: column("upper") };
+    });
+    return { codes, found, notes: told };
+  }
+
+  #mean(a, records, values) {
+    const boxes = [new Map([...records, [a, values.times(records.get(a))]]), records];
+    const sums = boxes.map((box) => this.#added((part) => part.estimate(box)));
+    const value = ([x, n]) => (Math.abs(n) > 1e-9 ? x / n : NaN);
+    const estimate = value(sums);
+    if (Number.isNaN(estimate)) return null;
+    const covariances = this.#covariances(boxes, [values.isCount, true]);
+    const half = this.tail * Math.sqrt(deltaVariance(value, sums, covariances));
+    const unsafe = sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
+    const off = unsafe ? Infinity : half;
+    return {
+      estimate,
+      lower: Math.min(Math.max(estimate - off, values.least), estimate),
+      upper: Math.max(Math.min(estimate + off, values.greatest), estimate),
+    };
+  }
+
+  #sum(a, records, values) {
+    if (!(this.#added((part) => part.estimate(records)) > 1e-9)) return null;
+    const { estimate, half } = this.#linear(new Map([...records, [a, values.times(records.get(a))]]));
+    const floor = values.least >= 0 ? 0 : -Infinity;
+    return {
+      estimate,
+      lower: Math.min(Math.max(estimate - half, floor), estimate),
+      upper: Math.max(estimate + half, estimate),
+    };
+  }
+
+  /** A sum over a box, and half the width of its interval. */
+  #linear(box, estimates = this.parts.map((part) => part.estimate(box))) {
+    const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
+    return { estimate: estimates.reduce((x, y) => x + y, 0), half: this.tail * Math.sqrt(variance) };
+  }
+
+  /** nGroups: how many quantiles are looked for together. */
+  #quantile(a, records, share, nGroups) {
+    const attribute = this.attributes[a];
+    const own = records.get(a);
+    const kept = own === undefined ? null : dense(own, this.sizes[a]);
+    const rest = without(records, a);
+    const histograms = this.parts.map((part) => {
+      const counts = part.estimates(a, rest, this.sizes[a]);
+      return kept ? counts.map((count, code) => count * kept[code]) : counts;
+    });
+    const counts = histograms.reduce((total, counted) => total.map((count, code) => count + counted[code]));
+    const estimate = quantileOf(counts.slice(0, attribute.nValues), attribute, share);
+    if (Number.isNaN(estimate)) return null;
+    // Records up to a code, less the quantile's share of all: 0 where the quantile lies.
+    const ends = (last) => {
+      const step = Float64Array.from({ length: this.sizes[a] }, (_, code) =>
+        code >= attribute.nValues ? 0 : code <= last ? 1 - share : -share,
+      );
+      const f = kept ? step.map((value, code) => value * kept[code]) : step;
+      f.open = null;
+      const estimates = histograms.map((counted) =>
+        counted.reduce((total, count, code) => total + count * step[code], 0),
+      );
+      const found = this.#linear(new Map([...rest, [a, f]]), estimates);
+      return [found.estimate + found.half, found.estimate - found.half];
+    };
+    const [first, last] = codesAround(attribute.nValues, nGroups, ends);
+    const { edges, kind } = attribute;
+    return {
+      estimate,
+      lower: Math.min(edges[first], estimate),
+      upper: Math.max(edges[last + 1] - Number(kind !== "real"), estimate),
+    };
+  }
+
+  get hasBlocks() {
+    return this.parts.some((part) => part instanceof Blocks);
+  }
+
   #needMixture() {
-    if (this.parts.some((part) => part instanceof Blocks))
+    if (this.hasBlocks)
       throw new Refusal(
-        "This page compares counts of views made by the default method only. hdpview explore compares all.",
+        "This page computes that of views made by the default method only. hdpview explore knows it of all.",
       );
   }
 
   /** The ratio of two counts, half the width of its interval, and whether the second may be 0. */
   #ratio(boxes) {
-    const sums = boxes.map((box) => this.#added((part) => part.estimate(box)));
-    const covariances = this.#covariances(boxes);
+    return this.#ratioOf(
+      this.parts.map((part) => ({
+        sums: boxes.map((box) => part.estimate(box)),
+        covariances: part.covariances(boxes),
+      })),
+    );
+  }
+
+  /**
+   * The same from the two sums of every part, and the expected products of their errors. isCertain: whether
+   * both are sums over the same records.
+   */
+  #ratioOf(parts, isCertain = false) {
+    const add = (value) => parts.reduce((total, part) => total + value(part), 0);
+    const sums = [0, 1].map((i) => add((part) => part.sums[i]));
+    const covariances = [0, 1].map((i) => [0, 1].map((j) => add((part) => part.covariances[i][j])));
     const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null;
+    if (isCertain && ratio !== null) return { ratio, off: 0, unsafe: false };
     const off =
       ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
     return {
@@ -244,8 +392,8 @@ export class Engine {
     };
   }
 
-  #covariances(boxes) {
-    const products = this.parts.map((part) => part.covariances(boxes));
+  #covariances(boxes, isCount) {
+    const products = this.parts.map((part) => part.covariances(boxes, isCount));
     return boxes.map((_, i) => boxes.map((__, j) => products.reduce((total, own) => total + own[i][j], 0)));
   }
 
@@ -308,6 +456,16 @@ export class Engine {
 const ratioOf = ([x, y]) => (y > 1e-9 ? x / y : NaN);
 const clip = (x, least) => (Number.isFinite(x) ? Math.max(least, Math.min(x, 1)) : null);
 const without = (box, ...attributes) => new Map([...box].filter(([a]) => !attributes.includes(a)));
+
+/** A point of a function; beside a function of the same attribute it is given by all its values. */
+function cellOf(point, f) {
+  if (f === undefined) return point;
+  const found = new Float64Array(f.length);
+  found[point.code] = point.value;
+  const isAll = f.every((value, code) => code === point.code || value === 0);
+  found.condition = isAll ? f.condition : `${f.condition} at ${point.code}`;
+  return found;
+}
 
 /** The records that lie in both boxes. */
 function times(box, other) {

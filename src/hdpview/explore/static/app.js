@@ -3,6 +3,7 @@
 
 import { ask, forget } from "./api.js";
 import { Arrangement } from "./arrange.js";
+import { Beside, shapeOf } from "./beside.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
 import { brief, dimmed, element, inferred, inferredNote, percent, plain, rounded, say } from "./parts.js";
@@ -15,13 +16,14 @@ import { reasons, spent, trust } from "./trust.js";
 
 const $ = (id) => document.getElementById(id);
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
+/** What a link says; a broken one says nothing. */
 const parsed = (text) => {
   try {
     return JSON.parse(text) ?? {};
   } catch {
     return {};
   }
-}; // a broken link is an empty one
+};
 const PHONE = "(max-width: 760px)";
 const MOST_COMPARED = 100; // values of an attribute whose differences are asked for unasked
 
@@ -43,7 +45,9 @@ class Page {
     this.visited = []; // filters looked at, for the report
     this.steps = new Steps((hash) => this.follow(hash));
     this.closer = new Closer(this);
+    this.beside = new Beside(this, $("beside"));
     this.listen();
+    this.keepClear();
     $("sql").open = !matchMedia(PHONE).matches;
     $("tour").hidden = stored("tour") === "done" || matchMedia(PHONE).matches; // on a phone charts come first
   }
@@ -94,12 +98,19 @@ class Page {
       event.preventDefault();
       $("charts").querySelector("[tabindex='0']")?.focus();
     });
-    for (const id of ["log", "measure", "sort"])
+    for (const id of ["log", "sort"])
       on(id, "change", () => {
         this.rescale();
         this.remember();
       });
-    on("overlay", "change", () => this.show(false, false));
+    on("measure", "change", () => {
+      this.rescale();
+      this.show(false, false); // shares have intervals of their own
+    });
+    on("overlay", "change", () => {
+      this.chooseBeside();
+      this.show(false, false);
+    });
     on("find", "input", () => {
       this.arrangement.text = $("find").value.trim().toLowerCase();
       this.arranged();
@@ -113,6 +124,20 @@ class Page {
       this.arranged();
     });
     document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /** Tell the style sheet how high the parts are that stay in sight, so that nothing lies under them. */
+  keepClear() {
+    const { style } = document.documentElement;
+    const strip = document.querySelector(".strip");
+    const count = document.querySelector(".total");
+    const measure = () => {
+      const isPhone = matchMedia(PHONE).matches;
+      style.setProperty("--strip", `${(isPhone ? count : strip).offsetHeight}px`);
+      style.setProperty("--pinned", `${$("pinned").offsetHeight}px`);
+    };
+    const observer = new ResizeObserver(measure);
+    for (const each of [strip, count, $("pinned")]) observer.observe(each);
   }
 
   /** Ctrl-Z takes back; Ctrl-Shift-Z and Ctrl-Y bring again. Where one types they belong to the text. */
@@ -187,6 +212,13 @@ class Page {
     $("sort").value = look.sorted === true ? "count" : "given";
     this.overlays(typeof look.overlay === "string" ? look.overlay : "all");
     this.rescale();
+    this.chooseBeside();
+  }
+
+  /** Show the view beside this one that was chosen, if any. */
+  chooseBeside() {
+    const { value } = $("overlay");
+    this.beside.choose(value.startsWith("beside ") ? value.slice("beside ".length) : null);
     this.place();
   }
 
@@ -200,10 +232,8 @@ class Page {
       attribute.rawLabels = attribute.labels;
       attribute.labels = attribute.labels.map(plain);
     }
-    const alike = (attributes) =>
-      JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels]));
-    const kept =
-      !hash && alike(this.schema?.attributes) === alike(schema.attributes) ? this.state.snapshot() : null;
+    const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
+    const kept = !hash && isAlike ? this.state.snapshot() : null;
     Object.assign(this, {
       view,
       schema,
@@ -217,12 +247,17 @@ class Page {
     this.state.fromLink(hash);
     if (kept) this.state.restore(kept); // the filter survives a change of view
     this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
+    this.beside.choose(null);
+    const looking = this.beside.find(schema);
+    if (parsed(fromLink(hash, "look")).overlay?.startsWith?.("beside ")) await looking;
     $("find").value = "";
     for (const id of offline ? ["view-label"] : []) $(id).hidden = true;
     this.tellView();
     this.closer.setUp(schema);
     this.takeLook(hash);
     await this.show(false, isStep);
+    await looking;
+    this.overlays();
   }
 
   /** What is said of the view: its name, and whether it is private. */
@@ -274,19 +309,28 @@ class Page {
     this.write(where ?? "");
     this.controls();
     try {
-      const asking = ask("/api/histograms", { view: this.view, where, own, attributes });
-      const [answer, other] = await dimmed(
+      const question = { view: this.view, where, own, attributes, shares: this.drawing().percent };
+      const [answer, other, beside] = await dimmed(
         document.body,
-        Promise.all([asking, this.other(where, attributes)]),
+        Promise.all([
+          ask("/api/histograms", question),
+          this.other(where, attributes),
+          this.beside.ask(question),
+        ]),
       );
       if (!answer) return;
       $("error").textContent = "";
       this.answered = asked;
       this.filtered = answer.filtered;
-      if (!moving) this.steps.remember(link, isStep && link !== this.steps.link);
+      if (!moving) {
+        // How charts are drawn may have changed meanwhile; the filter may not, unless a newer answer is due.
+        const now = turn === this.turn ? this.link() : link;
+        this.steps.remember(now, isStep && now !== this.steps.link);
+      }
       this.controls();
       if (where === null) this.learn(this.view, null, answer.histograms);
       this.draw(answer, other, moving);
+      if (beside) this.beside.draw(beside, moving);
       if (!moving) {
         this.speak(answer.count);
         this.note(answer.count);
@@ -334,7 +378,7 @@ class Page {
   async other(where, attributes) {
     const kind = $("overlay").value;
     const isView = kind.startsWith("view ");
-    if (kind === "none" || (kind === "all" && where === null)) return null;
+    if (kind === "none" || kind.startsWith("beside ") || (kind === "all" && where === null)) return null;
     const from = isView ? kind.slice(5) : this.view;
     const condition = isView ? where : kind === "A" ? this.closer.kept : null;
     const name = isView ? from : kind === "A" ? this.closer.nameOf("A") : "all records";
@@ -373,6 +417,7 @@ class Page {
       option("all", "all records"),
       ...(this.closer.hasKept ? [option("A", `${this.closer.nameOf("A")} (filter A)`)] : []),
       ...others.map(({ name }) => option(`view ${name}`, `view ${name}`)),
+      ...this.beside.offered.map((name) => option(`beside ${name}`, `view ${name}, side by side`)),
       option("none", "nothing"),
     );
     list.value = chosen;
@@ -485,7 +530,10 @@ class Page {
     const shown = this.arrangement.visible();
     const { away, rest } = this.arrangement.left();
     const focused = document.activeElement;
-    $("charts").replaceChildren(...shown.map((name) => this.charts.get(name).card));
+    const isPinned = (name) => this.arrangement.pinned.has(name);
+    $("pinned").replaceChildren(...shown.filter(isPinned).map((name) => this.cardOf(name)));
+    $("pinned").hidden = !$("pinned").childElementCount;
+    $("charts").replaceChildren(...shown.filter((name) => !isPinned(name)).map((name) => this.cardOf(name)));
     for (const [name, chart] of this.charts)
       chart.card.classList.toggle("large", this.arrangement.large.has(name));
     if (focused?.isConnected) focused.focus();
@@ -505,8 +553,20 @@ class Page {
     $("show-more").hidden = !rest;
   }
 
+  /** The card of an attribute, and that of the view beside, if any. */
+  cardOf(name) {
+    const { card } = this.charts.get(name);
+    const beside = this.beside.charts.get(name);
+    return beside ? element("div", { class: "pair" }, card, beside.card) : card;
+  }
+
   arrange(name, how) {
     this.arrangement.change(name, how);
+    this.arranged();
+  }
+
+  arrangeBeside(name, other, isAfter) {
+    this.arrangement.moveBeside(name, other, isAfter);
     this.arranged();
   }
 
@@ -523,13 +583,18 @@ class Page {
     this.closer.measureBy(name);
   }
 
-  rescale() {
-    const look = {
+  /** How numbers are drawn. */
+  drawing() {
+    return {
       log: $("log").checked,
       percent: $("measure").value === "percent",
       sorted: $("sort").value === "count",
     };
-    for (const chart of this.charts.values()) chart.rescale(look);
+  }
+
+  rescale() {
+    const all = [...this.charts.values(), ...this.beside.charts.values()];
+    for (const chart of all) chart.rescale(this.drawing());
   }
 
   /** What part of all records that is, once a filter is set. */

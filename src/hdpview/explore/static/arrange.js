@@ -9,17 +9,18 @@ export class Arrangement {
       order: [...names],
       hidden: new Set(),
       large: new Set(),
+      pinned: new Set(),
       most: AT_FIRST,
       text: "",
     });
   }
 
-  /** The names of the charts that are shown. */
+  /** The names of the charts that are shown, pinned ones first. */
   visible() {
-    const found = this.text
-      ? this.order.filter((name) => name.toLowerCase().includes(this.text))
-      : this.order.filter((name) => !this.hidden.has(name));
-    return found.slice(0, this.most);
+    const pinned = this.order.filter((name) => this.pinned.has(name));
+    const isFound = (name) => (this.text ? name.toLowerCase().includes(this.text) : !this.hidden.has(name));
+    const others = this.order.filter((name) => !this.pinned.has(name) && isFound(name));
+    return [...pinned, ...others].slice(0, Math.max(this.most, pinned.length));
   }
 
   /** How many are not shown: put away, and for want of room. */
@@ -29,23 +30,35 @@ export class Arrangement {
     return { away: this.text ? 0 : away, rest };
   }
 
-  /** enlarge, hide, front, earlier or later. */
+  /** enlarge, pin, hide, front, earlier or later. */
   change(name, how) {
-    if (how === "enlarge") {
-      if (!this.large.delete(name)) this.large.add(name);
+    const switched = { enlarge: this.large, pin: this.pinned }[how];
+    if (switched) {
+      if (!switched.delete(name)) switched.add(name);
       return;
     }
     if (how === "hide") {
       this.hidden.add(name);
+      this.pinned.delete(name);
       return;
     }
     const shown = this.visible();
     const place = shown.indexOf(name);
     const before = { front: shown[0], earlier: shown[place - 1], later: shown[place + 2] }[how];
     if (how === "earlier" && place <= 0) return;
+    if (before !== name) this.#insert(name, (rest) => (before ? rest.indexOf(before) : rest.length));
+  }
+
+  /** Move a chart beside another one. */
+  moveBeside(name, other, isAfter) {
+    this.#insert(name, (rest) => rest.indexOf(other) + Number(isAfter));
+  }
+
+  /** place(rest): where among the others the chart comes to stand. */
+  #insert(name, place) {
     const rest = this.order.filter((other) => other !== name);
-    const at = before === undefined ? rest.length : rest.indexOf(before);
-    if (before !== name) this.order = [...rest.slice(0, at), name, ...rest.slice(at)];
+    const at = place(rest);
+    this.order = [...rest.slice(0, at), name, ...rest.slice(at)];
   }
 
   showMore() {
@@ -63,6 +76,7 @@ export class Arrangement {
       order: isSorted ? [] : this.order.map(number),
       hidden: [...this.hidden].map(number),
       large: [...this.large].map(number),
+      pinned: [...this.pinned].map(number),
     };
     return Object.fromEntries(Object.entries(found).filter(([, numbers]) => numbers.length));
   }
@@ -77,5 +91,6 @@ export class Arrangement {
     this.order = order.length === this.names.length ? order : [...this.names];
     this.hidden = new Set(named("hidden"));
     this.large = new Set(named("large"));
+    this.pinned = new Set(named("pinned"));
   }
 }

@@ -80,11 +80,11 @@ export class Bars {
   /**
    * Show counts with their intervals. isOff(code) says which are filtered out, range (first and last code)
    * what is brushed; other: counts to compare with; unit: what the scale counts; differs(code): whether to
-   * mark a value. Returns the scale's end and its ticks as [value, place from the top as a share]; the end is
-   * 0 where nothing is to be seen.
+   * mark a value; least: how far the scale reaches at least. Returns the scale's end and its ticks as [value,
+   * place from the top as a share]; the end is 0 where nothing is to be seen.
    */
-  show(data, isOff, range, other, unit = 1, differs = () => false) {
-    const top = topOf(data, other);
+  show(data, isOff, range, other, unit = 1, differs = () => false, least = 0) {
+    const top = Math.max(topOf(data, other), least);
     const marks = scaleTicks(top, unit, this.log);
     const drawn = this.#outlines(data, top, isOff);
     drawn.rule.push(...marks.map((value) => `M0 ${tidy(this.y(value, top))}h${WIDTH}`));

@@ -1,5 +1,7 @@
 // The card of an attribute: a chart that filters, and what can be done with it.
 
+import { topOf } from "./bars.js";
+import { movable } from "./drag.js";
 import { about, element, percent, say, set, words } from "./parts.js";
 import { menu } from "./picture.js";
 import { Rows } from "./rows.js";
@@ -10,12 +12,14 @@ const UNEQUAL = "Bins differ in width. Heights are counts, not densities: a wide
 export class Chart {
   /**
    * page: told of filters by filter(name, filter, moving), of other wishes by arrange(name, how),
-   * measureBy(name) and savePicture(chart, kind).
+   * arrangeBeside(name, other, isAfter), measureBy(name) and savePicture(chart, kind). beside: the name of
+   * another view whose counts the chart shows; it is not moved or arranged by itself.
    */
-  constructor(attribute, page) {
+  constructor(attribute, page, beside = null) {
     Object.assign(this, {
       attribute,
       page,
+      beside,
       n: attribute.labels.length,
       look: { log: false, percent: false, sorted: false },
     });
@@ -39,29 +43,43 @@ export class Chart {
     const unequal = attribute.unequal
       ? [element("span", { class: "note", title: UNEQUAL }, "unequal bins")]
       : [];
+    const { name } = this.attribute;
     const title = element(
       "h2",
-      { title: attribute.name },
-      element("span", { class: "name" }, attribute.name),
+      { title: beside ?? name },
+      element("span", { class: "name" }, beside ?? name),
     );
+    const told = [title, this.selected, ...unequal, this.note, this.empty];
+    const head = beside ? told : [this.#handle(), ...told, this.clear, this.#menu()];
     this.card = element(
       "article",
-      { class: "card", "data-attribute": attribute.name },
-      element(
-        "div",
-        { class: "head" },
-        title,
-        this.selected,
-        ...unequal,
-        this.note,
-        this.empty,
-        this.clear,
-        this.#menu(),
-      ),
+      { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
+      element("div", { class: "head" }, ...head),
       ...this.body.nodes,
       this.tip,
     );
+    if (beside) this.body.group.setAttribute("aria-label", `Histogram of ${name} in ${beside}`);
+    else
+      movable(
+        this.handle,
+        this.card,
+        (how) => page.arrange(name, how),
+        (other, isAfter) => page.arrangeBeside(name, other, isAfter),
+      );
     this.card.addEventListener("pointerleave", () => this.leave());
+  }
+
+  #handle() {
+    this.handle = element(
+      "button",
+      {
+        class: "bare handle",
+        "aria-label": `Move ${this.attribute.name}: drag, or press arrow keys`,
+        title: "Drag to move",
+      },
+      "⠿",
+    );
+    return this.handle;
   }
 
   #menu() {
@@ -74,6 +92,7 @@ export class Chart {
     ];
     return menu(`More on ${name}`, "⋯", [
       ["Enlarge or shrink", `Enlarge or shrink ${name}`, arrange("enlarge")],
+      ["Pin or unpin", `Pin or unpin ${name}`, arrange("pin")],
       ["Put first", `Put ${name} first`, arrange("front")],
       ["Move earlier", `Move ${name} earlier`, arrange("earlier")],
       ["Move later", `Move ${name} later`, arrange("later")],
@@ -121,17 +140,46 @@ export class Chart {
 
   redraw(moving = false) {
     if (!this.shown) return;
-    const { data, filter, other } = this.shown;
+    const { filter, other } = this.shown;
     set(this.card, "data-other", other?.kind ?? "none");
-    say(
-      this.empty,
-      this.body.draw(data, filter, this.other, this.total, this.look, moving) ? "" : "no records",
-    );
+    const hasRecords = this.body.draw(this.#drawn, filter, this.other, this.total, this.look, moving);
+    say(this.empty, hasRecords ? "" : "no records");
     for (const hit of this.body.hits) {
       const code = Number(hit.dataset.code);
       set(hit, "aria-label", this.#words(code));
       set(hit, "aria-checked", String(Boolean(filter) && !this.isOff(code)));
     }
+  }
+
+  /** What is drawn: counts, or in percent the shares with intervals of their own, times the total. */
+  get #drawn() {
+    const { data } = this.shown;
+    if (!this.#inShares) return data;
+    const times = (column, unknown) => column.map((end) => (end ?? unknown) * this.total);
+    return {
+      estimate: data.estimate,
+      lower: times(data.share.lower, 0),
+      upper: times(data.share.upper, 1),
+    };
+  }
+
+  get #inShares() {
+    return this.look.percent && this.shown.data.share && this.total > 0;
+  }
+
+  /** Where the chart's own scale would end: in records, or as a share in percent. */
+  get top() {
+    return this.shown ? topOf(this.#drawn, this.other) / this.#unit : 0;
+  }
+
+  get #unit() {
+    return this.look.percent && this.total > 0 ? this.total : 1;
+  }
+
+  /** Let the scale reach at least so far, as far as that of the chart beside it. */
+  level(top) {
+    this.look = { ...this.look, top: top * this.#unit };
+    this.redraw();
   }
 
   /**
@@ -166,7 +214,15 @@ export class Chart {
   #words(code) {
     const { estimate, lower, upper } = this.shown.data;
     const told = words(this.attribute.labels[code], estimate[code], lower[code], upper[code]);
-    return this.differs(code) ? `${told}; ${this.#differenceWords(code)}` : told;
+    const share = this.#inShares ? `${told}; ${this.#shareWords(code)}` : told;
+    return this.differs(code) ? `${share}; ${this.#differenceWords(code)}` : share;
+  }
+
+  #shareWords(code) {
+    const { estimate, share } = this.shown.data;
+    const told = `${percent(estimate[code] / this.total)} of what this chart counts`;
+    const [low, high] = share ? [share.lower[code], share.upper[code]] : [null, null];
+    return low === null || high === null ? told : `${told} (likely ${percent(low)} to ${percent(high)})`;
   }
 
   isOff(code) {
@@ -186,7 +242,7 @@ export class Chart {
     } = this.shown;
     const lines = [this.attribute.labels[code], about(estimate[code], lower[code], upper[code])];
     if (lower[code] <= 0 && estimate[code] > 0) lines.push("not distinguishable from 0");
-    if (this.total > 0) lines.push(`${percent(estimate[code] / this.total)} of what this chart counts`);
+    if (this.total > 0) lines.push(this.#shareWords(code));
     if (this.other && this.total > 0)
       lines.push(`${percent(this.other[code] / this.total)} of ${other.name}`);
     if (typeof this.difference?.estimate[code] === "number") lines.push(this.#differenceWords(code));

@@ -12,7 +12,10 @@ import { facts, file, offline } from "./transport.js";
 const PICTURE = 50_000;
 const MOST_CELLS = 250_000; // cells of a picture drawn unasked, and asked for
 const LISTED = 500; // groups in the table; a saved file has all
-const MEASURES = { share: "share of", mean: "mean of", median: "median of" };
+const MEASURES = { share: "share of", mean: "mean of", median: "median of", sum: "sum of" };
+const CALLS = { mean: "AVG", median: "MEDIAN", sum: "SUM" };
+// The columns of the panel of numbers, and how the published page is asked for them.
+const STATISTICS = { mean: "mean", q1: 0.25, median: 0.5, q3: 0.75 };
 const selectOf = (label, names, chosen) => {
   const made = element(
     "select",
@@ -70,8 +73,8 @@ export class Closer {
     this.#ratesPanel(names);
     this.#comparePanel(names);
     this.#selectPanel();
-    // Means, quantiles and free SQL are computed by the server.
-    for (const tab of [2, 5]) this.tabs[tab].hidden = offline;
+    this.tabs[2].hidden = this.lacksNumbers;
+    this.tabs[5].hidden = offline; // statements are read by the server
   }
 
   /** What is looked at, for the link. */
@@ -167,6 +170,11 @@ export class Closer {
     return dimmed(this.#panel(panel), drawn).catch((p) => {
       if (turn === this.turn) this.#say(p.message, panel);
     });
+  }
+
+  /** Whether means and quantiles cannot be computed: the published page has no engine for them of blocks. */
+  get lacksNumbers() {
+    return offline && this.schema.made_of === "block";
   }
 
   from() {
@@ -492,54 +500,71 @@ export class Closer {
     );
   }
 
+  /** Means and quartiles by a statement: for each number, [value, lower, upper] by the name of the column. */
+  async #statedNumbers() {
+    const call = (x, share) => (share === "mean" ? `AVG(${x})` : `quantile_cont(${x}, ${share})`);
+    const parts = this.numeric.flatMap((name, i) =>
+      Object.entries(STATISTICS).map(([key, share]) => `${call(this.#sqlOf(name), share)} AS ${key}_${i}`),
+    );
+    const answer = await this.sql(`SELECT ${parts.join(", ")} ${this.from()}`, "numbers");
+    if (!answer) return null;
+    const [row] = answer.rows;
+    const span = (name) => ["", "_lower", "_upper"].map((end) => row[`${name}${end}`]);
+    const spans = this.numeric.map((_, i) =>
+      Object.fromEntries(Object.keys(STATISTICS).map((key) => [key, span(`${key}_${i}`)])),
+    );
+    return { spans, notes: answer.notes };
+  }
+
+  /** The same, computed in the page. */
+  async #computedNumbers() {
+    const where = this.page.state.where();
+    const measures = Object.values(STATISTICS);
+    const answers = await Promise.all(
+      this.numeric.map((name) =>
+        ask("/api/statistics", { where, attribute: name, measures }, `numbers of ${name}`),
+      ),
+    );
+    if (answers.includes(null)) return null;
+    const spans = answers.map(({ found }) =>
+      Object.fromEntries(
+        Object.keys(STATISTICS).map((key, i) => [
+          key,
+          [found[i].estimate[0], found[i].lower[0], found[i].upper[0]],
+        ]),
+      ),
+    );
+    return { spans, notes: answers[0].notes };
+  }
+
+  /** A number with its interval; where that is nearly all that the attribute can be, it says so. */
+  #numberCell(name, [value, low, high]) {
+    if (typeof value !== "number") return element("td", { class: "faint" }, "—");
+    const ends = this.#attribute(name).ends.map(Number);
+    const isKnown = typeof low === "number" && typeof high === "number";
+    const isVague = !isKnown || high - low > 0.8 * (ends.at(-1) - ends[0]);
+    const [mid, from, to] = isKnown ? rounded(value, low, high, 0) : [shown(value)];
+    return element(
+      "td",
+      { class: isVague ? "faint" : null },
+      element("span", {}, element("strong", {}, mid), isKnown ? ` (${from} to ${to})` : " (no bound)"),
+      isVague ? element("small", {}, "says nothing: could be almost anywhere") : "",
+    );
+  }
+
   async numbers() {
     const result = this.#panel(2).querySelector(".result");
     if (!this.numeric.length) {
       result.replaceChildren(element("p", {}, "This view has no attribute that is a number."));
       return;
     }
-    const parts = this.numeric.flatMap((name, i) => {
-      const x = this.#sqlOf(name);
-      return [
-        `AVG(${x}) AS mean_${i}`,
-        `quantile_cont(${x}, 0.25) AS q1_${i}`,
-        `MEDIAN(${x}) AS median_${i}`,
-        `quantile_cont(${x}, 0.75) AS q3_${i}`,
-      ];
-    });
     const turn = this.turn;
     if (!result.childElementCount) result.replaceChildren(element("p", { class: "quiet" }, "Computing…"));
-    const answer = await this.sql(`SELECT ${parts.join(", ")} ${this.from()}`, "numbers");
+    const answer = await (offline ? this.#computedNumbers() : this.#statedNumbers());
     if (!answer || turn !== this.turn) return;
-    const [row] = answer.rows;
     const rows = this.numeric.map((name, i) => {
-      const ends = this.schema.attributes.find((a) => a.name === name).ends.map(Number);
-      const span = ends.at(-1) - ends[0];
-      const cell = (key) => {
-        const [value, low, high] = ["", "_lower", "_upper"].map((end) => row[`${key}_${i}${end}`]);
-        const known = typeof low === "number" && typeof high === "number";
-        const blank = !known || high - low > 0.8 * span;
-        const [mid, from, to] =
-          known && typeof value === "number" ? rounded(value, low, high, 0) : [shown(value ?? 0)];
-        const told =
-          typeof value !== "number"
-            ? "—"
-            : element("span", {}, element("strong", {}, mid), known ? ` (${from} to ${to})` : " (no bound)");
-        return element(
-          "td",
-          { class: blank ? "faint" : null },
-          told,
-          blank && typeof value === "number"
-            ? element("small", {}, "says nothing: could be almost anywhere")
-            : "",
-        );
-      };
-      return element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, name),
-        ...["mean", "q1", "median", "q3"].map(cell),
-      );
+      const cells = Object.keys(STATISTICS).map((key) => this.#numberCell(name, answer.spans[i][key]));
+      return element("tr", {}, element("th", { scope: "row" }, name), ...cells);
     });
     const heads = ["attribute", "mean", "a quarter lies below", "median", "three quarters lie below"];
     result.replaceChildren(
@@ -569,8 +594,9 @@ export class Closer {
       mean: attributes.filter((a) => ["integer", "real"].includes(a.kind)),
     };
     this.kinds.median = this.kinds.mean;
+    this.kinds.sum = this.kinds.mean;
     const offered = Object.keys(MEASURES).filter(
-      (measure) => this.kinds[measure].length && (measure === "share" || !offline),
+      (measure) => this.kinds[measure].length && (measure === "share" || !this.lacksNumbers),
     );
     this.measure = element(
       "select",
@@ -686,12 +712,12 @@ export class Closer {
     );
   }
 
-  /** Means or medians of an attribute by the values of another, in the form of rates. */
+  /** Means, medians or sums of an attribute by the values of another, in the form of rates. */
   async #means(by, measure) {
-    const call = measure === "mean" ? "AVG" : "MEDIAN";
+    if (offline) return this.#computedMeans(by, measure);
     const group = this.#sqlOf(by.name);
     const answer = await this.sql(
-      `SELECT ${group} AS g, ${call}(${this.#sqlOf(this.outcome.value)}) AS m ${this.from()} ` +
+      `SELECT ${group} AS g, ${CALLS[measure]}(${this.#sqlOf(this.outcome.value)}) AS m ${this.from()} ` +
         `GROUP BY ${group} ORDER BY ${group}`,
       "rates",
     );
@@ -709,6 +735,13 @@ export class Closer {
       upper: column("m_upper"),
       notes: answer.notes,
     };
+  }
+
+  async #computedMeans(by, measure) {
+    const asked = { where: this.page.state.where(), attribute: this.outcome.value, by: by.name };
+    const measures = [measure === "median" ? STATISTICS.median : measure];
+    const answer = await ask("/api/statistics", { ...asked, measures }, "rates");
+    return answer && { codes: answer.codes, ...answer.found[0], notes: answer.notes };
   }
 
   #comparePanel(names) {

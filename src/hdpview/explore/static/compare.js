@@ -139,11 +139,13 @@ export async function shareTable(view, attribute, [first, second], names) {
  * attribute.
  */
 export function rateTable({ codes, estimate, lower, upper }, attribute, measured, notes) {
-  const ends = measured?.[1].ends.map(Number);
-  const [low, span] = ends ? [ends[0], ends.at(-1) - ends[0]] : [0, 1];
+  const isSum = measured?.[0] === "sum";
+  const ends = isSum ? [0, Infinity] : (measured?.[1].ends.map(Number) ?? [0, 1]);
+  const [low, span] = [ends[0], ends.at(-1) - ends[0]];
   const isKnown = (i) =>
     typeof estimate[i] === "number" && typeof lower[i] === "number" && typeof upper[i] === "number";
-  const isVague = (i) => !isKnown(i) || upper[i] - lower[i] >= 0.8 * span;
+  const isVague = (i) =>
+    !isKnown(i) || upper[i] - lower[i] >= 0.8 * span || (isSum && lower[i] <= 0 && upper[i] >= 0);
   const clear = codes.map((_, i) => i).filter((i) => !isVague(i));
   const most = Math.max(...clear.map((i) => upper[i]), ...estimate.map((x) => x ?? low), low + 1e-9);
   const least = measured ? Math.min(...clear.map((i) => lower[i]), ...estimate.map((x) => x ?? most)) : 0;

@@ -3,6 +3,7 @@
 import { topOf } from "./bars.js";
 import { element, percent, rounded, say, set } from "./parts.js";
 
+const MOST_LETTERS = 30; // of a name that the column of names makes room for, as far as the card allows
 const SHOWN = 12;
 const FOUND = 40; // values listed at first, and by a search
 
@@ -18,6 +19,9 @@ export class Rows {
       "aria-label": `Histogram of ${attribute.name}`,
     });
     this.more = element("div", { class: "quiet more" });
+    this.group = this.list;
+    const longest = Math.max(...attribute.labels.map((label) => label.length));
+    this.list.style.setProperty("--name", `${Math.min(longest + 1, MOST_LETTERS)}ch`);
     this.nodes = [this.list, ...(this.many ? [this.more, this.#find()] : [])];
     this.#show(attribute.labels.map((_, code) => code).slice(0, SHOWN));
     this.#drag();
@@ -137,7 +141,8 @@ export class Rows {
     if (!moving || !this.first) this.#show(this.#listed(data, filter, look));
     const codes = [...this.rows.keys()];
     const pick = (values) => codes.map((code) => values[code]);
-    const top = topOf({ estimate: pick(data.estimate), upper: pick(data.upper) }, other && pick(other));
+    const own = topOf({ estimate: pick(data.estimate), upper: pick(data.upper) }, other && pick(other));
+    const top = Math.max(own, look.top ?? 0);
     const share = (value) => (look.log ? Math.log1p(Math.max(0, value)) / Math.log1p(top) : value / top);
     const place = (value) => `${(100 * Math.max(0, Math.min(share(value), 1))).toFixed(2)}%`;
     for (const [code, row] of this.rows) {

@@ -4,6 +4,7 @@ import { Bars, HEIGHT, WIDTH } from "./bars.js";
 import { bound, element, percent, rounded, say, set, short } from "./parts.js";
 
 const LINE_FROM = 12; // dates in so many bins are a line
+const MOST_LETTERS = 34; // of all names together that have room beside each other
 const NUMBERED = 8; // so many bars have room for their numbers
 const N_TICKS = 4;
 const GRIP = 7; // of a range's ends, in pixels
@@ -20,6 +21,7 @@ export class Scale {
       role: "group",
       "aria-label": `Histogram of ${attribute.name}`,
     });
+    this.group = this.svg;
     this.hits = attribute.labels.map((_, code) => this.#hit(code));
     this.svg.append(...this.bars.nodes, ...this.hits);
     this.ticks = Array.from({ length: N_TICKS }, () => element("span", {}));
@@ -43,12 +45,18 @@ export class Scale {
   }
 
   /**
-   * Under the bars, each name at its bar: the first at its left end, the last at its right end, the middle
-   * one centred.
+   * Under the bars, each name at its bar. Of a few short names all, centred; otherwise the first at its left
+   * end, the last at its right end, and the middle one centred.
    */
   #labels() {
     const { labels, nullable } = this.attribute;
     const last = this.nValues - 1;
+    if (this.n <= NUMBERED && labels.join("").length <= MOST_LETTERS)
+      return element(
+        "div",
+        { class: "labels under", "aria-hidden": "true" },
+        ...labels.map((label, code) => element("span", { title: label, "data-of": code }, label)),
+      );
     const right = `right: calc(${100 * (1 - (last + 1) / this.n)}% + ${nullable ? ".35rem" : "0rem"})`;
     const place = (code) =>
       code === 0
@@ -106,6 +114,7 @@ export class Scale {
       other,
       unit,
       (code) => this.chart.differs(code),
+      look.top,
     );
     this.ticks.forEach((tick, i) => {
       const [value, place] = marks[i] ?? [];

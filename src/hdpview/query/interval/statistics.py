@@ -390,6 +390,30 @@ def compare_shares(
     )
 
 
+def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Span:
+    """Of the records that satisfy a condition, the share with each value of an attribute, in code order,
+    shape (size,). A share has an interval of its own: errors that a count and the total have in common
+    cancel.
+    """
+    check_confidence(confidence)
+    a, boxes = attribute_number(name, view.schema), boxes_of(where, view.schema)
+    groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
+    listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
+    sums = np.stack([evaluate(view, pack(own, view.schema)).estimate for own in listed])
+    products, tail = covariances(view, listed), typical_tail(confidence)
+    estimate = _ratio(sums)
+    # Where the total cannot be told from 0, any share is possible.
+    is_unsafe = sums[1] <= tail * np.sqrt(np.maximum(products[1, 1], 0.0))
+    half = np.where(is_unsafe, np.inf, tail * np.sqrt(delta_variance(_ratio, sums, products)))
+    if len(groups) == 1:  # the condition leaves one value, so all records have it
+        half = np.zeros(1)
+    span = Span(estimate, estimate - half, estimate + half).within(0.0, 1.0)
+    absent = np.isnan(estimate)
+    every = np.zeros((3, groups.shape[0]))
+    every[:, groups.cells] = np.where(absent, np.nan, np.stack(span))
+    return Span(*every)
+
+
 def _ratio_interval(ratio: Span) -> Interval:
     """Any ratio is possible where the second count is 0."""
     known = not math.isnan(float(ratio.estimate[0]))

@@ -1,0 +1,71 @@
+// Two views side by side: under the same filter, every chart stands beside that of another view with the same
+// schema, on the same scale.
+
+import { ask } from "./api.js";
+import { Chart } from "./chart.js";
+import { about, inferred, plain, say } from "./parts.js";
+import { get } from "./transport.js";
+
+const MOST_VIEWS = 12; // whose schemas are looked at
+
+/** What schemas must have in common for their charts to show the same values. */
+export const shapeOf = (attributes) =>
+  JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels]));
+
+export class Beside {
+  /** page: whose charts are shown; line: the element that says how many records the other view counts. */
+  constructor(page, line) {
+    Object.assign(this, { page, line, schemas: new Map(), charts: new Map(), name: null });
+  }
+
+  /** The names of the other views with the same schema. */
+  get offered() {
+    return [...this.schemas.keys()];
+  }
+
+  /** Look for other views with the schema of the one that is open. */
+  async find({ name, attributes }) {
+    this.schemas = new Map();
+    const others = this.page.views.filter((view) => view.name !== name).slice(0, MOST_VIEWS);
+    const found = await Promise.all(
+      others.map((view) => get(`/api/schema?view=${encodeURIComponent(view.name)}`).catch(() => null)),
+    );
+    if (name !== this.page.view) return; // meanwhile another one was opened
+    for (const schema of found.filter(Boolean)) {
+      for (const attribute of schema.attributes) attribute.labels = attribute.labels.map(plain);
+      if (shapeOf(schema.attributes) === shapeOf(attributes)) this.schemas.set(schema.name, schema);
+    }
+  }
+
+  /** Show another view beside the open one; null for none. */
+  choose(name) {
+    if (name === this.name) return;
+    this.name = name;
+    this.charts = new Map();
+    for (const chart of this.page.charts.values()) chart.level(0);
+    say(this.line, "");
+    if (name)
+      for (const attribute of this.page.schema.attributes)
+        this.charts.set(attribute.name, new Chart(attribute, this.page, name));
+    for (const chart of this.charts.values()) chart.rescale(this.page.drawing());
+  }
+
+  /** The answer of the other view to the same question; null where none is shown. */
+  ask(question) {
+    return this.name ? ask("/api/histograms", { ...question, view: this.name }, "beside") : null;
+  }
+
+  /** Show that answer, each pair of charts on one scale. */
+  draw({ count, histograms, filtered }, moving) {
+    say(this.line, `${this.name}: ${about(count.estimate, count.lower, count.upper)}`);
+    for (const [name, chart] of this.charts) {
+      if (!histograms[name]) continue;
+      const notCounted = inferred(this.schemas.get(this.name), name, filtered);
+      chart.draw(histograms[name], this.page.state.filters[name], notCounted, null, moving);
+      const own = this.page.charts.get(name);
+      const top = Math.max(own.top, chart.top);
+      own.level(top);
+      chart.level(top);
+    }
+  }
+}
