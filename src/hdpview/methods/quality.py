@@ -1,10 +1,11 @@
 """The view measures its own error: how far its answers are off on the table, by number of attributes,
 privately.
 
-Questions are drawn by a public rule and from the view itself, so they say nothing about the table. For each
-number of attributes a factor is drawn that would make intervals hold as often as they should, by the
-exponential mechanism with a prior: on small tables, where one record counts for much, the prior decides; on
-large ones the measurement does.
+Questions are drawn by a public rule and from the view itself, so they say nothing about the table. Those of a
+group exclude each other, so one record changes the sum of a group's errors by one at most, and sums of many
+errors are seen clearly. For each number of attributes a factor is drawn with which errors add up to about as
+much as expected, by the exponential mechanism with a prior: on small tables the prior decides, on large ones
+the measurement does.
 """
 
 from __future__ import annotations
@@ -32,27 +33,35 @@ from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS, Quality
 from hdpview.view.sample import draw_codes
 
+Ints = NDArray[np.int64]
+
 QUALITY_SHARE = Fraction(1, 25)  # of a build's budget
 _PURPOSE = "measure the view's own errors"
 _CONFIDENCE = 0.95
-# Of the questions whose truth an interval should hold: a little more than is promised, since factors are
-# drawn.
-_HELD = 0.965
-_MOST_QUESTIONS, _LEAST_QUESTIONS = 256, 48  # of each kind and number of attributes
-_MOST_WORK = 4e9  # records times questions
-# Candidates for a factor are the prior's median times powers of two, by steps of half a power.
-EXPONENTS = np.arange(-8, 9) / 2.0
+# Sets of attributes asked about, per number of attributes; synthetic records for each; and ranges of an
+# attribute.
+_N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
+# Of the groups of questions whose errors add up to no more than expected.
+_HELD = 0.85
+# Mean of an error's absolute value, as a multiple of its root mean square: of a normal one.
+_MEAN_ERROR = 0.8
+# Candidates for a factor are the prior's median times powers of two, by steps of a quarter of a power.
+EXPONENTS = np.arange(-24, 17) / 4.0
 # The prior falls off exponentially with the exponent, faster downwards: too narrow is worse than too wide.
-_FALL_BELOW, _FALL_ABOVE = 0.25, 0.4
+_FALL_BELOW, _FALL_ABOVE = 0.5, 0.5
 _KINDS = tuple(
     f"questions about {n} attribute{s}" for n, s in (("one", ""), ("two", "s"), ("three", "s"), ("four", "s"))
 )
 
 
 class _Questions(NamedTuple):
-    """Questions about k attributes: boxes, and what the view answers and expects of its errors."""
+    """Questions about k attributes, and what the view answers and expects of its errors.
+
+    group: of each question, shape (n,). No record satisfies two questions of the same group.
+    """
 
     boxes: CodeBoxes
+    group: NDArray[np.int64]
     estimate: NDArray[np.float64]
     noise: NDArray[np.float64]
     model: NDArray[np.float64]
@@ -81,28 +90,45 @@ def measure_quality(
 
 
 def questions_about(part: ViewPart, k: int) -> _Questions:
-    """Random ranges of k attributes, and cells at the places of synthetic records: a public rule given the
-    view.
+    """Questions about k attributes in groups, by a public rule given the view.
+
+    For each of some sets of attributes there are two groups: the cells of a grid of ranges over all codes,
+    and single cells at the places of synthetic records.
     """
     sizes, rng = part.components.sizes, np.random.default_rng(k)
-    total = max(float(part.components.weight.sum()), 1.0)
-    n = int(np.clip(_MOST_WORK / (total * 2 * N_ORDERS), _LEAST_QUESTIONS, _MOST_QUESTIONS))
-    width = np.array(sizes)
-    attribute = np.argsort(rng.random((n, len(sizes))), axis=1)[:, :k]
-    ends = np.sort(rng.integers(0, width[attribute][..., None], (n, k, 2)), axis=2)
-    found = [CodeBoxes(attribute, ends[..., 0], ends[..., 1] + 1)]
     try:
-        codes = draw_codes([part], n, rng).T.astype(np.int64)
+        codes = draw_codes([part], _N_SETS * _N_CELLS, rng).T.astype(np.int64)
     except HdpviewError:  # a view of nothing has no records to draw
-        codes = np.zeros((0, len(sizes)), np.int64)
-    if len(codes):
-        attribute = np.argsort(rng.random(codes.shape), axis=1)[:, :k]
-        cell = np.take_along_axis(codes, attribute, axis=1)
-        found.append(CodeBoxes(attribute, cell, cell + 1))
-    columns = ([getattr(each, name) for each in found] for name in ("attribute", "lower", "upper"))
+        codes = np.zeros((_N_SETS * _N_CELLS, len(sizes)), np.int64)
+    groups = []
+    for own in np.split(codes, _N_SETS):
+        attribute = rng.permutation(len(sizes))[:k]
+        cells = np.unique(own[:, attribute], axis=0)
+        groups += [_grid(attribute, own, sizes, rng), _boxes(attribute, cells, cells + 1)]
+    columns = ([getattr(each, name) for each in groups] for name in ("attribute", "lower", "upper"))
     boxes = CodeBoxes(*(np.concatenate(column) for column in columns))
+    group = np.repeat(np.arange(len(groups)), list(map(len, groups)))
     scales = model_scales(part, pack_boxes(boxes, sizes))
-    return _Questions(boxes, scales.estimate, scales.noise, scales.model)
+    return _Questions(boxes, group, scales.estimate, scales.noise, scales.model)
+
+
+def _grid(attribute: Ints, records: Ints, sizes: Sequence[int], rng: np.random.Generator) -> CodeBoxes:
+    """A grid of ranges of these attributes; every second cut is at the code of a record."""
+    ends = []
+    for a in attribute.tolist():
+        n_cuts = _N_RANGES[len(attribute) - 1] - 1
+        even, placed = rng.integers(0, sizes[a], n_cuts), rng.choice(records[:, a], n_cuts)
+        cuts = np.where(np.arange(n_cuts) % 2, even, placed)
+        ends.append(np.unique([0, *cuts.tolist(), sizes[a]]))
+    lower, upper = (
+        np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(attribute))
+        for each in ([own[:-1] for own in ends], [own[1:] for own in ends])
+    )
+    return _boxes(attribute, lower, upper)
+
+
+def _boxes(attribute: Ints, lower: Ints, upper: Ints) -> CodeBoxes:
+    return CodeBoxes(np.tile(attribute, (len(lower), 1)), lower, upper)
 
 
 def _drawn_factor(
@@ -115,22 +141,22 @@ def _drawn_factor(
 ) -> float:
     """A factor for errors that show in k attributes, by the exponential mechanism. [P16]
 
-    For a factor t, the score is how far the chosen quantile of |answer − truth| − reach(t) is from 0, in
-    whole records. One record moves each truth by one at most, so each difference, their quantile and the
-    score.
+    The errors of a group are added up, and so are those to expect with a factor t. The score of t is how far
+    the chosen quantile over groups of the difference is from 0, in whole records. One record moves the
+    errors of one question of each group by one at most, so each sum, their quantile and the score.
     """
-    tail = typical_tail(_CONFIDENCE)
+    n_groups = int(asked.group[-1]) + 1
     squared = np.square(factors)
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
-    exact_errors = np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth)
-    place = math.ceil(_HELD * len(exact_errors)) - 1
+    exact_errors = np.zeros(n_groups, np.int64)
+    np.add.at(exact_errors, asked.group, np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth))
+    place = math.ceil(_HELD * n_groups) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     exact_scores = []
     for factor in candidates:
-        reach = np.ceil(tail * np.sqrt(known + factor**2 * np.maximum(asked.model[k - 1], 0.0))).astype(
-            np.int64
-        )
-        exact_scores.append(-abs(int(np.sort(exact_errors - reach)[place])))  # [P16]
+        expected = _MEAN_ERROR * np.sqrt(known + factor**2 * np.maximum(asked.model[k - 1], 0.0))
+        sums = np.ceil(np.bincount(asked.group, expected)).astype(np.int64)
+        exact_scores.append(-abs(int(np.sort(exact_errors - sums)[place])))  # [P16]
     prior = np.exp(-np.abs(EXPONENTS) / np.where(EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
     chosen = choose(np.array(exact_scores, np.float64), epsilon / 2, draws, prior)  # [P16]
     return float(candidates[chosen])

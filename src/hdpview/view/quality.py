@@ -37,7 +37,7 @@ class Quality:
 
 # Typical sizes on real tables, from which the measurement starts; see docs/intervals.md.
 _OF_BLOCKS = (0.8, 0.8, 0.8, 0.8)
-_OF_ONE_ATTRIBUTE = 0.0005
+_MOST_OF_ONE = 0.0005  # share of the records
 _LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
 _WITHOUT_TABLES = 0.35  # dependence where no attributes were counted together
 _LEAST_OF_THREE, _OF_THREE = 0.03, 1.2  # at least; times that of two
@@ -47,14 +47,17 @@ _OF_FOUR = 1.5  # times that of three
 def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
     """What other tables suggest, where nothing was measured.
 
-    Of a mixture: dependence below two or three times the noise of the released tables stays unknown.
+    Of a mixture: histograms are fitted up to about their noise, and dependence below two or three times the
+    noise of the released tables stays unknown.
     """
     if isinstance(components, Blocks):
         return Quality(_OF_BLOCKS)
     total = max(float(components.weight.sum()), 1.0)
+    of_codes = [math.sqrt(table.variance) / total for table in tables if len(table.attributes) == 1]
+    of_one = min(statistics.median(of_codes), _MOST_OF_ONE) if of_codes else _MOST_OF_ONE
     noise = [
         math.sqrt(table.variance * table.counts.size) / total for table in tables if len(table.attributes) > 1
     ]
     of_two = min(max(2.5 * statistics.median(noise), _LEAST), _MOST) if noise else _WITHOUT_TABLES
     of_three = max(_OF_THREE * of_two, _LEAST_OF_THREE)
-    return Quality((_OF_ONE_ATTRIBUTE, of_two, of_three, _OF_FOUR * of_three))
+    return Quality((of_one, of_two, of_three, _OF_FOUR * of_three))

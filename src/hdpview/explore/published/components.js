@@ -11,9 +11,10 @@
 
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
-const FINER = 0.8;
+const FINER = 1.2;
 const FIT_OF_CODES = 1.25;
 const UNEVEN = 0.5;
+const FEW = 2;
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
 
@@ -295,7 +296,14 @@ export class Mixture {
   /** The squared error to expect of the count of a box. */
   variance(box, estimate) {
     const { noise, rest } = this.#size(this.errors(box, box), this.#beyondIndependence(box, estimate));
-    return Math.max(Math.max(noise, 0) + rest, 0);
+    const few = box.size > 1 ? FEW * this.#largest(box) : 0;
+    return Math.max(Math.max(noise, 0) + rest, 0) + few ** 2;
+  }
+
+  /** The most that one record may add to the count of a box. */
+  #largest(box) {
+    const largest = (f) => (isPoint(f) ? f.value : f.reduce((most, value) => Math.max(most, value), 0));
+    return [...box.values()].reduce((product, f) => product * largest(f), 1);
   }
 
   /**
@@ -428,13 +436,17 @@ export class Blocks {
     let squares = 0;
     let spread = 0;
     let raw = 0;
+    let most = 0;
     this.#shares(box).forEach((share, b) => {
       const rest = share - share * share;
       squares += share * share;
       raw += share * this.noisy[b];
-      if (rest > 1e-12 * share)
-        spread += Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375 * this.weight[b];
+      if (!(rest > 1e-12 * share)) return;
+      const deviation = Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375;
+      spread += deviation * this.weight[b];
+      most = Math.max(most, deviation);
     });
+    spread += Math.sqrt(this.noiseVariance) * most;
     const factor = this.factors[Math.min(Math.max(box.size, 1), N_ORDERS) - 1];
     return this.noiseVariance * squares + (factor * spread) ** 2 + (raw - estimate) ** 2;
   }

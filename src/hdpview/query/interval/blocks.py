@@ -2,12 +2,14 @@
 
 The weight of a block in a quantity is the mean of the quantity over the block's cells, so noise adds the sum
 of the weights' squares. Where a question cuts through a block, a record there may count or not: the spread is
-the standard deviation of what it adds, summed over the records of all blocks. The error that uneven blocks
-add is a multiple of the spread, which `Quality` gives per number of attributes.
+the standard deviation of what it adds, summed over the records of all blocks, and over as many more as noise
+may hide in one of them. The error that uneven blocks add is a multiple of the spread, which `Quality` gives
+per number of attributes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.query.estimate.estimates import grid_terms, term_means
+from hdpview.query.interval.noise import NoiseLaw
 from hdpview.query.question.quantities import Batch, Part, Quantity, Values, pack, product
 from hdpview.view.blocks import Blocks
 
@@ -53,7 +56,7 @@ def block_sums(blocks: Blocks, batch: Batch) -> BlockSums:
             squares.sum(axis=1),
             (squares**2).sum(axis=1),
             np.abs(weight).max(axis=1),
-            _deviation(weight, square) @ blocks.weight,
+            _spread(blocks, _deviation(weight, square)),
         )
         for column, values in zip(found, rows, strict=True):
             column[quantities] = values
@@ -92,6 +95,19 @@ def _deviation(weight: Floats, square: Floats) -> Floats:
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
     found: Floats = np.sqrt(_variance(weight, square)) * unlike
     return found
+
+
+def _spread(blocks: Blocks, deviation: Floats) -> Floats:
+    """What records of all blocks, and those that noise hides in one, may add. Last axis of deviations:
+    blocks.
+    """
+    found: Floats = deviation @ blocks.weight + _hidden(blocks) * deviation.max(axis=-1)
+    return found
+
+
+def _hidden(blocks: Blocks) -> float:
+    """How many records noise may hide in one block: its standard deviation."""
+    return math.sqrt(NoiseLaw(blocks.noise_scale).variance)
 
 
 class Spreads(NamedTuple):
@@ -133,7 +149,7 @@ def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: S
             ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
             correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
     shared = np.einsum("iqb,jqb->ijq", weight, weight)
-    return Spreads(shared, _deviation(weight, square) @ blocks.weight, correlation)
+    return Spreads(shared, _spread(blocks, _deviation(weight, square)), correlation)
 
 
 def sums_over_blocks(blocks: Blocks, batch: Batch) -> Floats:
@@ -178,8 +194,9 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
         largest += most * size
         for excess in np.unique(term.excess):
             deviation = _deviation(term.weight, excess * term.square)
-            here = rectangles.sums((deviation * blocks.weight)[None])[0]
-            spread += np.where(term.excess == excess, np.maximum(here, 0.0) * size, 0.0)
+            here = np.maximum(rectangles.sums((deviation * blocks.weight)[None])[0], 0.0)
+            here += _hidden(blocks) * rectangles.maxima(deviation)
+            spread += np.where(term.excess == excess, here * size, 0.0)
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
 
 

@@ -27,6 +27,9 @@ from hdpview.view.quality import N_ORDERS
 
 Floats = NDArray[np.float64]
 _MOST_TERM_PAIRS = 64  # of one quantity; beyond, errors of terms are added up instead of combined
+# Records: the least error to expect of a question about several attributes. Where a model sees nobody, rare
+# values of several attributes may still meet in a few records.
+_FEW = 2.0
 
 
 class NoiseSums(NamedTuple):
@@ -178,7 +181,7 @@ def _of_mixture(part: ViewPart, estimate: Floats, batch: Batch) -> Evaluation:
     errors = _summed(part, batch, batch)
     noise = np.maximum(errors.noise, 0.0)
     more = mixture_errors(part).beyond_independence(batch, estimate)
-    variance = np.maximum(noise + _of_model(part, errors, more), 0.0)
+    variance = np.maximum(noise + _of_model(part, errors, more), 0.0) + _of_a_few(part, batch)
     zero = np.zeros(len(batch))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
@@ -200,6 +203,12 @@ def _beside_factors(part: ViewPart, errors: Errors, more: Floats | float) -> Flo
     total = max(float(part.components.weight.sum()), 1.0)
     varies: Floats = errors.model[1:].sum(axis=0) / total
     return (varies + errors.finer) * more + errors.inside * more**2
+
+
+def _of_a_few(part: ViewPart, batch: Batch) -> Floats:
+    """Squared error of each quantity if a few records more than the model sees add as much as any may."""
+    largest = mixture_errors(part).largest(batch)
+    return np.where(batch.n_attributes > 1, (_FEW * largest) ** 2, 0.0)
 
 
 @lru_cache(maxsize=64)
@@ -266,7 +275,8 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
     errors, estimate = _summed(part, batch, batch), part_estimates(part, batch)
     more = mixture_errors(part).beyond_independence(batch, estimate)
     model = np.concatenate([errors.model[:1], errors.model[1:] * more])
-    return Scales(estimate, errors.noise + _beside_factors(part, errors, more), model)
+    known = errors.noise + _beside_factors(part, errors, more) + _of_a_few(part, batch)
+    return Scales(estimate, known, model)
 
 
 def covariances(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> Floats:

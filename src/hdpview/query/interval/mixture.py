@@ -28,7 +28,7 @@ _DEPENDENCE = 0.1
 # Of the error that the model would have without a table, what is left with it: the fit is not exact.
 _MISFIT = 0.25
 # Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
-_FINER = 0.8
+_FINER = 1.2
 # Histograms and margins of tables are fitted together, not quite as well as their noise would allow.
 _FIT_OF_CODES = 1.25
 # How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
@@ -128,6 +128,14 @@ class MixtureErrors:
         return np.maximum(
             np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0), 1.0
         )
+
+    def largest(self, batch: Batch) -> Floats:
+        """The most that one record may add to each quantity, in size, shape (n,)."""
+        of_functions = [np.ones(1), *map(_largest, batch.functions.values())]
+        of_terms = np.abs(batch.constant) * np.concatenate(of_functions)[batch.place].prod(axis=1)
+        found = np.zeros(len(batch))
+        np.maximum.at(found, batch.quantity, of_terms)
+        return found
 
     # What the released tables say, once per view.
 
@@ -354,6 +362,16 @@ def _means(functions: Functions, margin: Floats) -> Floats:
         return functions.value * margin[functions.code]
     means: Floats = functions @ margin
     return means
+
+
+def _largest(functions: Functions) -> Floats:
+    """The largest size of each function's values, shape (n,)."""
+    if isinstance(functions, Mixed):
+        return np.concatenate([_largest(functions.dense), _largest(functions.points)])
+    if isinstance(functions, Points):
+        return np.abs(functions.value)
+    found: Floats = np.abs(functions).max(axis=1)
+    return found
 
 
 def _chosen(functions: Functions | None, rows: Ints) -> Functions:
