@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 from hdpview.spark.session import spark_session
 
 ONE_WORKER = pytest.mark.xdist_group("spark")  # a process can hold one session, so these tests share one
+# Jobs of a few rows: Java's second compiler, its parallel collector and 200 partitions cost more than they
+# save. Read by all Java processes that tests start, those of a cluster too.
+os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.sql.shuffle.partitions=2 pyspark-shell"
 
 
 @pytest.fixture(scope="session")

@@ -160,9 +160,7 @@ def preview(source: Any, schema: Schema, *, engine: str = "local") -> list[Conce
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
-    """What is charged, what is left, and where the ledger is. coming: what a build is going to charge; None
-    after it.
-    """
+    """What is charged (coming: by a build that is to begin), what is left, and where the ledger is."""
     if account is None or name is None:
         return "Budget: no ledger is kept of this build" + (
             "." if coming is None else f" of epsilon {float(coming):g}."
@@ -183,9 +181,8 @@ def account_of(
         return Ledger(place) if place is not None and place.exists() else None
     if place is None:
         _warn_once(
-            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to "
-            "keep account "
-            "of what is spent on it, or say that none is wanted (ledger=False)."
+            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to keep "
+            "account of what is spent on it, or say that none is wanted (ledger=False)."
         )
         return None
     return Ledger(place)
@@ -238,9 +235,7 @@ def _check_engine(engine: str, method: Method | None = None) -> None:
 
 
 def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: int) -> None:
-    """Raise before anything is read or spent where the method cannot make a view of this domain with this
-    budget.
-    """
+    """Raise, before anything is read or spent, where the method cannot make such a view."""
     for_one = for_one_record(method, budget, max_rows)
     reason = (
         for_one.why_infeasible(schema, float(budget / max_rows))
@@ -255,9 +250,7 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 def _counted(
     engine: str, source: Any, schema: Schema, reads: Reads, options: dict[str, Any]
 ) -> Iterator[tuple[Counts, Engine]]:
-    """The exact counts of a table in the form that the method reads, and the engine that grows blocks of
-    them.
-    """
+    """The exact counts of a table as the method reads them, and the engine that grows blocks of them."""
     if engine == "local":
         local = LocalEngine(options["threads"])
         if reads == "cells":
@@ -337,9 +330,7 @@ def _on_record(view: PView, receipt: Receipt) -> PView:
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:
-    """The method with the δ for one record, where up to k of them are to be protected with `epsilon` and the
-    method's own δ. [P14]
-    """
+    """The method with the δ for one record, where up to k are protected with `epsilon` and its δ. [P14]"""
     return with_delta(method, delta_of_one_record(delta_of(method), epsilon, k))
 
 

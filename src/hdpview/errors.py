@@ -107,7 +107,6 @@ def quoted(value: object) -> str:
         return repr(shortened(value))
     try:
         return shortened(repr(value))
-    except (
-        Exception
-    ):  # a whole number of thousands of digits has no repr, and foreign objects may do anything
+    # a whole number of thousands of digits has no repr, and foreign objects may do anything
+    except Exception:
         return f"this {type(value).__name__}"

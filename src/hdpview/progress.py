@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Progress = Callable[
-    [float | None, str], None
-]  # fraction done from 0 to 1 where known, and what is being done
+# fraction done from 0 to 1 where known, and what is being done
+Progress = Callable[[float | None, str], None]
 
 
 def silent(fraction: float | None, text: str) -> None:

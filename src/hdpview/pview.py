@@ -93,9 +93,7 @@ class PView(ViewData):
         counts: Reading = "consistent",
         interval: Kind = "typical",
     ) -> Comparison:
-        """Whether two counts really differ: their difference and ratio, with intervals that know what they
-        share.
-        """
+        """Whether two counts really differ: their difference and ratio, with intervals."""
         from hdpview.query.interval.statistics import compare
 
         return compare(self, first, second, confidence, counts, interval)
@@ -260,9 +258,7 @@ class PView(ViewData):
         return to_frame(draw(self, n, seed), as_ or self.frame)
 
     def quality(self) -> QualityReport:
-        """How far answers are off by kind of question, as measured, and which attributes were counted
-        together.
-        """
+        """How far answers are off, as measured, and which attributes were counted together."""
         return self._quality
 
     @cached_property
@@ -273,9 +269,7 @@ class PView(ViewData):
 
     @property
     def plot(self) -> Plots:
-        """Pictures: `view.plot.histogram("age")`, `view.plot.heatmap("age", "sex")`,
-        `view.plot.partition(…)`.
-        """
+        """Pictures: `view.plot.histogram("age")`, `.heatmap("age", "sex")`, `.partition(…)`."""
         from hdpview.query.present.plots import Plots
 
         return Plots(self)

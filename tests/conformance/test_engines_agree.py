@@ -32,7 +32,7 @@ def skewed(rng: np.random.Generator) -> tuple[Columns, int]:
     """Most rows near one corner, a few anywhere: cuts are chosen by rejection at first, by all scores further
     down.
     """
-    return np.minimum(rng.exponential(4, (6000, 4)).astype(np.int64), 29), 30
+    return np.minimum(rng.exponential(4, (2000, 4)).astype(np.int64), 29), 30
 
 
 def dense(rng: np.random.Generator) -> tuple[Columns, int]:
@@ -43,13 +43,12 @@ def dense(rng: np.random.Generator) -> tuple[Columns, int]:
 TABLES = {
     "skewed": skewed,
     "dense": dense,
-    "one attribute": lambda rng: ((rng.normal(500, 60, (3000, 1)) % 1000).astype(np.int64), 1000),
-    "fifty attributes": lambda rng: (rng.integers(0, 3, (400, 50)) * rng.integers(0, 2, (400, 1)), 3),
+    "one attribute": lambda rng: ((rng.normal(150, 20, (1000, 1)) % 300).astype(np.int64), 300),
+    "fifty attributes": lambda rng: (rng.integers(0, 3, (200, 50)) * rng.integers(0, 2, (200, 1)), 3),
     "all rows identical": lambda rng: (np.full((500, 3), 7, np.int64), 20),
     "three rows": lambda rng: (rng.integers(0, 12, (3, 3)), 12),
     "no row": lambda rng: (np.empty((0, 3), np.int64), 12),
 }
-CASES = [("hdpview", name) for name in TABLES]
 
 
 def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
@@ -85,13 +84,13 @@ def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
     return arrays | {f"table {i}": table.counts for i, table in enumerate(part.tables)}
 
 
-@pytest.mark.parametrize(("method", "name"), CASES)
-def test_one_key_gives_one_view(method: str, name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", TABLES)
+def test_one_key_gives_one_view(name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of
     few cells agree.
     """
     codes, table, schema = table_of(name)
-    build = {"epsilon": 1.0, "test_key": b"one", "method": method}
+    build = {"epsilon": 1.0, "test_key": b"one", "method": "hdpview"}
     here = hv.build(table, schema, threads=1, **build)
     assert_same(here, hv.build(table, schema, threads=2, memory_limit="60MB", **build))
 
@@ -121,8 +120,7 @@ def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("method", ["hdpview", "mixture"])
-@pytest.mark.parametrize("n_partitions", [1, 7])
+@pytest.mark.parametrize(("n_partitions", "method"), [(7, "hdpview"), (1, "mixture"), (7, "mixture")])
 def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) -> None:
     """With the default size of tasks, too, the view is the same for one partition and for many."""
     _, table, schema = table_of("skewed")
@@ -176,18 +174,9 @@ def test_statistics_agree(limits: Contributions, spark: Any) -> None:
             assert statistics_of(spread) == here
 
 
-def test_persons_and_aggregated_tables_agree(spark: Any) -> None:
-    """Rows of persons bounded by lot, and rows that stand for several records, give the same view on
-    Spark.
-    """
+def test_persons_in_an_aggregated_table_agree(spark: Any) -> None:
+    """Rows of persons bounded by lot, which stand for several records, give the same view on Spark."""
     table, schema = table_of_persons()
-    for limits in (
-        {"privacy_unit": "who", "max_rows": 3},
-        {"privacy_unit": "number", "max_rows": 5, "count": "n"},
-        {"count": "n"},
-    ):
-        here = hv.build(table, schema, 2.0, test_key=b"three", **limits)
-        there = hv.build(
-            spark.createDataFrame(table), schema, 2.0, test_key=b"three", engine="spark", **limits
-        )
-        assert_same(here, there)
+    build = {"privacy_unit": "number", "max_rows": 5, "count": "n", "test_key": b"three"}
+    here = hv.build(table, schema, 2.0, **build)
+    assert_same(here, hv.build(spark.createDataFrame(table), schema, 2.0, engine="spark", **build))

@@ -28,18 +28,13 @@ class Standalone:
         self.home = home
         self.environment = loopback_environment(home)
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.address = self._start(
-            "master", r"Starting Spark master at (spark://\S+)", "org.apache.spark.deploy.master.Master"
-        )
+        self._start("master", "org.apache.spark.deploy.master.Master")
+        self.address = self._wait("master", r"Starting Spark master at (spark://\S+)", self.processes[0])
         for number in range(n_workers):
             room = ["--cores", "1", "--memory", worker_memory, "--work-dir", str(home / f"worker-{number}")]
-            self._start(
-                f"worker-{number}",
-                "(Successfully registered)",
-                "org.apache.spark.deploy.worker.Worker",
-                *room,
-                self.address,
-            )
+            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *room, self.address)
+        for number in range(n_workers):
+            self._wait(f"worker-{number}", "(Successfully registered)", self.workers[number])
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:
@@ -62,8 +57,7 @@ class Standalone:
         for process in self.processes:
             process.wait(_STOP_SECONDS)
 
-    def _start(self, name: str, sign: str, main: str, *words: str) -> str:
-        """Start a part and wait until its log shows the sign; returns what the sign holds."""
+    def _start(self, name: str, main: str, *words: str) -> None:
         import pyspark
 
         log, launcher = self.home / f"{name}.log", Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -73,7 +67,10 @@ class Standalone:
                 command, stdout=output, stderr=output, env=self.environment, cwd=self.home
             )
         self.processes.append(process)
-        deadline = time.monotonic() + _START_SECONDS
+
+    def _wait(self, name: str, sign: str, process: subprocess.Popen[bytes]) -> str:
+        """Wait until a part's log shows the sign; returns what the sign holds."""
+        log, deadline = self.home / f"{name}.log", time.monotonic() + _START_SECONDS
         while (found := re.search(sign, log.read_text())) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

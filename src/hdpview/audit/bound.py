@@ -1,6 +1,4 @@
-"""From hits of an event on two neighbouring tables to a lower bound on ε, or on ρ, that holds with a stated
-confidence.
-"""
+"""From hits of an event on two neighbouring tables to a lower bound on ε, or ρ, at a stated confidence."""
 
 from __future__ import annotations
 
@@ -29,17 +27,14 @@ def rho_lower_bound(hits: int, hits_on_neighbour: int, runs: int, confidence: fl
     promised.
 
     It says that the Rényi divergence of order α between the outcomes on two tables is at most α·ρ, for all α
-    > 1.
-    Whether an event happened is a function of the outcome, so its divergence is no larger.
+    > 1. Whether an event happened is a function of the outcome, so its divergence is no larger.
     """
     least, largest = _ends(hits, hits_on_neighbour, runs, confidence)
     return divergence_per_order(least, largest) if least > largest else 0.0
 
 
 def divergence_per_order(p: float, q: float) -> float:
-    """The largest Rényi divergence, by its order, between coins that fall heads with probability p > q >
-    0.
-    """
+    """The largest Rényi divergence, by its order, of coins that fall heads with probability p > q > 0."""
     return max(_divergence(p, q, order) / order for order in _ORDERS)
 
 
@@ -77,9 +72,7 @@ def _solve(rising: Callable[[float], float], target: float) -> float:
 
 
 def at_least(hits: int, runs: int, chance: float) -> float:
-    """P[X ≥ hits] for X binomial: the regularised incomplete beta function I_chance(hits, runs − hits +
-    1).
-    """
+    """P[X ≥ hits] for X binomial: the incomplete beta function I_chance(hits, runs − hits + 1)."""
     if hits <= 0 or chance >= 1:
         return 1.0
     if chance <= 0 or hits > runs:

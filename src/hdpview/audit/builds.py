@@ -1,6 +1,4 @@
-"""What is audited: builds as everyone makes them, with a fresh key and the system's noise, again and
-again.
-"""
+"""What is audited: builds as everyone makes them, with a fresh key and the system's noise."""
 
 from __future__ import annotations
 

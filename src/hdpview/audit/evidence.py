@@ -103,9 +103,7 @@ def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
 
 
 def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
-    """The factors that were drawn, and how many more of them are the best ones for the table with the
-    canary.
-    """
+    """The factors that were drawn, and how many more are the best ones for the table with the canary."""
     factors, prior = part.quality.factors, prior_quality(part.components, part.tables)
     seen: dict[str, Hashable] = {"sizes of errors": factors}
     if pair.turns_quality:
@@ -140,9 +138,7 @@ def _quality_scores(
 
 
 def _of_blocks(blocks: Blocks, pair: Neighbours) -> Features:
-    """Cuts on the way to the canary and elsewhere, differences of the counts of leaves, and how leaves
-    compare.
-    """
+    """Cuts on the way to the canary and elsewhere, differences of leaves' counts, how leaves compare."""
     at = np.array(pair.canary)
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
@@ -194,9 +190,7 @@ def _halves(blocks: Blocks) -> Hashable:
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
-    """Attribute and cut point of each cut on the way from the whole domain to a leaf, read off the order and
-    depths of the leaves.
-    """
+    """Attribute and cut point of each cut on the way to a leaf, from the order and depths of the leaves."""
     cuts: list[tuple[int, int]] = []
     first, last, depth = 0, len(blocks), 1
     while last - first > 1:
@@ -209,8 +203,6 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
 
 
 def _end_of_left(blocks: Blocks, first: int, last: int, depth: int) -> int:
-    """Where the leaves of the left half of a block end: they come first and fill half of it, 2^-(levels
-    below) each.
-    """
+    """Where the leaves of a block's left half end: they come first and fill half, 2^-(levels below) each."""
     filled = np.cumsum(0.5 ** (blocks.depth[first:last] - depth))
     return first + int(np.searchsorted(filled, 0.5)) + 1

@@ -156,9 +156,7 @@ def _feasible(pairs: list[Neighbours], method: Method, epsilon: Fraction) -> lis
 
 
 def claim_of(method: Method, epsilon: Fraction, max_rows: int = 1, quality: bool = True) -> Claim:
-    """What builds by a method promise. With a δ: ρ of the method, and ε²/2 for the pure ε of measured
-    errors.
-    """
+    """What builds by a method promise. With a δ: ρ of the method, and ε²/2 for measured errors."""
     delta = delta_of(method)
     if not delta:
         return Claim(float(epsilon))
@@ -270,9 +268,7 @@ def _signed(scores: Scores, is_second: bool) -> Scores:
 def _thresholds(
     likelier: Scores, other: Scores, runs: int, delta: float, is_rho: bool
 ) -> Iterator[tuple[float, float]]:
-    """Thresholds on a score, and about the bound that each would give in `runs` builds: this only guides the
-    choice.
-    """
+    """Thresholds on a score, and about the bound that each would give: this only guides the choice."""
     shares = np.geomspace(10 / len(likelier), 0.995, 60)
     factor = runs / len(likelier)
     for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():

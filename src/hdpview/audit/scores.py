@@ -1,6 +1,4 @@
-"""Scores: how much more likely what is seen in a view is on one table than on the other, learnt from many
-views.
-"""
+"""Scores: how much more likely a view is on one table than on the other, learnt from many views."""
 
 from __future__ import annotations
 

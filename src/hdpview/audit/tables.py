@@ -35,9 +35,7 @@ PERSON = "person"
 
 @dataclass(frozen=True)
 class PersonsFile:
-    """A Parquet file with a row per line and a column that says whose it is; of each person `max_rows`
-    count.
-    """
+    """A Parquet file with a row per line and a column that says whose it is; `max_rows` of each count."""
 
     path: Path
     schema: Schema
@@ -126,9 +124,7 @@ def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
 
 
 def undecided_quality(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Two attributes that depend on each other so little that possible sizes of errors lie a few records
-    apart.
-    """
+    """Two attributes that hardly depend on each other: possible errors lie a few records apart."""
     cells = np.array([[4.0, 3.96], [3.96, 4.0]]) * CROWD * max_rows / epsilon
     found = pair("errors between two sizes", np.rint(cells).astype(np.int64), (0, 0), max_rows)
     return replace(found, turns_quality=True)
@@ -154,9 +150,7 @@ def equal_halves(epsilon: float, max_rows: int = 1) -> Neighbours:
 
 
 def _at_threshold(epsilon: float, max_rows: int, depth: int) -> Cells:
-    """Four cells, one of them with so many records more that their deviation is just below the paper's
-    threshold.
-    """
+    """Four cells, one with so many more records that the deviation is just below the paper's threshold."""
     n_cells = 4 * depth
     parameters = PartitionParameters.choose(PartitionSettings(), Fraction(epsilon) / max_rows, n_cells)
     limit = parameters.converge_threshold + depth * parameters.converge_bias_per_level
@@ -173,9 +167,7 @@ def pair(name: str, exact_cells: Cells, canary: tuple[int, ...], rows: int = 1) 
 
 
 def persons(folder: Path, max_rows: int) -> Neighbours:
-    """Two files: a crowd of persons with a row each, and the same with one who has many more rows than may
-    count.
-    """
+    """Two files: persons with a row each, and the same with one who has more rows than may count."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 

@@ -1,6 +1,4 @@
-"""The command line. Thin: it reads options, calls the library and prints; heavy imports wait until a command
-needs them.
-"""
+"""The command line: it reads options, calls the library and prints. Heavy imports wait until needed."""
 
 from hdpview.cli.main import main
 

@@ -205,9 +205,7 @@ def learnt_schema(
 
 
 def warn_if_view_beside_table(data: str, view: Path) -> None:
-    """Warn where a view lies beside the table it protects and more people may read it: they may come for one
-    and find the other.
-    """
+    """Warn where a view lies beside the table it protects and more people may read it."""
     table = Path(data)
     if (
         table.exists()

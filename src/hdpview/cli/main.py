@@ -103,8 +103,7 @@ def main() -> None:
         typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
         sys.exit(2)
     except SystemError as problem:
-        if not isinstance(
-            problem.__cause__, KeyboardInterrupt
-        ):  # what Ctrl-C becomes on its way through compiled code
+        # what Ctrl-C becomes on its way through compiled code
+        if not isinstance(problem.__cause__, KeyboardInterrupt):
             raise
         sys.exit(130)

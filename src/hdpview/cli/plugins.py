@@ -22,9 +22,8 @@ class BenchCommands(TyperGroup):
     def _installed(self) -> TyperGroup:
         if find_spec(BENCH) is None:
             raise HdpviewError(
-                "Benchmarks are a package of their own, which is not installed. Install it from a clone "
-                "of the "
-                "repository: pip install ./bench (or: pip install hdpview-bench)."
+                "Benchmarks are a package of their own, which is not installed. Install it from a clone of "
+                "the repository: pip install ./bench (or: pip install hdpview-bench)."
             )
         return typer.main.get_group(import_module(f"{BENCH}.cli").app)
 

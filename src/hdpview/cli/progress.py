@@ -31,9 +31,8 @@ class ProgressBar:
         if self._bar is None:
             self._bar = _rich_bar()
             self._bar.start()
-        if (
-            text != self._stage
-        ):  # a new stage has its own bar and its own time left; the one before it is done
+        # a new stage has its own bar and its own time left; the one before it is done
+        if text != self._stage:
             if self._task is not None:
                 self._bar.update(self._task, completed=1.0, total=1.0)
             self._stage = text

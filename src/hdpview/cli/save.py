@@ -1,6 +1,4 @@
-"""A view that was paid for is not lost: a place for it before anything is spent, and another where that one
-fails.
-"""
+"""A view that was paid for is not lost: a place before anything is spent, another where that fails."""
 
 from __future__ import annotations
 
@@ -47,9 +45,8 @@ class Saver:
             )
         if shutil.disk_usage(self.target.resolve().parent).free < LEAST_FREE_BYTES:
             raise ViewFileError(
-                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free where {str(self.target)!r} is "
-                "to go. Nothing was spent. "
-                "Free some space, or name a file on another disk."
+                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free where {str(self.target)!r} is to go. "
+                "Nothing was spent. Free some space, or name a file on another disk."
             )
 
     def save(self, view: PView) -> str | None:

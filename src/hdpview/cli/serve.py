@@ -196,9 +196,7 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
 
 
 def _prepare(warm_up: Callable[[], None]) -> None:
-    """Have everything ready before anyone asks: compiling, the first time after an installation, takes longer
-    than an answer may.
-    """
+    """Have everything ready before anyone asks: compiling takes longer than an answer may."""
     import gc
     import threading
 

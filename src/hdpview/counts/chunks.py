@@ -1,6 +1,4 @@
-"""Cells in chunks, as tasks of Spark read and write them: bytes that are arrays. Workers load this and no
-database.
-"""
+"""Cells in chunks, as tasks of Spark read and write them. Workers load this and no database."""
 
 from __future__ import annotations
 
@@ -81,9 +79,8 @@ def mapped(
 def grouped(frame: Any, key: str, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> Any:
     """`function` over all rows that share a value of `key`, inside one task."""
 
-    def apply(
-        rows: pa.Table,
-    ) -> pa.Table:  # Spark counts the arguments of what it is given, and miscounts those of an object
+    # Spark counts the arguments of what it is given, and miscounts those of an object
+    def apply(rows: pa.Table) -> pa.Table:
         return function(rows)
 
     return frame.groupBy(key).applyInArrow(apply, _ddl(schema))

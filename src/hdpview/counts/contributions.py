@@ -126,9 +126,7 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: boo
 
 
 def _records(column: Column) -> Column:
-    """How many records a row stands for: a whole number from 0, by a rule for this row alone. Null, other
-    text and negative count as 0.
-    """
+    """Records that a row stands for, by a rule for this row alone. Null, text and negative count as 0."""
     number = column.cast("int64") if column.type().is_null() else whole_number(column)
     most = exact_int(MOST_PER_ROW)
     return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
@@ -145,9 +143,7 @@ def _names_somebody(unit: Column, no_person: tuple[str, ...]) -> Column:
 
 
 def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
-    """A number drawn for each row: a keyed hash of the person, the cell and which of several equal rows it
-    is.
-    """
+    """A number drawn for each row: a keyed hash of person, cell and which of several equal rows it is."""
     text = ibis.literal(salt)
     for name in ("unit", *same, "copy"):
         text = text + ibis.literal("|") + ibis.coalesce(rows[name].cast("string"), "")

@@ -1,6 +1,4 @@
-"""Draft a schema from a table's column names and types. Values are looked at only where the curator says the
-data is public.
-"""
+"""Draft a schema from names and types of columns. Values are looked at only where data is public."""
 
 from __future__ import annotations
 
@@ -147,9 +145,7 @@ def _is_text(source: Any) -> bool:
 
 
 def _kind(written: str) -> str | None:
-    """The type of attribute that a column of this type becomes; None where it cannot be read as any, such as
-    lists.
-    """
+    """The type of attribute that a column of this type becomes; None where it cannot be read as any."""
     found = next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), None)
     return found or ("category" if can_be_read(written, "category") else None)
 

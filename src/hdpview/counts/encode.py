@@ -108,9 +108,7 @@ def _bin(column: Column, attribute: Ordered) -> Column:
 
 
 def _clamped(column: Column, low: int, high: int) -> Column:
-    """`column` held within [low, high]; null stays null, which GREATEST and LEAST do not promise
-    everywhere.
-    """
+    """`column` held within [low, high]; null stays null, which GREATEST and LEAST do not promise."""
     return ibis.cases(
         (column < exact_int(low), exact_int(low)), (column > exact_int(high), exact_int(high)), else_=column
     )
@@ -119,9 +117,8 @@ def _clamped(column: Column, low: int, high: int) -> Column:
 def _moment_bin(moment: Column, attribute: Datetime) -> Column:
     if not attribute.step.months:
         return exact_quotient(moment - exact_int(attribute.first), attribute.step.microseconds)
-    first_day = (
-        attribute.first // MICROSECONDS_PER_DAY
-    )  # division is exact for numbers ≥ 0, so count from the first day
+    # division is exact for numbers ≥ 0, so count from the first day
+    first_day = attribute.first // MICROSECONDS_PER_DAY
     days = exact_quotient(moment - exact_int(first_day * MICROSECONDS_PER_DAY), MICROSECONDS_PER_DAY)
     months = _month_index(days + exact_int(first_day + _DAYS_TO_1970)) - exact_int(
         month_index(attribute.first)
@@ -153,9 +150,8 @@ def _equal_bin(column: Column, attribute: Real) -> Column:
     low = exact_float(edges[0])
     guess = ((column - low) / width).floor()
     spacing = math.ulp(max(abs(edges[0]), abs(edges[-1])))
-    reach = (
-        1 if attribute.width > 64 * spacing else 3
-    )  # bins near the resolution of doubles have edges off by whole bins
+    # bins near the resolution of doubles have edges off by whole bins
+    reach = 1 if attribute.width > 64 * spacing else 3
     reached = [
         ibis.ifelse(column >= low + (guess + k).cast("float64") * width, 1, 0)
         for k in range(1 - reach, reach + 1)
@@ -180,9 +176,7 @@ def _searched(
 
 
 def _category_code(column: Column, attribute: Category, found: Column) -> Column:
-    """The code that was found; else the one for missing values where the column is null or empty, else for
-    unknown ones.
-    """
+    """The code that was found; else that of missing values where the column is null or empty, or unknown."""
     absent = column.isnull() | (column == "") if column.type().is_string() else column.isnull()
     return ibis.coalesce(
         found, ibis.ifelse(absent, exact_int(attribute.missing_code), exact_int(attribute.unknown_code))
@@ -222,9 +216,7 @@ def _known_values(column: Column, attribute: Category) -> Iterator[tuple[Column,
 
 
 def known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
-    """Declared values that a column of this type can hold, each once, with their codes; the first declared
-    wins.
-    """
+    """Declared values that a column of this type can hold, with their codes; the first declared wins."""
     dtype = column.type()
     if dtype.is_string():
         return list(attribute.spellings())

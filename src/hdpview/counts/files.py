@@ -1,6 +1,4 @@
-"""Which files a path stands for, and how each kind is read: everything settled by names and headers, nothing
-by values.
-"""
+"""Which files a path stands for, and how each is read: by names and headers, never by values."""
 
 from __future__ import annotations
 
@@ -139,9 +137,7 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
 
 
 def needs_one_reader(problem: Exception) -> bool:
-    """Whether DuckDB gave up because fields with line breaks and short lines cannot be told apart in
-    parallel.
-    """
+    """Whether DuckDB gave up because line breaks in fields and short lines look alike in parallel."""
     return "null_padding" in str(problem) and "parallel" in str(problem)
 
 
@@ -161,9 +157,7 @@ def _literal_path(file: Path) -> str:
 
 
 def _lines(file: Path, text: TextFormat) -> IO[str]:
-    """The lines of a file. Bytes that the encoding does not have must not raise: they matter in names
-    alone.
-    """
+    """The lines of a file. Bytes that the encoding does not have must not raise."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
     return cast("IO[str]", opened(file, "rt", encoding=encoding, errors="replace", newline=""))
@@ -206,21 +200,17 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
 
 
 def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:
-    """Refuse a first line that a declared separator does not part, or that has other than the declared number
-    of columns.
-    """
+    """Refuse a first line that does not part by the declared separator into the declared columns."""
     better = _delimiter(line)
     if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
         raise DataError(
             f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; "
-            f"{better!r} does. "
-            "Correct [source] separator."
+            f"{better!r} does. Correct [source] separator."
         )
     if text.columns and first and len(first) != len(text.columns):
         raise DataError(
             f"The schema names {len(text.columns)} columns in [source] columns; the first line of "
-            f"{file.name!r} "
-            f"has {len(first)} fields. Name each column once, from left to right."
+            f"{file.name!r} has {len(first)} fields. Name each column once, from left to right."
         )
 
 

@@ -173,9 +173,7 @@ def _from_frame(source: Any, wanted: Sequence[str] | None) -> pa.Table:
 
 
 def _check_names(names: Sequence[Any]) -> None:
-    """Raise where a schema could not call a pandas frame's columns by name: pandas takes anything for a name,
-    and twice.
-    """
+    """Raise where a schema could not call a pandas frame's columns by name."""
     if not names:
         raise DataError("The frame has no columns.")
     for name in names:
@@ -190,17 +188,12 @@ def _check_names(names: Sequence[Any]) -> None:
 
 
 def _column(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    """A pandas column of objects becomes text: one type guessed for all would let one row change how others
-    are read.
-    """
+    """A pandas column of objects becomes text: a guessed type would let one row change others."""
     if series.dtype != nw.Object:
         try:
             return series.to_arrow()
-        except (
-            pa.ArrowException,
-            TypeError,
-            ValueError,
-        ):  # pandas says text, having looked at the first rows only
+        # pandas says text, having looked at the first rows only
+        except (pa.ArrowException, TypeError, ValueError):
             pass
     return pa.array([_text(value) for value in series.to_list()], pa.large_string())
 
@@ -212,9 +205,8 @@ def _text(value: Any) -> str | None:
     except (TypeError, ValueError):  # pandas.NA has no truth
         return None
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode(
-            "utf-8"
-        )  # a lone surrogate is no text that a database takes
+        # a lone surrogate is no text that a database takes
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e15:

@@ -1,6 +1,4 @@
-"""How a CSV file is written, guessed from the format of its first lines: types and signs, never values or
-bounds.
-"""
+"""How a CSV file is written, guessed from its first lines: types and signs, never values or bounds."""
 
 from __future__ import annotations
 

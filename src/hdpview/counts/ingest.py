@@ -175,9 +175,7 @@ def packed_rows(
 def occupied_cells(
     table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
 ) -> ibis.Table:
-    """The query that counts: packed cells `word_0`, `word_1`, … and how many records `n` > 0 lie in each, one
-    row per cell.
-    """
+    """The query that counts: packed cells `word_0`, `word_1`, … and the records `n` > 0 in each."""
     rows = packed_rows(table, schema, limits, salt, is_ours=is_ours)
     cell = [name for name in rows.columns if name.startswith("word_")]
     if limits.count is None:
@@ -217,9 +215,7 @@ def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progr
 def _collected(
     batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event, threads: int | None
 ) -> SparseCounts:
-    """Unpack each batch as it comes and let it go; the parts are joined one array at a time, to keep the peak
-    low.
-    """
+    """Unpack each batch as it comes; the parts are joined one array at a time, to keep the peak low."""
     dtype, n_words = code_type(schema), len(words_of(schema.sizes))
     codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
     counts = [np.empty(0, np.int64)]
@@ -244,12 +240,10 @@ def without_values(refusal: Exception, source: Any) -> DataError:
     if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
         return DataError(
             f"There was no room on the disk for the encoded rows of {name}. Free space in "
-            f"{tempfile.gettempdir()!r}, or "
-            "set TMPDIR to a folder with more."
+            f"{tempfile.gettempdir()!r}, or set TMPDIR to a folder with more."
         )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(
         f"The database refused to read {name} ({kind}; its words may quote values and are not shown). "
-        f"{advice} "
-        f"{where_it_is_told(refusal)}"
+        f"{advice} {where_it_is_told(refusal)}"
     )

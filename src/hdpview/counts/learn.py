@@ -36,10 +36,8 @@ from hdpview.errors import DataError, HdpviewError
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, laplace_with_threshold, opendp_laplace
 
-_LEAST_POWER, _LARGEST_POWER = (
-    -20,
-    62,
-)  # of two; what is nearer to 0 counts as 0, what is beyond as the last bin
+# of two; what is nearer to 0 counts as 0, what is beyond as the last bin
+_LEAST_POWER, _LARGEST_POWER = -20, 62
 _POWERS = _LARGEST_POWER - _LEAST_POWER + 1
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _CALENDAR = Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y")
@@ -110,9 +108,7 @@ def learn(
 def _decided(
     opened: OpenSource, kinds: Mapping[str, str], budget: Budget, limits: Contributions
 ) -> dict[str, str]:
-    """The kinds, with those of text columns found by what most of their values can be read as, under
-    noise.
-    """
+    """The kinds, with those of text columns found under noise by what most values can be read as."""
     texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
     if not texts:
         return dict(kinds)

@@ -15,9 +15,7 @@ from hdpview.counts.values import Column, exact_int
 
 
 def pack(codes: ibis.Table, sizes: Sequence[int]) -> ibis.Table:
-    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, `word_1`, …, in the order of `words_of`. Other
-    columns come along.
-    """
+    """Columns `code_0`, `code_1`, … as int64 columns `word_0`, …, see `words_of`. Others come along."""
     along = [name for name in codes.columns if not name.startswith("code_")]
     return codes.select(
         *along, **{f"word_{w}": _word(codes, run, sizes) for w, run in enumerate(words_of(sizes))}

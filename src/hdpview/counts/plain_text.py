@@ -80,9 +80,7 @@ def _month(found: dict[str, Column]) -> Column:
 
 
 def _hour(found: dict[str, Column]) -> Column:
-    """Two digits from 00 to 23; of a twelve-hour clock 00 for 12 AM. What is no hour stays so, and is refused
-    with the rest.
-    """
+    """Two digits from 00 to 23; 00 for 12 AM. What is no hour stays, and is refused with the rest."""
     if "H" in found:
         return found["H"].lpad(2, "0")
     hour, is_afternoon = found["I"].lpad(2, "0"), found["p"].lower() == "p"

@@ -23,9 +23,8 @@ def batches_of_numbers(backend: Any, query: ibis.Table, n_rows: int) -> Iterator
 
     One statement, so one snapshot of the table. The server gathers rows part by part, within its `work_mem`.
     """
-    backend._run_pre_execute_hooks(
-        query
-    )  # brings tables of categories along, as Ibis does for its own queries
+    # brings tables of categories along, as Ibis does for its own queries
+    backend._run_pre_execute_hooks(query)
     numbers = ", ".join(f"string_agg(int8send({name}), ''::bytea)" for name in query.columns)
     numbered = (
         f"SELECT *, (row_number() OVER () - 1) / {n_rows} AS part FROM ({backend.compile(query)}) AS rows"

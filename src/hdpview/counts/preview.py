@@ -157,10 +157,9 @@ def _of_type(attribute: Attribute, written: str) -> list[Concern]:
         if not known_constants(column, attribute):
             words = "true or false" if is_one_of(written, ("boolean",)) else "a number"
             sentence = (
-                f"the column is of type {written} and no declared value is {words}; every value would "
-                "be counted as "
-                f"{attribute.labels()[attribute.unknown_code]!r}. Write `values` or `aliases` as they "
-                "stand in the table."
+                f"the column is of type {written} and no declared value is {words}; every value would be "
+                f"counted as {attribute.labels()[attribute.unknown_code]!r}. Write `values` or `aliases` as "
+                "they stand in the table."
             )
             return [Concern(attribute.name, sentence, is_grave=True)]
     return []
@@ -169,8 +168,7 @@ def _of_type(attribute: Attribute, written: str) -> list[Concern]:
 def _of_missing(attribute: Attribute) -> Concern:
     first = attribute.labels()[attribute.missing_code]
     sentence = (
-        f"the schema does not say where missing values go; they would be counted as {first!r}, the "
-        "first value. "
-        "Write nullable = true, or missing = and a value."
+        f"the schema does not say where missing values go; they would be counted as {first!r}, the first "
+        "value. Write nullable = true, or missing = and a value."
     )
     return Concern(attribute.name, sentence, is_grave=False)

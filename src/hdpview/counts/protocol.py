@@ -1,6 +1,4 @@
-"""What methods may ask of a table: exact statistics, wherever its rows are. Exact, so never outside the
-private side.
-"""
+"""What methods may ask of a table: exact statistics, wherever its rows are. Private side."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from hdpview.progress import Progress
 
 
 class Counts(Protocol):
-    """Exact counts of a table, on one machine or spread over a cluster, as cells or as rows that are read
-    again.
-    """
+    """Exact counts of a table, here or spread over a cluster, as cells or as rows that are read again."""
 
     @property
     def schema(self) -> Schema: ...
@@ -27,9 +23,7 @@ class Counts(Protocol):
     def exact_tables(
         self, shapes: Sequence[TableShape], progress: Progress | None = None
     ) -> list[NDArray[np.int64]]:
-        """Exact counts of the cells of each table, shapes (bins of each attribute): one pass over the rows
-        for all.
-        """
+        """Exact counts of the cells of each table, in its shape: one pass over the rows for all."""
         ...
 
     def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:

@@ -1,6 +1,4 @@
-"""Encoded rows, column by column, and the bytes they are kept as. Exact: private side. Workers of a cluster
-load this and no database.
-"""
+"""Encoded rows, column by column, and their bytes. Private side. Workers of a cluster load this."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ class RowLayout:
         return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
 
     def rows_of(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """The rows of a batch of packed cells `word_0`, `word_1`, …, with their counts `n` where there are
-        any.
-        """
+        """The rows of a batch of packed cells `word_0`, `word_1`, …, with their counts `n` if any."""
         for start in range(0, len(batch), ROWS_PER_PART):
             part = batch.slice(start, ROWS_PER_PART)
             columns: list[Column] = [np.empty(len(part), self._kind(size)) for size in self.sizes]

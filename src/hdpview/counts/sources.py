@@ -30,9 +30,7 @@ _MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else r
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A table and the backend that computes on it. is_ours: whether that is a database of our own, and not
-    one that was there before.
-    """
+    """A table and the backend that computes on it. is_ours: whether that is a database of our own."""
 
     table: ibis.Table
     backend: Any
@@ -48,9 +46,7 @@ class OpenSource:
         return {name: str(dtype) for name, dtype in self.table.schema().items()}
 
     def batches_of_numbers(self, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
-        """The result of a query whose columns are all 64-bit numbers, none null, in batches of about
-        `n_rows`.
-        """
+        """The result of a query whose columns are all 64-bit numbers, none null, in batches."""
         if self.backend.name == "postgres":
             yield from postgres.batches_of_numbers(self.backend, query, n_rows)
         else:
@@ -96,9 +92,8 @@ def open_source(
         return
     with _private_duckdb(memory_limit, threads) as (backend, room):
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            warnings.simplefilter("ignore", DeprecationWarning)
             if isinstance(source, (str, Path)):
                 table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text, text, room)
             else:
@@ -132,9 +127,7 @@ def describe(source: Any) -> str:
 
 @contextmanager
 def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[tuple[Any, Path]]:
-    """An empty DuckDB in memory that spills to a directory only we can read, and takes nothing from the
-    network; and that directory.
-    """
+    """An empty DuckDB that spills to a private directory and takes nothing from the network; and that."""
     if memory_limit is not None and not re.fullmatch(
         r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
     ):
@@ -157,9 +150,8 @@ def _private_duckdb(memory_limit: str | None, threads: int | None) -> Iterator[t
             **({} if threads is None else {"threads": threads}),
         )
         try:
-            with contextlib.suppress(
-                duckdb.Error
-            ):  # in a notebook DuckDB wants its own widgets for it; there is no progress then
+            # in a notebook DuckDB wants its own widgets for it; there is no progress then
+            with contextlib.suppress(duckdb.Error):
                 backend.con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             yield backend, directory
         finally:
@@ -177,9 +169,7 @@ def default_memory_mib() -> int:
 
 @contextmanager
 def step_by_step() -> Iterator[None]:
-    """Keep the steps of a query apart: fused into one, each step would be computed again for every use of
-    it.
-    """
+    """Keep the steps of a query apart: fused into one, each would be computed again for every use."""
     before = ibis.options.sql.fuse_selects
     ibis.options.sql.fuse_selects = False
     try:
@@ -189,9 +179,7 @@ def step_by_step() -> Iterator[None]:
 
 
 def _opened(table: ibis.Table, backend: Any, is_ours: bool = False) -> OpenSource:
-    """The table with DuckDB's own types put into ones that Ibis knows and that no value makes DuckDB
-    refuse.
-    """
+    """The table with DuckDB's own types put into ones that Ibis knows and that no value makes it refuse."""
     if backend.name == "duckdb":
         replaced = {name: _replacement(table[name]) for name in table.columns}
         table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
@@ -234,14 +222,11 @@ def _replacement(column: Column) -> Column | None:
         return ibis.null("string")
     if name == "UHUGEINT":
         return column.cast("float64")
-    if name == "TIMESTAMPTZ_NS" or (
-        dtype.is_timestamp() and dtype.scale == 9
-    ):  # a cast would round to microseconds, not floor
+    # a cast would round to microseconds, not floor
+    if name == "TIMESTAMPTZ_NS" or (dtype.is_timestamp() and dtype.scale == 9):
         nanoseconds = epoch_ns(column)
         return make_timestamp(divide(nanoseconds, 1000) - ibis.ifelse(nanoseconds % 1000 < 0, 1, 0))
-    if dtype.is_timestamp() and dtype.scale in (
-        0,
-        3,
-    ):  # seconds and milliseconds reach further than microseconds: null there
+    # seconds and milliseconds reach further than microseconds: null there
+    if dtype.is_timestamp() and dtype.scale in (0, 3):
         return column.try_cast("timestamp")
     return None

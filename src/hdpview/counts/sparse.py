@@ -68,9 +68,7 @@ class _Parts:
 
 
 def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:
-    """The smallest unsigned type for codes of this schema. One type for all attributes keeps rows
-    contiguous.
-    """
+    """The smallest unsigned type for codes of this schema. One type for all keeps rows contiguous."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16
 
 

@@ -97,9 +97,7 @@ def streamed_counts(
     limits: Contributions = EACH_ROW,
     salt: str = "",
 ) -> Iterator[StreamedCounts]:
-    """Read and encode a table once, and keep its rows while the block lasts. The arguments are those of
-    `ingest.read_counts`.
-    """
+    """Read and encode a table once; keep its rows while the block lasts. See `ingest.read_counts`."""
     layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
 
     def read(opened: OpenSource, report: Progress) -> StoredRows:

@@ -143,9 +143,7 @@ class TableTally:
 
     @cached_property
     def _axes(self) -> tuple[Ints, Ints]:
-        """Per table and attribute of it the number of its lookup, -1 past the last, and the number of
-        bins.
-        """
+        """Per table and attribute the number of its lookup, -1 past the last, and the number of bins."""
         numbers = {key: number for number, key in enumerate(self._lookups)}
         most = max((len(shape.attributes) for shape in self.shapes), default=0)
         lookups, n_bins = np.full((2, len(self.shapes), most), -1, np.int64)
@@ -193,9 +191,7 @@ class BoxTally:
 
     @cached_property
     def _starts(self) -> dict[int, int]:
-        """Where the rows of bits of each attribute begin: one for each bound, and one for what no box
-        reaches.
-        """
+        """Where the rows of bits of each attribute begin: one per bound, and one for what no box reaches."""
         ends = np.cumsum([len(bounds) + 1 for bounds in self._bounds.values()]).tolist()
         return dict(zip(self._bounds, [0, *ends], strict=False))
 
@@ -318,9 +314,7 @@ def _fill_digits(counts, n, digits):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _n_bits(word):  # type: ignore[no-untyped-def]
-    """How many bits are set: sums of neighbouring bits, pairs, fours and bytes. LLVM knows it as one
-    instruction.
-    """
+    """How many bits are set: sums of bits, pairs, fours and bytes. LLVM makes it one instruction."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

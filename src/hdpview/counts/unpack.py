@@ -1,6 +1,4 @@
-"""Cells as they come from the database, back as codes. Apart from `pack.py`, because workers of a cluster
-need this and no database.
-"""
+"""Cells from the database, back as codes. Workers of a cluster need this and no database."""
 
 from __future__ import annotations
 

@@ -53,16 +53,12 @@ def is_one_of(written: str, kinds: Sequence[str]) -> bool:
 
 
 def exact_int(number: int) -> Column:
-    """A 64-bit literal. Spelled as text and cast, since a bare -2**63 is read as the negative of a too large
-    number.
-    """
+    """A 64-bit literal, as text and cast: a bare -2**63 is read as minus a number that is too large."""
     return ibis.literal(str(number)).cast("int64")
 
 
 def exact_float(number: float) -> Column:
-    """A double literal with all its bits. DuckDB reads a bare 0.1 as a decimal; every database casts text
-    correctly rounded.
-    """
+    """A double literal with all its bits: text that is cast. DuckDB reads a bare 0.1 as a decimal."""
     return ibis.literal(repr(float(number))).cast("float64")
 
 
@@ -91,9 +87,8 @@ def make_castable(column: Column, attribute: Attribute) -> Column:
     if dtype.is_string():
         return ibis.ifelse(column.re_search(_MOMENT), column.strip(), ibis.null("string"))
     kind = "date" if dtype.is_date() else "timestamp"
-    moment = (
-        column if dtype.is_date() else column.cast("timestamp")
-    )  # sessions run in UTC, so aware moments become UTC
+    # sessions run in UTC, so aware moments become UTC
+    moment = column if dtype.is_date() else column.cast("timestamp")
     first = ibis.literal(_FIRST_DAY).cast(kind)
     last = ibis.literal(_LAST_DAY if dtype.is_date() else f"{_LAST_DAY} 23:59:59.999999").cast(kind)
     return ibis.cases((moment < first, first), (moment > last, last), else_=moment)
@@ -131,9 +126,8 @@ def whole_number(column: Column) -> Column:
         )
     if dtype.is_floating():
         return _floor(real_number(column))
-    if (
-        dtype.is_decimal() and dtype.scale is None
-    ):  # a database's numbers of any length, NaN and infinity among them
+    # a database's numbers of any length, NaN and infinity among them
+    if dtype.is_decimal() and dtype.scale is None:
         return ibis.ifelse(
             column.cast("string").lower() == "nan", ibis.null("int64"), _held(column, column.floor())
         )
@@ -169,9 +163,7 @@ def real_number(column: Column) -> Column:
 
 
 def _text_real(text: Column) -> Column:
-    """Decimal or scientific notation, or infinity spelled out. Beyond 1e308 counts as infinite, below 1e-307
-    as 1e-307.
-    """
+    """Decimal or scientific notation, or infinity. Beyond 1e308 is infinite, below 1e-307 is 1e-307."""
     negative = text.strip().startswith("-")
     word = text.strip().lower()
     return ibis.cases(
@@ -228,9 +220,7 @@ def _moment(moment: Column) -> Column:
 
 
 def _text_moment(text: Column) -> Column:
-    """Microseconds of ISO text that `make_castable` let pass: `2024-01-31`, `2024-01-31
-    13:05:59.123456+02:00`, or between.
-    """
+    """Microseconds of ISO text that `make_castable` let pass, from a date to a moment with an offset."""
 
     def number(start: int, length: int) -> Column:
         return text.substr(start, length).cast("int64")
@@ -261,9 +251,7 @@ def _days_in_month(year: Column, month: Column) -> Column:
 
 
 def _days(year: Column, month: Column, day: Column) -> Column:
-    """Days from 1970-01-01, by the calendar, with years that start in March so that the leap day is the
-    last.
-    """
+    """Days from 1970-01-01, with years that start in March so that the leap day is the last."""
     march_year = year - ibis.ifelse(month <= 2, 1, 0)
     march_month = (month + 9) % 12
     leap_days = march_year // 4 - march_year // 100 + march_year // 400

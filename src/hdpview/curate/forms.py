@@ -126,9 +126,7 @@ def _typed(value: Any) -> str:
 
 
 def fields_of(form: ColumnForm) -> dict[str, Any]:
-    """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError on what
-    cannot be read.
-    """
+    """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError."""
     if form.kind not in KINDS:
         raise SchemaError(f"Attribute {form.name!r}: choose one of the types {', '.join(KINDS)}.")
     found: dict[str, Any] = {"type": form.kind}
@@ -148,9 +146,7 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
 
 
 def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
-    """What a schema file said that the form does not show, as far as it belongs to the type and the
-    values.
-    """
+    """What a schema file said that the form does not show, where it belongs to the type and the values."""
     if form.kind != "category":
         return {key: value for key, value in form.rest.items() if key not in ("aliases", "groups")}
     aliases = form.rest.get("aliases")

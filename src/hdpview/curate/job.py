@@ -138,9 +138,8 @@ class BuildJob:
             return f"{words} Nothing was spent."
         paid = self._receipt
         return (
-            f"{words} Epsilon {float(paid.epsilon):g} had been charged to {paid.table!r} by then and "
-            "stays spent: "
-            "noise may have been drawn."
+            f"{words} Epsilon {float(paid.epsilon):g} had been charged to {paid.table!r} by then and stays "
+            "spent: noise may have been drawn."
         )
 
 

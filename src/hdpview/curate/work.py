@@ -46,8 +46,7 @@ class Curation:
     """One table on its way to a view.
 
     data: the table's path; folder: where the schema, the view and its pages go; ledger: the file that keeps
-        what was
-    spent; table: the table's name in it.
+    what was spent; table: the table's name in it.
     """
 
     def __init__(self, data: str, folder: Path, ledger: Path | None = None, table: str | None = None) -> None:
@@ -127,9 +126,7 @@ class Curation:
         return found
 
     def checked(self, document: Document) -> dict[str, Any]:
-        """The schema file that the forms make, what is wrong or open in it, and what it would make of the
-        table.
-        """
+        """The schema file that the forms make, what is wrong or open in it, and what to know of it."""
         text, problems, schema = self._schema(document)
         concerns: list[dict[str, Any]] = []
         if schema is not None:
@@ -146,9 +143,7 @@ class Curation:
         }
 
     def _schema(self, document: Document) -> tuple[str, dict[str, str], Schema | None]:
-        """The text, what is wrong per attribute (under "" where it is about no single one), and the schema if
-        nothing is.
-        """
+        """The text, what is wrong per attribute ("" for no single one), and the schema if nothing is."""
         fields: list[tuple[str, dict[str, Any]]] = []
         problems: dict[str, str] = {}
         for form in (form for form in document.columns if form.use):
@@ -275,9 +270,7 @@ class Curation:
         }
 
     def ledger_words(self) -> list[str]:
-        """The words of a command that name the ledger and the table in it, where they are not the usual
-        ones.
-        """
+        """The words of a command that name the ledger and the table, where they are not the usual ones."""
         has_ledger, has_table = self._is_named
         words = ["--ledger", str(self.ledger.path)] if has_ledger else []
         return [*words, *(["--table", self.table] if has_table else [])]

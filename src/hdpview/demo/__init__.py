@@ -1,6 +1,4 @@
-"""An invented hospital table to try everything on: no record in it describes a real person, place or
-hospital.
-"""
+"""An invented hospital table to try everything on: no record describes a real person or place."""
 
 from hdpview.demo.hospital import hospital_schema, hospital_schema_text, hospital_table
 from hdpview.demo.questions import QUESTIONS, Question

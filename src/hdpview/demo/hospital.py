@@ -144,21 +144,16 @@ def hospital_table(n_rows: int = 50_000, seed: int = 2022) -> pa.Table:
 
 
 def _first_ages(rng: Generator, n_patients: int) -> Floats:
-    """Ages on the first admission, in years: few children, some younger adults, mostly older people; a few
-    above 95.
-    """
+    """Ages on the first admission, in years: mostly older people; a few above 95."""
     means, spreads = np.array([5.0, 32.0, 67.0]), np.array([5.0, 8.0, 13.0])
     group = rng.choice(3, n_patients, p=[0.1, 0.27, 0.63])
     return np.clip(np.abs(rng.normal(means[group], spreads[group])), 0.0, 104.0)
 
 
 def _visits(rng: Generator, first_age: Floats, n_rows: int) -> tuple[Ints, Ints, Ints]:
-    """For each row its patient, how many rows that patient had before, and the day since the period began,
-    rising by patient.
-    """
-    n_visits = 1 + rng.binomial(
-        MAX_ADMISSIONS - 1, 0.05 + 0.0025 * first_age
-    )  # the old and ill come back more often
+    """For each row its patient, that patient's rows before it, and the day, rising by patient."""
+    # the old and ill come back more often
+    n_visits = 1 + rng.binomial(MAX_ADMISSIONS - 1, 0.05 + 0.0025 * first_age)
     patient = np.repeat(np.arange(n_rows), n_visits)[:n_rows]
     first_row = np.cumsum(n_visits) - n_visits
     nth = np.arange(n_rows) - first_row[patient]
@@ -185,9 +180,7 @@ def _insurance(rng: Generator, age: Floats, region: Ints) -> tuple[Ints, Bools]:
 
 
 def _smoking(rng: Generator, age: Floats, sex: Ints) -> tuple[Bools, Bools]:
-    """Whether a patient smokes, and whether that is missing from the record: children are hardly ever
-    asked.
-    """
+    """Whether a patient smokes, and whether that is missing: children are hardly ever asked."""
     share = np.array([0.0, 0.27, 0.25, 0.12])[_band(age)] * np.where(
         sex == list(_SEXES).index("Male"), 1.25, 0.85
     )
@@ -216,9 +209,7 @@ def _admission(rng: Generator, diagnosis: Ints, age: Ints) -> Ints:
 
 
 def _ward(rng: Generator, diagnosis: Ints, admission: Ints, age: Ints) -> Ints:
-    """By diagnosis; most children lie in paediatrics, and some emergencies, the more the older, in intensive
-    care.
-    """
+    """By diagnosis; most children lie in paediatrics, and some emergencies in intensive care."""
     wards = list(_WARDS)
     shares = np.array(
         [[diagnosis.wards.get(ward, 0.0) for ward in wards] for diagnosis in _DIAGNOSES.values()]

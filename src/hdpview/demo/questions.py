@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Question:
-    """A question in plain English, and the SQL condition that it means: the same text for a view and for the
-    table.
-    """
+    """A question in plain English, and the SQL condition for it: one text for view and table."""
 
     text: str
     where: str

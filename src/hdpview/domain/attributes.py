@@ -107,9 +107,7 @@ class Attribute:
 
     @property
     def states_missing(self) -> bool:
-        """True if the schema says where missing values go, and the rule for those that do not is not
-        needed.
-        """
+        """True if the schema says where missing values go."""
         return self.nullable or self.missing is not None
 
     def value_labels(self) -> list[str]:
@@ -146,9 +144,7 @@ class Attribute:
 
 @dataclass(frozen=True, kw_only=True)
 class Ordered(Attribute):
-    """An attribute whose codes are bins on an axis: bin `i` is the half-open range from `edges[i]` to
-    `edges[i + 1]`.
-    """
+    """An attribute whose codes are bins on an axis: bin `i` is from `edges[i]` to below `edges[i + 1]`."""
 
     whole: ClassVar[bool] = True  # whether the axis has only whole numbers on it
 
@@ -158,9 +154,7 @@ class Ordered(Attribute):
         raise NotImplementedError
 
     def position(self, value: Any) -> int | float:
-        """Where a literal written by a person stands on the axis. TypeError for what does not belong
-        there.
-        """
+        """Where a literal written by a person stands on the axis. TypeError for what has no place there."""
         raise NotImplementedError
 
     @cached_property

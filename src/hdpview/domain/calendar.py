@@ -1,8 +1,7 @@
 """Dates and steps of time as whole microseconds since 1970-01-01, without time zones.
 
 A time zone is a property of the reader, not of the data: aware values are moved to UTC, naive ones are taken
-    as they
-stand, and nothing here asks the machine where it is.
+as they stand, and nothing here asks the machine where it is.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ def parse_step(text: str) -> Step:
 
 
 def microseconds(moment: date | datetime | str) -> int:
-    """Microseconds from 1970-01-01 to a date (its midnight), a datetime (aware ones moved to UTC) or ISO
-    text.
-    """
+    """Microseconds from 1970-01-01 to a date, a datetime (aware ones moved to UTC) or ISO text."""
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment.strip())

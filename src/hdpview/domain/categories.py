@@ -75,9 +75,8 @@ class Category(Attribute):
         for name, members in lists.items():
             if len(members) != len(self.values):
                 raise self._fail(
-                    f"the grouping {quoted(name)} names {len(members):,} groups for "
-                    f"{len(self.values):,} values. "
-                    "It needs one for each value, in their order."
+                    f"the grouping {quoted(name)} names {len(members):,} groups for {len(self.values):,} "
+                    "values. It needs one for each value, in their order."
                 )
         return lists
 

@@ -190,9 +190,7 @@ class _Lists:
 
 
 def _number(fields: Fields, whole: bool) -> Fields:
-    """Bins by width, by number, by edges or by a preset, as the one of them that the type of attribute
-    has.
-    """
+    """Bins by width, number, edges or preset, as the one of them that the type of attribute has."""
     bins, every = fields.get("bins"), fields.get("every")
     if isinstance(bins, str):
         if bins not in PRESETS:

@@ -153,9 +153,7 @@ class Real(Ordered):
 
     @property
     def width(self) -> float:
-        """Width of a bin where they are equal. The database computes edges from it exactly as `edges`
-        does.
-        """
+        """Width of equal bins. The database computes edges from it exactly as `edges` does."""
         assert self.min is not None
         assert self.max is not None
         assert self.bins is not None

@@ -29,9 +29,8 @@ def open_places(text: str, name: str) -> str | None:
         return None
     lines = ", ".join(map(str, places[:10])) + (f", … ({len(places)} in all)" if len(places) > 10 else "")
     return (
-        f"{name}: a ? stands in line{'s' if len(places) > 1 else ''} {lines}. Replace each by what is "
-        "known without "
-        "looking at the data, or delete the line of a column that nobody needs to ask about."
+        f"{name}: a ? stands in line{'s' if len(places) > 1 else ''} {lines}. Replace each by what is known "
+        "without looking at the data, or delete the line of a column that nobody needs to ask about."
     )
 
 

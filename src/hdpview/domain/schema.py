@@ -1,6 +1,4 @@
-"""The schema: which attributes a table has. It is public knowledge, written by a person, never read from the
-data.
-"""
+"""The schema: which attributes a table has. Public knowledge, never read from the data."""
 
 from __future__ import annotations
 
@@ -149,8 +147,7 @@ class Schema:
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Schema:
         """The inverse of `to_dict`. What a file says in short, such as lists in other files, is not read
-        here:
-        a description may come from anywhere.
+        here: a description may come from anywhere.
         """
         known = ["attributes", "source", _LEARNT_FROM_DATA, *_LEARNT_FOR]
         extra = set(description) - set(known)

@@ -54,9 +54,7 @@ _CATEGORIES: tuple[tuple[re.Pattern[str], Fields], ...] = (
 
 
 def suggested_fields(name: str, kind: str | None) -> Fields | None:
-    """Fields of an attribute that the name and the type of a column suggest; None where they suggest
-    nothing.
-    """
+    """Fields of an attribute that a column's name and type suggest; None where they suggest nothing."""
     if kind in ("integer", "real"):
         found = _first(name, _NUMBERS)
         return None if found is None else _for_whole(found) if kind == "integer" else _for_real(found)

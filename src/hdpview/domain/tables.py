@@ -1,6 +1,4 @@
-"""Tables over some attributes: which attributes, and which codes share a bin. Public knowledge, without any
-count.
-"""
+"""Tables over some attributes: which ones, and which codes share a bin. Public, without any count."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Schemas as TOML text: written anew, or into a file that a person wrote, whose comments and layout are
-kept.
-"""
+"""Schemas as TOML text: written anew, or into a person's file, whose comments and layout stay."""
 
 from __future__ import annotations
 

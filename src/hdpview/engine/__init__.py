@@ -1,3 +1,1 @@
-"""Private side: where exact statistics are computed. Engines differ in speed and reach, never in what they
-build.
-"""
+"""Private side: where exact statistics are computed. Engines differ in speed, never in the result."""

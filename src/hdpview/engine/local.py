@@ -37,9 +37,7 @@ class LocalEngine:
         key: NDArray[np.uint32],
         progress: Progress | None = None,
     ) -> ExactBlocks:
-        """All leaves, in depth-first order. Rows of `counts` are reordered in place: their order means
-        nothing.
-        """
+        """All leaves, in depth-first order. Rows of `counts` are reordered in place."""
         cells = local_cells(counts)
         codes, row_counts = cells.exact_codes, cells.exact_counts
         whole = root(counts.schema.sizes, row_counts, key)
@@ -70,8 +68,7 @@ class LocalEngine:
                         if progress is not None:
                             progress(n_done / n_rows, "growing blocks")
             except BaseException:
-                pool.shutdown(
-                    wait=True, cancel_futures=True
-                )  # Ctrl-C waits for the tasks under way, starts no other
+                # Ctrl-C waits for the tasks under way, starts no other
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return ExactBlocks.concatenate([blocks for _, blocks in sorted(leaves, key=lambda leaf: leaf[0])])

@@ -17,9 +17,7 @@ _N_CLASSES = 6
 
 
 def invented_tables(schema: Schema, n_at_once: int, n_rows: int, rng: Generator) -> list[SparseCounts]:
-    """A table for each way of heaping, of all attributes or of as many as are looked at together, drawn by
-    lot.
-    """
+    """A table for each way of heaping, of all attributes or of `n_at_once` drawn by lot."""
     tables = []
     for heaped, together in [*((heaped, 0.0) for heaped in HEAPED), (0.0, _HEAPED_TOGETHER)]:
         part = schema

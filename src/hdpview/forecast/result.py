@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 
 class Error(NamedTuple):
-    """Root mean square error, in records: to be expected, and from the most to the least favourable invented
-    table.
-    """
+    """Root mean square error, in records: expected, and of the most and least favourable invented table."""
 
     expected: float
     low: float
@@ -60,9 +58,8 @@ class Estimate:
                 "together, so errors on two and more attributes can be larger."
             )
         lines.append(
-            f"About {self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB; "
-            f"{self.build_seconds:.1f} s and {self.memory_bytes / 1e6:,.0f} MB to build, "
-            "once the table is read."
+            f"About {self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB; {self.build_seconds:.1f} s "
+            f"and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read."
         )
         return "\n".join([*lines, self.risk])
 

@@ -205,9 +205,7 @@ def _grown_alike(measured: list[Measured], large: list[Measured], small: list[Me
 
 
 def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> float:
-    """A figure for a table `factor` times as large as the one measured, by the power law through two
-    sizes.
-    """
+    """A figure for a table `factor` times as large, by the power law through two sizes."""
     if factor == 1:
         return measured[what]
     power = np.clip(np.log(max(measured[what], 1e-9) / max(smaller[what], 1e-9)) / np.log(4), 0.0, 1.0)
@@ -215,16 +213,12 @@ def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> 
 
 
 def _file_bytes(measured: Measured, smaller: Measured, factor: float) -> float:
-    """The file of a view of a table `factor` times as large: what it holds once, and what each further block
-    took between two sizes.
-    """
+    """The file of a view of a table `factor` times as large, by what further blocks took."""
     n_further = measured["blocks"] - smaller["blocks"]
     per_block = max(0.0, (measured["bytes"] - smaller["bytes"]) / n_further) if n_further > 0 else 0.0
     return measured["bytes"] + per_block * (_scaled(measured, smaller, "blocks", factor) - measured["blocks"])
 
 
 def _spread(values: list[float]) -> Error:
-    """What to expect from tables heaped attribute by attribute; the table heaped on all at once is the
-    favourable extreme.
-    """
+    """What to expect from tables heaped by attribute; that heaped on all at once is the extreme."""
     return Error(statistics.median(values[: len(HEAPED)]), min(values), max(values))

@@ -1,6 +1,4 @@
-"""HDPView, the paper's method: recursive bisection with random converge and random cut, then noise on the
-leaves.
-"""
+"""HDPView, the paper's method: recursive bisection with random converge and cut, noise on leaves."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ class Hdpview(PartitionSettings, Common):
     supports_spark = True
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Where δ ≤ 2, an empty block is more likely to be cut than to converge, and the tree ends only at
-        single cells.
-        """
+        """Where δ ≤ 2, an empty block is rather cut than left, and the tree ends only at single cells."""
         parameters = PartitionParameters.choose(self, exact_epsilon(epsilon), schema.n_cells)
         if parameters.chance_to_stop_when_empty > 0.5 or schema.n_cells <= _CELLS_THAT_MAY_ALL_BE_LEAVES:
             return None

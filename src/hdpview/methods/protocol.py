@@ -1,6 +1,4 @@
-"""What a method is: from exact counts to a release, within a budget. The one protocol for ours and for every
-baseline.
-"""
+"""What a method is: from exact counts to a release, within a budget. Ours and every baseline."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ class Engine(Protocol):
 
 
 class Release(Protocol):
-    """What a method gives away. It answers any box, and all cells of a marginal at once; both in its unbiased
-    or its fitted reading.
-    """
+    """What a method releases. It answers boxes and marginals, unbiased or fitted."""
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Estimated records in each box, shape (n,)."""
@@ -61,9 +57,7 @@ class Release(Protocol):
 
 @dataclass(frozen=True)
 class ViewRelease:
-    """A release that can be a view: components, released tables, and the public facts about how they came
-    about.
-    """
+    """A release that can be a view: components, tables, and public facts about how they came about."""
 
     components: Blocks | Mixture
     parameters: Mapping[str, float]
@@ -109,9 +103,7 @@ class Method(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """What it needs of a table: `cells`, all occupied cells grouped, or `tables`, counts alone, for which
-        rows are passed over.
-        """
+        """What it needs of a table: `cells`, all occupied ones grouped, or `tables`, counts alone."""
         ...
 
     def settings(self) -> Mapping[str, float]:
@@ -119,9 +111,7 @@ class Method(Protocol):
         ...
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Why this method cannot build a view of this domain with this budget, and what can; None if it
-        can.
-        """
+        """Why this method cannot build a view of this domain with this budget; None if it can."""
         ...
 
     def release(
@@ -132,16 +122,12 @@ class Method(Protocol):
         engine: Engine,
         progress: Progress | None = None,
     ) -> Release:
-        """Release what it releases, spending all of the budget. Rows of `counts` may be reordered, nothing
-        else.
-        """
+        """Make the release, spending all of the budget. Rows of `counts` may be reordered, nothing else."""
         ...
 
 
 class Common:
-    """What most methods have in common, to inherit from. The settings are the numbers among a method's
-    fields.
-    """
+    """What most methods share, to inherit from. The settings are the numbers among a method's fields."""
 
     name: ClassVar[str]
     makes_views: ClassVar[bool] = False

@@ -1,3 +1,1 @@
-"""Private side: the paper's recursive bisection. It decides from exact statistics, and what it decides is
-charged.
-"""
+"""Private side: the paper's recursive bisection, which decides from exact statistics and is charged."""

@@ -1,6 +1,4 @@
-"""Random converge: whether a block is cut further, decided with noise whose scale does not depend on the
-depth.
-"""
+"""Random converge: whether a block is cut further, with noise whose scale does not grow with depth."""
 
 from __future__ import annotations
 

@@ -13,16 +13,13 @@ from hdpview.privacy.randomness import draw
 
 UNDECIDED = -2  # the attribute of a cut that doubles cannot tell: it is chosen again without them [P15]
 _MAX_LOG_TRIES = 1.0  # sample by rejection where that takes at most e tries on average
-_ROUNDING = (
-    2.0**-38
-)  # relative, of chances in rejection: a thousand factors of a volume round a few times each
+# relative, of chances in rejection: a thousand factors of a volume round a few times each
+_ROUNDING = 2.0**-38
 
 
 @unmanaged
 def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """Uniform over attributes with more than one value, then over that attribute's cut points. Looks at no
-    data. [P5]
-    """
+    """Uniform over attributes with several values, then over that one's cuts. Looks at no data. [P5]"""
     n_wide = 0
     for a in range(len(lower)):
         n_wide += upper[a] - lower[a] > 1
@@ -61,9 +58,7 @@ def cut_privately(  # type: ignore[no-untyped-def]
 
 @unmanaged
 def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore[no-untyped-def]
-    """The rate of the exponential mechanism, the most that a cut can gain, and whether scores are so flat
-    that rejection is cheap.
-    """
+    """Rate of the exponential mechanism, most that a cut gains, and whether rejection is cheap."""
     rate = epsilon / (2.0 * 4.0 * (1.0 - 1.0 / n_cells))  # [P3]
     widest = widest_side(lower, upper)
     # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤

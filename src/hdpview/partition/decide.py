@@ -104,9 +104,7 @@ class PaperDecisions:
     def cut(
         self, block: ExactBlocks, statistics: ExactStatistics, above: ExactAbove | None
     ) -> tuple[int, int] | None:
-        """Attribute and cut point, or None where the block stays whole. `above` answers what `least_above`
-        asked.
-        """
+        """Attribute and cut point, or None for a leaf. `above` answers what `least_above` asked."""
         lower, upper, _, _, n_cells = _facts(block)
         if n_cells == 1.0:
             return None

@@ -7,9 +7,9 @@ Three steps, so that rows may be spread over threads or machines and the result 
             (integers)    (integers)    (integers)
 
 Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. So those of a
-    block with bounds lower and
-upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] − lower[a] of them. Cuts have
-the place of the last value that they send to the left; the last value of all has none.
+block with bounds lower and upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] −
+lower[a] of them. Cuts have the place of the last value that they send to the left; the last value of all has
+none.
 """
 
 from __future__ import annotations
@@ -73,13 +73,10 @@ def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
 
 @unmanaged
 def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """AE_L + AE_R of every cut, into `work.deviations` in order of attribute and cut point; returns their
-    number.
-    """
+    """AE_L + AE_R of every cut, into `work.deviations` by attribute and cut point; their number."""
     histograms(codes, counts, first, last, offsets, lower, upper, work)
-    may_be_dense = (
-        float(total) * widest_side(lower, upper) >= n_cells
-    )  # otherwise every side of every cut has a mean below 1
+    # otherwise every side of every cut has a mean below 1
+    may_be_dense = float(total) * widest_side(lower, upper) >= n_cells
     n_cuts = 0
     for a in range(len(lower)):
         start, width = offsets[a] + lower[a], upper[a] - lower[a]
@@ -96,9 +93,7 @@ def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_c
 
 @unmanaged
 def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type: ignore[no-untyped-def]
-    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`; not of
-    attributes with one value.
-    """
+    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`."""
     wide, sums, occupied, n_wide = work.wide, work.sums, work.occupied, 0
     for a in range(len(lower)):
         if upper[a] - lower[a] > 1:
@@ -117,9 +112,7 @@ def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type
 
 @unmanaged
 def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts where every side has a mean below 1, into `work.deviations` from
-    `out` on.
-    """
+    """Deviations of one attribute's cuts where every side has a mean below 1, from `out` on."""
     left_sum, n_left = 0, 0
     for v in range(width - 1):
         left_sum += work.sums[start + v]
@@ -135,9 +128,7 @@ def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type:
 
 @unmanaged
 def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """The least whole count above the mean of either side of each cut of an attribute. Returns the largest of
-    them.
-    """
+    """The least whole count above the mean of either side of each cut. Returns the largest of them."""
     left_sum, largest = 0, 1
     for v in range(width - 1):
         left_sum += work.sums[start + v]
@@ -150,9 +141,7 @@ def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-d
 
 @unmanaged
 def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts from what lies above the mean of each side, into `work.deviations`
-    from `out` on.
-    """
+    """Deviations of one attribute's cuts from what lies above the mean of each side, from `out` on."""
     left_sum = 0
     for v in range(width - 1):
         at = start + v
@@ -214,10 +203,8 @@ def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[
     """
     n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
     n_edges = _edges(start, width, at_least, edges)
-    least, is_short = (
-        edges[0],
-        edges[n_edges - 1] - edges[0] < len(edges) - 1,
-    )  # then bins may simply be counts
+    # then bins may simply be counts
+    least, is_short = (edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1)
     n_bins = edges[n_edges - 1] - least + 2 if is_short else n_edges + 1
     for b in range(n_bins):
         n_at[b] = 0

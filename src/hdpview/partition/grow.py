@@ -2,9 +2,8 @@
 is left.
 
 A block is what `ExactBlocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies
-    in it. Growing
-reorders those rows in place, so children are runs too and nothing is copied. Leaves come out in depth-first
-order, left before right; with their depths this order says which cuts were made.
+in it. Growing reorders those rows in place, so children are runs too and nothing is copied. Leaves come out
+in depth-first order, left before right; with their depths this order says which cuts were made.
 """
 
 from __future__ import annotations
@@ -116,9 +115,7 @@ def _decide_exactly(
     parameters: PartitionParameters,
     upper: NDArray[np.int32],
 ) -> tuple[int, int]:
-    """What becomes of a block that doubles could not decide about: attribute and cut point, or −1 for a
-    leaf.
-    """
+    """A block that doubles could not decide about: attribute and cut point, or −1 for a leaf."""
     # Here and not above: those decisions are made of the parts of this one.
     from hdpview.partition.decide import decide_from_rows
 
@@ -127,9 +124,7 @@ def _decide_exactly(
 
 
 def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each attribute's values begin in an array over the values of all attributes: shape
-    (n_attributes,).
-    """
+    """Where each attribute's values begin in an array over those of all attributes: (n_attributes,)."""
     return np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
 
 
@@ -182,9 +177,8 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
-        depth, first, last, total = _take(
-            open_blocks, n_open, lower, upper, key
-        )  # copied: their place is taken by the halves
+        # copied: their place is taken by the halves
+        depth, first, last, total = _take(open_blocks, n_open, lower, upper, key)
         a, cut = decided
         decided = _NOTHING_YET
         if a == _NOTHING_YET[0]:
@@ -227,9 +221,7 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
 def _decide(  # type: ignore[no-untyped-def]
     codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work
 ):
-    """What becomes of a block: attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot
-    tell.
-    """
+    """A block's attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot tell."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     n_cells = volume(lower, upper)
     if n_cells == 1.0:

@@ -22,9 +22,8 @@ import numpy as np
 
 from hdpview.jit import numba as nb
 
-compiled = nb.njit(
-    cache=True, nogil=True, error_model="numpy"
-)  # nothing here divides by zero, so nothing need look out for it
+# nothing here divides by zero, so nothing need look out for it
+compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
 # For what runs once per block: without the memory manager, which would count every mention of an array, and
 # so without allocating.
 unmanaged = nb.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -111,12 +110,8 @@ def split_rows(codes, counts, first, last, attribute, cut, scratch):  # type: ig
     from `new_scratch`.
     """
     left, right, left_sum = first, last, 0  # what is outside [left, right) is in its place
-    n_right, n_left, from_right, from_left = (
-        0,
-        0,
-        0,
-        0,
-    )  # misplaced rows still to be swapped, and where their places begin
+    # misplaced rows still to be swapped, and where their places begin
+    n_right = n_left = from_right = from_left = 0
     while right - left > 2 * _RUN:
         if n_right == 0:
             from_right = 0

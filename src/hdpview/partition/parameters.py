@@ -50,9 +50,7 @@ class PartitionSettings:
 
 @dataclass(frozen=True)
 class PartitionParameters:
-    """Everything that growing a partition needs, from public quantities alone. Budgets are exact
-    fractions.
-    """
+    """Everything that growing a partition needs, from public quantities. Budgets are exact fractions."""
 
     epsilon_counts: Fraction
     epsilon_converge: Fraction
@@ -102,9 +100,7 @@ class PartitionParameters:
 
     @property
     def chance_to_stop_when_empty(self) -> float:
-        """Probability that a block at the floor converges. At one half or below, empty blocks split without
-        end.
-        """
+        """Probability that a block at the floor converges. At ½ or below, empty blocks split without end."""
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
 

@@ -49,9 +49,7 @@ class Top:
         return left, left + 1
 
     def route(self, wanted: list[int]) -> Route:
-        """How rows find the nodes `wanted`, none of which is cut; their slots are their places in that
-        list.
-        """
+        """How rows find the nodes `wanted`, none of which is cut; slots are places in that list."""
         slot = np.full(len(self.blocks), -1, np.int32)
         slot[wanted] = np.arange(len(wanted), dtype=np.int32)
         return Route(

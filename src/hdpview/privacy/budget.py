@@ -1,6 +1,4 @@
-"""The budget of one build, in exact fractions: every mechanism is charged before it runs, and nothing is left
-over.
-"""
+"""The budget of one build, in exact fractions: each mechanism is charged first, nothing is left over."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ class Budget:
     def charge(
         self, purpose: str, epsilon: Fraction, times: int = 1, delta: Fraction = Fraction(0)
     ) -> Fraction:
-        """Spend `times · epsilon`, and `delta` once, on a purpose and return `epsilon`, the budget of one
-        use.
-        """
+        """Spend `times · epsilon`, and `delta` once, on a purpose; return `epsilon`, that of one use."""
         charge = Charge(purpose, epsilon, times, delta)
         if epsilon < 0 or times < 0 or delta < 0:
             raise BudgetError(f"Cannot charge a negative budget for {purpose!r}.")
@@ -72,9 +68,7 @@ class Budget:
         return epsilon
 
     def close(self) -> tuple[Charge, ...]:
-        """The charges of a finished build. A remainder is an error: budget that is not spent is accuracy
-        thrown away.
-        """
+        """The charges of a finished build. A remainder is an error: it would be accuracy thrown away."""
         if self.remaining != 0:
             raise BudgetError(
                 f"The build left {self.remaining} of its budget unspent; this is a mistake in the method."
@@ -111,9 +105,8 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
         usable = False
     if not usable:
         raise BudgetError(
-            "delta must be 0, or a small number such as 1e-9, far below one over the number of "
-            f"records, not {quoted(delta)}. "
-            f"{float(_MOST_DELTA):g} is the most."
+            "delta must be 0, or a small number such as 1e-9, far below one over the number of records, not "
+            f"{quoted(delta)}. {float(_MOST_DELTA):g} is the most."
         )
     return exact
 

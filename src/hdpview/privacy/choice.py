@@ -27,16 +27,12 @@ from hdpview.privacy.randomness import Bounds, Draws, Uniform
 _FIRST_DIGITS = 40  # to which boundaries are looked at when doubles do not tell
 _FAR = 1_000_000  # beyond, e^−x is less than any number of digits in use can show
 
-Boundaries = Callable[
-    [int], Sequence[Bounds]
-]  # from a number of digits to (at least, at most) of each boundary
+# from a number of digits to (at least, at most) of each boundary
+Boundaries = Callable[[int], Sequence[Bounds]]
 
 
 def choose(
-    scores: NDArray[np.float64],
-    rate: Fraction,
-    draws: Draws,
-    prior: NDArray[np.float64] | None = None,
+    scores: NDArray[np.float64], rate: Fraction, draws: Draws, prior: NDArray[np.float64] | None = None
 ) -> int:
     """The exponential mechanism: i is drawn with probability ∝ prior_i · exp(rate · score_i), exactly. [P15]
 

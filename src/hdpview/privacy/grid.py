@@ -2,9 +2,9 @@
 the proof says and no more.
 
 Where doubles round, a score can move by more than its sensitivity: by a little in large tables, by hundreds
-    where counts near 2⁶⁰ stand in
-a table that was aggregated. So public numbers are rounded down to a grid, and counts held at a bound; both
-are chosen from released numbers, such that all that comes of them fits into the 53 bits of a double.
+where counts near 2⁶⁰ stand in a table that was aggregated. So public numbers are rounded down to a grid, and
+counts held at a bound; both are chosen from released numbers, such that all that comes of them fits into the
+53 bits of a double.
 """
 
 from __future__ import annotations

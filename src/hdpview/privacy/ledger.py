@@ -30,9 +30,8 @@ from hdpview.errors import BudgetError
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
 LEDGER_VARIABLE = "HDPVIEW_LEDGER"
-DEFAULT_DELTA_LIMIT = Fraction(
-    1, 10**6
-)  # on what may be spent of δ on a table for which nothing else was said
+# on what may be spent of δ on a table for which nothing else was said
+DEFAULT_DELTA_LIMIT = Fraction(1, 10**6)
 _WAIT_SECONDS = 60.0  # for other builds that write at the same moment
 _VERSION = 2
 _SCHEMA = """
@@ -111,9 +110,7 @@ class Ledger:
         return self._read(lambda con: {name: _limit(con, name) for (name,) in con.execute(query)}, {})
 
     def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
-        """State what may be spent on a table in all; of δ, where nothing is said, 1e-6. What has been spent
-        already cannot be taken back.
-        """
+        """State what may be spent on a table in all; of δ, by default 1e-6. What is spent stays spent."""
         with self._write() as con:
             spent, spent_delta = _spent(con, _checked(table))
             if spent > epsilon:
@@ -151,15 +148,12 @@ class Ledger:
         if coming is None:
             return f"Budget: epsilon {_shown(spent)} spent on {table!r} in all, {left}. Ledger: {self.path}"
         return (
-            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent "
-            f"so far, {left}. "
-            f"Ledger: {self.path}"
+            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so "
+            f"far, {left}. Ledger: {self.path}"
         )
 
     def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
-        """Refuse a budget that is not there, before any work is done for it. The charge checks again. Returns
-        the table's name.
-        """
+        """Refuse, before any work, a budget that is not there; the charge checks again. Returns the name."""
         name = _checked(table)
         self._read(lambda con: _refuse_beyond_limit(con, name, epsilon, delta), None)
         if not self.path.exists() and delta > DEFAULT_DELTA_LIMIT:
@@ -266,17 +260,14 @@ class Ledger:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose commits survive a power cut. The file is made where it is absent, for its
-        owner's eyes alone.
-        """
+        """A connection whose commits survive a power cut. A new file is for its owner's eyes alone."""
         try:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             con = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
             try:
-                con.execute(
-                    "PRAGMA synchronous = EXTRA"
-                )  # the folder is synchronised too when the journal goes
+                # the folder is synchronised too when the journal goes
+                con.execute("PRAGMA synchronous = EXTRA")
                 _prepare(con, self.path)
                 yield con
             finally:
@@ -287,9 +278,8 @@ class Ledger:
             ) from None
         except OSError as problem:
             raise BudgetError(
-                f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. "
-                f"Name another file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none "
-                "(ledger=False, --no-ledger)."
+                f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. Name another "
+                f"file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none (ledger=False, --no-ledger)."
             ) from None
 
 
@@ -298,8 +288,7 @@ def ledger_for(source: Any, table: str | None = None) -> Path | None:
     file.
 
     A table that is no file has one only where it has a name, given or in a catalogue: in the working
-    directory.
-    None where there is none to be found.
+    directory. None where there is none to be found.
     """
     configured, place = os.environ.get(LEDGER_VARIABLE), _path_of(source)
     if place is None and table is None and not isinstance(source, str):
@@ -310,9 +299,7 @@ def ledger_for(source: Any, table: str | None = None) -> Path | None:
 
 
 def default_ledger() -> Path:
-    """The ledger to show where no table is named: that of HDPVIEW_LEDGER, or the one in the working
-    directory.
-    """
+    """The ledger to show where no table is named: HDPVIEW_LEDGER's, or that of the working directory."""
     return Path(os.environ.get(LEDGER_VARIABLE) or LEDGER_NAME).expanduser()
 
 
@@ -358,9 +345,8 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
     if version != 0 or con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
     con.execute("BEGIN IMMEDIATE")
-    if (
-        con.execute("PRAGMA user_version").fetchone()[0] == 0
-    ):  # else another build made the tables while this one waited
+    # else another build made the tables while this one waited
+    if con.execute("PRAGMA user_version").fetchone()[0] == 0:
         for statement in filter(str.strip, _SCHEMA.split(";")):
             con.execute(statement)
         con.execute(f"PRAGMA user_version = {_VERSION}")

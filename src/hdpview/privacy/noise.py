@@ -151,9 +151,7 @@ def opendp_laplace(exact_counts: NDArray[np.int64], scale: float) -> NDArray[np.
 
 
 def opendp_gaussian(exact_counts: NDArray[np.int64], scale: float, rho: Fraction) -> NDArray[np.int64]:
-    """Counts with discrete Gaussian noise of this σ on each, from OpenDP's exact sampler, which has to
-    certify ρ. [P14]
-    """
+    """Counts with discrete Gaussian noise of this σ, from OpenDP, which has to certify ρ. [P14]"""
     import opendp.prelude as dp
 
     if not len(exact_counts):
@@ -211,26 +209,20 @@ def _keyed_laplace(leaf_keys: NDArray[np.uint32], epsilon: Fraction) -> NDArray[
 
 
 def _uniform_pairs(key: NDArray[np.uint32], first: int, n: int) -> NDArray[np.float64]:
-    """Pairs `first` to `first + n − 1` of a key's stream of uniform draws, shape (n, 2); `first` is a
-    multiple of 4.
-    """
+    """Pairs from `first`, a multiple of 4, of a key's stream of uniform draws, shape (n, 2)."""
     draws = np.empty(2 * n)
     draw_many(key, first // 4, draws)
     return draws.reshape(n, 2)
 
 
 def _geometric_difference(draws: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:
-    """Discrete Laplace as the difference of two geometric variables, each by inversion of one uniform draw.
-    Shape (n, 2) to (n,).
-    """
+    """Discrete Laplace as the difference of two geometric variables by inversion: (n, 2) to (n,)."""
     geometric = np.floor(np.log1p(-draws) / -float(epsilon)).astype(np.int64)
     return geometric[:, 0] - geometric[:, 1]
 
 
 def _keyed_gaussian(draws: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
-    """Discrete Gaussian by inversion of one uniform draw; where it is very wide, a rounded normal variable.
-    Shape (n, 2) to (n,).
-    """
+    """Discrete Gaussian by inversion; a rounded normal variable where very wide: (n, 2) to (n,)."""
     if scale > _WIDEST_TABLE:
         normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
         wide: Integers = np.rint(scale * normal).astype(np.int64)

@@ -1,10 +1,9 @@
 """Randomness as a keyed function of a block's place in the tree.
 
 Every block has a key of its own: the root's comes from the operating system, a child's from its parent's by
-    ChaCha20
-(the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's draws are a
-stream under its key. So a view does not depend on the order of work, on threads or on the engine; a task that
-is retried draws the same numbers; and no two blocks share a stream, however deep the tree.
+ChaCha20 (the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's
+draws are a stream under its key. So a view does not depend on the order of work, on threads or on the engine;
+a task that is retried draws the same numbers; and no two blocks share a stream, however deep the tree.
 
 The key is thrown away after the build. A fixed key is for tests: who knows it can subtract the noise.
 """
@@ -114,9 +113,7 @@ def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def child_keys(key, words):  # type: ignore[no-untyped-def]
-    """Write the keys of a block's two halves into `words` (16,) uint32: the left one's in the first eight,
-    then the right one's.
-    """
+    """Write the keys of a block's halves into `words` (16,) uint32: the left one's first."""
     chacha20_block(key, 0, (_CHILDREN, 0, 0), words)
 
 
@@ -129,9 +126,7 @@ def _uniform(words, i):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
-    """Write draws 8·block to 8·block + 7 of a key's stream into `out`: (8,) float64, uniform on multiples of
-    2⁻⁵³ in [0, 1).
-    """
+    """Write draws 8·block to 8·block + 7 of a key's stream, multiples of 2⁻⁵³ in [0, 1), into `out` (8,)."""
     chacha20_block(key, block, (_DRAWS, 0, 0), words)
     for i in range(_DRAWS_PER_BLOCK):
         out[i] = _uniform(words, i)
@@ -199,9 +194,7 @@ class Uniform:
 
 
 class Draws:
-    """Uniform draws under one key, in order: for methods that take one decision after another, always in the
-    same order.
-    """
+    """Uniform draws under one key, in order: for methods that always decide in the same order."""
 
     def __init__(self, key: NDArray[np.uint32]) -> None:
         self._key, self._n_blocks_used = key, 0

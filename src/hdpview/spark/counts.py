@@ -1,6 +1,5 @@
 """Counts of a table on Spark: its occupied cells or its encoded rows, spread over the workers of a cluster.
-Exact:
-private side.
+Exact: private side.
 
     table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶
     statistics, subtrees table ─ encode ─▶ packed rows ─▶ a row per batch of them, held on the workers ─▶
@@ -181,9 +180,7 @@ def distributed_rows(
     limits: Contributions = EACH_ROW,
     salt: str = "",
 ) -> Iterator[DistributedRows]:
-    """Encode the rows of a table on Spark and hold them on the workers while the block lasts. The arguments
-    are those of `distributed_counts`.
-    """
+    """Encode the rows of a table on Spark; hold them on the workers. See `distributed_counts`."""
     layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
     reading = _Reading(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")
     with (

@@ -5,9 +5,8 @@
     inside the task
 
 Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not
-    depend on how rows are
-spread, with draws keyed by a block's place in the tree. So the result is that of the local engine, for any
-number of partitions and with tasks lost and run again.
+depend on how rows are spread, with draws keyed by a block's place in the tree. So the result is that of the
+local engine, for any number of partitions and with tasks lost and run again.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ _STEP = "Growing blocks"
 
 
 class Decisions(Protocol):
-    """What a method decides of a block: from its statistics where its rows are elsewhere, from the rows
-    themselves at the end.
-    """
+    """What a method decides of a block: from its statistics, or from the rows themselves at the end."""
 
     def least_above(
         self, block: ExactBlocks, statistics: ExactStatistics
@@ -114,9 +111,7 @@ class _Growth:
     progress: Progress | None
 
     def cut_level(self, nodes: list[int], limit: int) -> tuple[list[int], list[int]]:
-        """Decide on blocks of more than `limit` cells: their halves that are as large, and the blocks that
-        stay whole.
-        """
+        """Decide on blocks of more than `limit` cells: their large halves, and the blocks that stay whole."""
         statistics = self._statistics(nodes)
         above = self._above(nodes, statistics)
         large, whole = [], []
@@ -161,9 +156,7 @@ class _Growth:
         return sums_by_slot(counts.session, counts.exact_chunks, task, lengths, self.progress, _STEP)
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
-        """For the blocks whose cuts need it: what lies above the means of their sides. One pass more, for
-        dense blocks alone.
-        """
+        """What lies above the means of the sides of blocks whose cuts need it. One pass, for dense blocks."""
         asked = {}
         for node, own in zip(nodes, statistics, strict=True):
             least = self.decisions.least_above(self.top.blocks[node], own)

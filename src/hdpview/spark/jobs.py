@@ -22,9 +22,7 @@ _POLL_SECONDS = 0.1
 
 
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
-    """Run an action of Spark on a thread while this one reports progress and listens for Ctrl-C, which
-    cancels what runs.
-    """
+    """Run an action of Spark on a thread; report progress, and cancel what runs on Ctrl-C."""
     try:
         return _in_background(session, action, report or silent, text)
     except HdpviewError:
@@ -42,9 +40,7 @@ def sums_by_slot(
     progress: Progress | None,
     text: str,
 ) -> list[NDArray[np.int64]]:
-    """The numbers of each slot, as many as `lengths` says: those of the partitions added up on the
-    workers.
-    """
+    """The numbers of each slot, as many as `lengths` says, added up on the workers."""
     frame = grouped(mapped(chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
     found = run_job(session, frame.collect, progress, text)
     by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
@@ -87,9 +83,8 @@ def _without_values(refusal: Exception, text: str) -> HdpviewError:
     words = str(refusal)
     if "No module named 'hdpview'" in words or "No module named 'numba'" in words:
         return MethodError(
-            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under "
-            "the interpreter that "
-            "PYSPARK_PYTHON names, or send it along; docs/how-to/spark.md says how."
+            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under the "
+            "interpreter that PYSPARK_PYTHON names, or send it along; docs/how-to/spark.md says how."
         )
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
     advice = (

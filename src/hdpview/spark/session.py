@@ -2,8 +2,8 @@
 interpreters set.
 
 What is asked of Spark runs in a child session that shares the cluster but not the settings: moments are read
-    in UTC, and no value of
-a row can make a cast raise. Settings and views of the session that came in stay as they are.
+in UTC, and no value of a row can make a cast raise. Settings and views of the session that came in stay as
+they are.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "true",  # 200 partitions of a few rows each become a few partitions
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(
-        64 << 20
-    ),  # a row that holds thousands of cells counts for what it weighs
+    # a row that holds thousands of cells counts for what it weighs
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
 }
 
 
@@ -84,9 +83,8 @@ def quiet_child(session: Session) -> Iterator[Session]:
     try:
         yield child
     finally:
-        session.createDataFrame(
-            [], "nothing INT"
-        )  # makes it the active session again, if the child has become that
+        # makes it the active session again, if the child has become that
+        session.createDataFrame([], "nothing INT")
 
 
 def is_spark_frame(source: Any) -> bool:
@@ -126,9 +124,8 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
     with private_directory() as directory:
         before = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON")}
         os.environ["JAVA_HOME"] = java_home(directory)
-        os.environ.setdefault(
-            "PYSPARK_PYTHON", sys.executable
-        )  # else Spark starts whichever python3 comes first
+        # else Spark starts whichever python3 comes first
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.appName("hdpview")
         for key, value in _settings_of_new(directory, master, threads, memory).items():
             builder = builder.config(key, value)
@@ -210,9 +207,7 @@ def java_home(directory: Path) -> str:
 
 
 def java_home_without_vectors(directory: Path, java: Path) -> Path:
-    """A folder that serves as JAVA_HOME for a small Java runtime, which refuses to start when asked for a
-    module it lacks.
-    """
+    """A JAVA_HOME for a small Java runtime, which would not start when asked for a module it lacks."""
     launcher = directory / "java-home" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     dropped = f'for word; do shift; [ "$word" = "{_ABSENT_MODULE}" ] || set -- "$@" "$word"; done'

@@ -1,6 +1,4 @@
-"""Any source as an Ibis table on Spark: a DataFrame, a table by its name, files that workers can read, a
-frame that is sent to them.
-"""
+"""Any source as an Ibis table on Spark: a DataFrame, a table by name, files, a frame that is sent."""
 
 from __future__ import annotations
 
@@ -73,9 +71,8 @@ def open_on_spark(
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
-            assert (
-                ibis.pyspark is not None
-            )  # asked for by this name, Ibis's own backend brings the options that ours reads
+            # asked for by this name, Ibis's own backend brings the options that ours reads
+            assert ibis.pyspark is not None
             backend = SparkBackend().connect(child)
             yield OpenSource(backend.table(view), backend)
     finally:
@@ -99,9 +96,7 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None, text:
 
 
 def _named(session: Session, source: str | Path, text_format: TextFormat) -> DataFrame:
-    """The table or the files that a text stands for. Files come first: `adult.parquet` could be the name of a
-    table, too.
-    """
+    """The table or the files that a text stands for. Files come first, whatever tables there are."""
     text = str(source)
     if re.match(_ADDRESS, text):
         return _read(session, [text], text_format)
@@ -132,9 +127,8 @@ def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
     delimiter, names = csv_layout([Path(path) for path in paths], text)
     frame = session.read.csv(
         list(map(_literal, paths)),
-        schema=", ".join(
-            f"`{name.replace('`', '``')}` STRING" for name in names
-        ),  # guessed types would depend on values
+        # guessed types would depend on values
+        schema=", ".join(f"`{name.replace('`', '``')}` STRING" for name in names),
         header=not text.columns,
         sep=delimiter,
         encoding=_charset(text),

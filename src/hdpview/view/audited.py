@@ -1,6 +1,4 @@
-"""What audits of each method found, for privacy cards. Figures that the named commands print; they differ
-from run to run.
-"""
+"""What audits of each method found, for privacy cards, as the named commands print it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Blocks: boxes of the data cube with noisy counts. Components that are uniform on a range of each
-attribute.
-"""
+"""Blocks: boxes of the data cube with noisy counts, uniform on a range of each attribute."""
 
 from __future__ import annotations
 
@@ -105,9 +103,7 @@ class Blocks:
 def undo_deepest_cuts(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Bounds and depths one level above the deepest: each pair of halves there becomes the block it was cut
-    from.
-    """
+    """Bounds and depths one level above the deepest: pairs of halves become the blocks they were."""
     deepest = np.flatnonzero(depth == depth.max())
     left, right = deepest[0::2], deepest[1::2]
     upper, depth = upper.copy(), depth.copy()
@@ -120,9 +116,7 @@ def undo_deepest_cuts(
 
 
 def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The non-negative vector with this total nearest to `values`: all are lowered alike, and cut off at
-    0.
-    """
+    """The nearest non-negative vector with this total: all values are lowered alike, and cut off at 0."""
     if total <= 0:
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]

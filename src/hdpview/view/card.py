@@ -1,6 +1,4 @@
-"""The privacy card: one page that a person can judge a view by. It follows from the manifest, so it travels
-with the view.
-"""
+"""The privacy card: one page that a person can judge a view by, made from the manifest."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class PrivacyCard:
-    """Sections of a title and lines; a line of two parts is a row of a table. Prints as text, shows as HTML
-    in a notebook.
-    """
+    """Sections of a title and lines; a line of two parts is a row. Prints as text, shows as HTML."""
 
     title: str
     is_private: bool
@@ -156,9 +152,8 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
         f"e^{epsilon} times as likely."
     )
     approximate = (
-        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes "
-        f"likelier than e^{epsilon} times "
-        f"what it was plus {delta}."
+        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes likelier "
+        f"than e^{epsilon} times what it was plus {delta}."
     )
     return [
         approximate if manifest.delta else pure,

@@ -3,9 +3,8 @@
     P(cell) = Σ_z weight_z · Π_a share_a(code | z)
 
 The paper's blocks are components that are uniform on a range of each attribute. A mixture's are tables over
-bins.
-Counts, groups, sums, means, quantiles, samples and histograms under a filter are linear algebra over this
-protocol.
+bins. Counts, groups, sums, means, quantiles, samples and histograms under a filter are linear algebra over
+this protocol.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ class Components(Protocol):
         ...
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each component, of values given per code of attribute `a`: (k, size) → (k,
-        n_components).
-        """
+        """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""
         ...
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:

@@ -165,9 +165,7 @@ def _mixture_from(table: pa.Table, facts: Facts, schema: Schema) -> Mixture:
 
 
 def numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column without missing values. By DLPack, since Arrow's own way to NumPy loads pandas, which takes
-    long.
-    """
+    """A column without missing values, by DLPack: Arrow's own way to NumPy loads pandas."""
     return np.from_dlpack(table.column(name).combine_chunks())
 
 
@@ -240,9 +238,7 @@ def table_from(content: Mapping[str, Any], schema: Schema) -> Table:
 
 
 def packed(array: NDArray[Any]) -> str:
-    """An array as text: little-endian bytes, bytes of equal weight together, compressed by zlib, in base
-    64.
-    """
+    """An array as text: little-endian bytes, those of equal weight together, zlib, base 64."""
     flat = np.ascontiguousarray(array).reshape(-1)
     planes = flat.astype(flat.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, flat.dtype.itemsize).T
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)).decode()

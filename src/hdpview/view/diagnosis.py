@@ -94,9 +94,8 @@ def _other(attribute: Category, found: Histogram, least: Floats) -> Iterable[Fin
         yield Finding(
             attribute.name,
             "other",
-            f"{_percent(found, code)} of records are {attribute.other!r}. Frequent values are not "
-            "declared, or "
-            "are spelled otherwise in the table.",
+            f"{_percent(found, code)} of records are {attribute.other!r}. Frequent values are not declared, "
+            "or are spelled otherwise in the table.",
         )
 
 
@@ -143,16 +142,13 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
         yield Finding(
             attribute.name,
             "empty",
-            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records "
-            "lie between "
-            f"{labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
+            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records lie "
+            f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
         )
 
 
 def _empty_run(counts: Floats, half_widths: Floats, most: float) -> int:
-    """How many bins from the start hold nothing beyond noise, alone and together, and surely not more than
-    `most` records.
-    """
+    """How many bins from the start hold nothing beyond noise, and surely at most `most` records."""
     total, noise = np.cumsum(counts), np.sqrt(np.cumsum(half_widths**2))
     nothing = (counts <= half_widths) & (total <= noise) & (total + noise <= most)
     return int(np.argmin(nothing)) if not nothing.all() else len(counts)

@@ -59,9 +59,7 @@ def size_in_bytes(view: ViewData) -> int:
 
 
 def _write_to(sink: Any, view: ViewData) -> None:
-    """The manifest goes into the footer once: as part of an Arrow schema, Parquet would keep a second, longer
-    copy.
-    """
+    """The manifest goes into the footer once: an Arrow schema would keep a second, longer copy."""
     columns = columns_of(view.parts, view.schema)
     manifest = _manifest_bytes(view, columns)
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
@@ -96,9 +94,8 @@ def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
     if len(manifest) > MAX_MANIFEST_BYTES:
         size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
         raise ViewFileError(
-            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB "
-            "of them. "
-            "Give attributes with very many values wider bins in the schema, or merge fewer views."
+            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB of "
+            "them. Give attributes with very many values wider bins in the schema, or merge fewer views."
         )
     return manifest
 
@@ -114,9 +111,7 @@ def _kind(view: ViewData) -> str:
 
 
 def check_place(path: str | PathLike[str]) -> None:
-    """Refuse a place that a view cannot be written to. Ask before the budget is spent: a view that finds no
-    place is lost.
-    """
+    """Refuse a place that a view cannot be written to, before budget is spent: it would be lost."""
     target = Path(path)
     if not target.parent.is_dir():
         raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")

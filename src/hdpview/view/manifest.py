@@ -1,6 +1,4 @@
-"""The manifest: what a reader must know of a view to use it and to judge its privacy. Plain data, all of it
-public.
-"""
+"""The manifest: what a reader must know of a view to use it and judge its privacy. All public."""
 
 from __future__ import annotations
 

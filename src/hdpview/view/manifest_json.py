@@ -154,9 +154,8 @@ def _delta(content: Mapping[str, Any]) -> Fraction:
 
 
 def _fraction(text: Any) -> Fraction:
-    if (
-        not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower()
-    ):  # an exponent could ask for a number of any length
+    # an exponent could ask for a number of any length
+    if not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower():
         raise ValueError
     return Fraction(text)
 

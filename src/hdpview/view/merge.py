@@ -83,9 +83,8 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
     for ours, theirs in zip(first.schema, other.schema, strict=True):
         if ours != theirs:
             raise SchemaError(
-                f"Views can be merged if their schemas are the same; in views 1 and {number} the "
-                f"attribute {ours.name!r} differs: "
-                f"{ours.to_dict()} and {theirs.to_dict()}. Build them with one schema."
+                f"Views can be merged if their schemas are the same; in views 1 and {number} the attribute "
+                f"{ours.name!r} differs: {ours.to_dict()} and {theirs.to_dict()}. Build them with one schema."
             )
     if first.privacy_unit != other.privacy_unit:
         raise SchemaError(

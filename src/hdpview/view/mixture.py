@@ -54,9 +54,7 @@ class Mixture:
         return tuple(len(bins) for bins in self.bin_of_code)
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each component, of values given per code of attribute `a`: (k, size) → (k,
-        n_components).
-        """
+        """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""
         spread = self._spread[a]
         found: Floats = (values if spread is None else values @ spread) @ self.share[a]
         return found

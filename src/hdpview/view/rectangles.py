@@ -1,9 +1,9 @@
 """Sums and maxima over all rectangles that cover each cell of a grid, for any number of rectangles, in NumPy.
 
 A rectangle that adds the same number to each of its cells only has to be written down at its corners: running
-    sums along each
-axis do the rest. For maxima, a rectangle is covered by overlapping boxes with sides of powers of two, and
-boxes are halved until they are cells. Both cost about rectangles + cells, however large the rectangles are.
+sums along each axis do the rest. For maxima, a rectangle is covered by overlapping boxes with sides of powers
+of two, and boxes are halved until they are cells. Both cost about rectangles + cells, however large the
+rectangles are.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Rectangles:
         return found.reshape(len(values), -1)
 
     def maxima(self, values: Floats) -> Floats:
-        """Largest value, in each cell, of the rectangles that cover it, and 0. values: (n,), not negative;
-        result: (n_cells,).
-        """
+        """Largest value, in each cell, of the rectangles over it, and 0: (n,), not negative → (n_cells,)."""
         useful = np.flatnonzero(values > 0)
         lower, upper, values = self.lower[:, useful], self.upper[:, useful], values[useful]
         levels = [size.bit_length() for size in self.shape]

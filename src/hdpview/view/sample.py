@@ -1,6 +1,4 @@
-"""Synthetic records: drawn from a view's consistent counts. Post-processing, so they cost no budget and a
-seed harms nothing.
-"""
+"""Synthetic records, drawn from consistent counts. Post-processing: no budget, any seed."""
 
 from __future__ import annotations
 
@@ -22,9 +20,8 @@ def draw(view: ViewData, n: int, seed: int | None = None) -> pa.Table:
     """`n` records in random order, with the schema's columns.
 
     A component is drawn in proportion to its weight, then a code of each attribute, then a value of each bin,
-    evenly.
-    Whole numbers come as int64, reals as double, datetimes as timestamps, categories as text, missing values
-    as null.
+    evenly. Whole numbers come as int64, reals as double, datetimes as timestamps, categories as text, missing
+    values as null.
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= MAX_ROWS:
         raise QueryError(f"The number of records is a whole number from 0 to {MAX_ROWS:,}, not {n!r}.")

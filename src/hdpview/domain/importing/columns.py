@@ -18,9 +18,7 @@ _LONGEST_LABEL = 200
 
 @dataclass(frozen=True)
 class Imported:
-    """columns: what is known of each, in order; source: how texts are written, where the description says
-    so.
-    """
+    """columns: what is known of each, in order; source: how texts are written, if that is said."""
 
     columns: tuple[DraftColumn, ...]
     source: TextFormat | None = None

@@ -41,8 +41,7 @@ def from_text(content: str) -> Imported:
     if column is None or "type" not in named:
         raise SchemaError(
             f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and "
-            "perhaps "
-            "`min`, `max`, `values` (with | between them), `label`."
+            "perhaps `min`, `max`, `values` (with | between them), `label`."
         )
     return imported(_plain(row, column, named) for row in rows if row[column].strip())
 

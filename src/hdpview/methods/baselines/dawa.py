@@ -50,9 +50,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Dawa(Common):
-    """The partition of DAWA on the flattened domain. partition_share: share of the budget for the partition;
-    the paper's is 1/4.
-    """
+    """The partition of DAWA on the flattened domain. partition_share: of the budget; the paper's is 1/4."""
 
     name = "dawa"
     partition_share: float = 0.25
@@ -185,9 +183,7 @@ def _price_sensitivity(level):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _laplace(uniform):  # type: ignore[no-untyped-def]
-    """A Laplace variable of scale 1 from one uniform number: its sign from the first bit, its size from the
-    rest.
-    """
+    """A Laplace variable of scale 1 from one uniform number: sign from the first bit, size from the rest."""
     if uniform < 0.5:
         return math.log1p(-2.0 * uniform)
     return -math.log1p(-(2.0 * uniform - 1.0))

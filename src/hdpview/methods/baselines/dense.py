@@ -1,6 +1,4 @@
-"""Answers to boxes from tables of a release: each table is summed up once, and a box then costs its
-corners.
-"""
+"""Answers to boxes from released tables: each table is summed up once, a box costs its corners."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DenseRelease:
-    """Estimated records of every cell of the domain. table: shape (size of each attribute); n_blocks: counts
-    with noise of their own.
-    """
+    """Estimated records of every cell, in the domain's shape; n_blocks: counts with noise of their own."""
 
     table: Floats | NDArray[np.int64]
     n_blocks: int

@@ -62,9 +62,8 @@ class HalvedBlocks:
         lowers, uppers, densities = [], [], []
         for halves in itertools.product((0, 1), repeat=len(chosen)):
             half = np.array(halves)
-            there = (was_cut | (half == 0)).all(
-                axis=1
-            )  # an attribute that was not cut has one range, counted once
+            # an attribute that was not cut has one range, counted once
+            there = (was_cut | (half == 0)).all(axis=1)
             lower = np.where(half == 0, ends[0], ends[1])[there]
             upper = np.where((half == 0) & was_cut, ends[1], ends[2])[there]
             sums = _sums_of_halves(
@@ -145,9 +144,7 @@ def _answers(attribute, low, high, lower, middle, upper, bit, first, transform):
 
 @nb.njit(cache=True, nogil=True)
 def _sums_of_halves(splits, attributes, half, bit, first, transform):  # type: ignore[no-untyped-def]
-    """Sum of the leaves of each split in these halves of these attributes; attributes that were not cut do
-    not matter.
-    """
+    """Sum of the leaves of each split in these halves of these attributes; those not cut do not matter."""
     k = len(attributes)
     sums, bits, even, odd = np.empty(len(splits)), np.empty(k, np.int64), np.full(k, 0.5), np.empty(k)
     for i in range(len(splits)):

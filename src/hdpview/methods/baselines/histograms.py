@@ -76,7 +76,5 @@ class Histograms(Common):
 
 
 def _as_shares(noisy: Floats, total: float) -> Floats:
-    """The nearest non-negative histogram with this total, as shares; even shares where nothing is known to be
-    there.
-    """
+    """The nearest non-negative histogram with this total, as shares; even where nothing is known."""
     return project_to_simplex(noisy, total) / total if total > 0 else np.full(len(noisy), 1.0 / len(noisy))

@@ -41,9 +41,8 @@ class Identity(Common):
         if schema.n_cells <= MOST_CELLS:
             return None
         return (
-            f"Identity holds a number for every cell: {schema.n_cells:.3g} here, and {MOST_CELLS:.0e} "
-            "at most. "
-            "Its expected error is known without a release; or use the method hdpview."
+            f"Identity holds a number for every cell: {schema.n_cells:.3g} here, and {MOST_CELLS:.0e} at "
+            "most. Its expected error is known without a release; or use the method hdpview."
         )
 
     def release(
@@ -61,9 +60,7 @@ class Identity(Common):
         return DenseRelease(noisy_vector(exact, epsilon, randomness, "cells"), exact.size)
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """Root of: variance of one cell's noise × cells of a question, the latter averaged over the
-        workload.
-        """
+        """Root of: variance of one cell's noise × cells of a question, averaged over the workload."""
         variance = laplace_variance(exact_epsilon(epsilon))
         return math.sqrt(variance * schema.n_cells * mean_share_of_cells(workload, schema.sizes))
 
@@ -93,9 +90,8 @@ def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
         )
     if kind == "random":  # all sets alike; both ends uniform, both inside
         return _symmetric([((n * n - 1) / (3 * n) + 1) / n for n in sizes], k) / math.comb(len(sizes), k)
-    of_each = (
-        [1.0] * len(sizes) if kind == "marginal" else [(n + 1) / 2 for n in sizes]
-    )  # Σ over codes of the share
+    # Σ over codes of the share
+    of_each = [1.0] * len(sizes) if kind == "marginal" else [(n + 1) / 2 for n in sizes]
     return _symmetric(of_each, k) / _symmetric([float(n) for n in sizes], k)
 
 

@@ -46,9 +46,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SplitRule:
-    """When a block is split. noise_scale and bias_per_level are in records; they follow from the budget and
-    the fan-out alone.
-    """
+    """When a block is split. noise_scale, bias_per_level: in records, from budget and fan-out alone."""
 
     n_children: int
     noise_scale: float
@@ -111,9 +109,7 @@ def empty_children_to_split(occupied: Ints, n_children: int, chance: float, draw
 
 
 class _Grower:
-    """Splits blocks, first come first served: so draws come in an order that the key and the table alone
-    decide.
-    """
+    """Splits blocks, first come first served: draws come in an order set by key and table alone."""
 
     def __init__(self, counts: SparseCounts, rule: SplitRule, n_cut: int, draws: Draws) -> None:
         self._codes, self._counts = counts.exact_codes, counts.exact_counts
@@ -125,9 +121,7 @@ class _Grower:
         )
 
     def grow(self) -> list[_Split]:
-        """All splits, the whole domain's first. A domain that is not split is a split without cuts: one
-        child, a leaf.
-        """
+        """All splits, the whole domain's first. A domain that is not split has one child, a leaf."""
         whole = _Block(np.zeros_like(self._sizes), self._sizes, 0, np.arange(len(self._counts)), 0)
         total = np.array([self._counts.sum()])
         if self._sizes.max() == 1 or not self._decide(total, 0)[0]:
@@ -169,9 +163,7 @@ class _Grower:
         return _Split(block, cut, leaves, is_leaf), children
 
     def _attributes_to_cut(self, block: _Block) -> tuple[list[int], int]:
-        """The next attributes in turn that can be halved, in their order, and whose turn it is in the
-        children.
-        """
+        """The next attributes in turn that can be halved, in order, and whose turn it is in the children."""
         d = len(self._sizes)
         in_turn = [(block.turn + i) % d for i in range(d)]
         chosen = [a for a in in_turn if block.upper[a] - block.lower[a] > 1][: self._n_cut]

@@ -40,9 +40,7 @@ class RecordRelease:
 
 @nb.njit(cache=True, nogil=True)
 def _records_inside(codes, attribute, lower, upper):  # type: ignore[no-untyped-def]
-    """Number of records in each box, shape (n,). One attribute at a time over all records: that is what
-    vector units do best.
-    """
+    """Number of records in each box, shape (n,), one attribute at a time over all records."""
     n_records = codes.shape[1]
     found, inside = np.zeros(len(attribute)), np.empty(n_records, np.bool_)
     for q in range(len(attribute)):

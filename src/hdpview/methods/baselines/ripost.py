@@ -24,9 +24,8 @@ What could not, and is our choice:
   2(1 − 1/|B|) is enough, and is used here.
 
 Privacy: along one path a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute
-    deviation), a cut costs its share,
-and the shares sum to less than 1 however deep the path goes; leaves are disjoint. The whole series is
-charged.
+deviation), a cut costs its share, and the shares sum to less than 1 however deep the path goes; leaves are
+disjoint. The whole series is charged.
 """
 
 from __future__ import annotations
@@ -121,9 +120,7 @@ def chance_to_stop(value, scale, threshold):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  # type: ignore[no-untyped-def]
-    """Leaves in depth-first order, left before right: bounds, depths (from 1), exact counts. Draws come in
-    that order too.
-    """
+    """Leaves in depth-first order, as draws are: bounds, depths (from 1), exact counts."""
     order, stream, n_drawn = np.arange(len(counts)), new_stream(), 0
     scores = np.empty(sizes.sum())
     waiting = [(np.zeros_like(sizes), sizes.copy(), 1, _FIRST, 1, 0, len(counts))]
@@ -178,9 +175,7 @@ def _deviation(counts, rows, total, n_cells):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform, scores):  # type: ignore[no-untyped-def]
-    """A cut drawn with probability ∝ exp(−rate · deviations of its halves). Cuts are numbered by attribute,
-    then by cut point.
-    """
+    """A cut drawn ∝ exp(−rate · deviations of its halves), by attribute, then by cut point."""
     n_cuts = 0
     for a in range(len(lower)):
         n_cuts += _half_deviations(

@@ -54,9 +54,8 @@ class Hdmm(Common):
             )
         if max(schema.sizes) > MOST_CODES:
             return (
-                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} "
-                f"here, {MOST_CODES} at most. "
-                "Use wider bins, or the method hdpview."
+                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} here, "
+                f"{MOST_CODES} at most. Use wider bins, or the method hdpview."
             )
         n = self._strategy(schema, epsilon).n_measurements
         if n <= MOST_MEASUREMENTS:
@@ -91,9 +90,7 @@ class Hdmm(Common):
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """With the strategy for this method's own workload; infinite for questions about what it does not
-        measure.
-        """
+        """With the strategy for this method's own workload; infinite for what it does not measure."""
         strategy = self._strategy(schema, epsilon)
         return math.sqrt(
             strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon))

@@ -54,9 +54,7 @@ def minimise(
 
 
 def _newton(slope: Floats, steps: deque[tuple[Floats, Floats]]) -> Floats:
-    """The slope times an estimate of the inverse second derivative from past steps (the two-loop
-    recursion).
-    """
+    """The slope times an estimated inverse second derivative from past steps (two-loop recursion)."""
     found, kept = slope.copy(), []
     for step, change in reversed(steps):
         share = (step @ found) / (step @ change)

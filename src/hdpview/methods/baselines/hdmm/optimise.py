@@ -1,6 +1,4 @@
-"""Searching for the strategy with the least expected error for a workload. It looks at no data, so it costs
-nothing.
-"""
+"""Searching for the strategy with the least expected error for a workload. It looks at no data."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ def best_plan(workload_name: str, sizes: tuple[int, ...]) -> Plan:
 
 
 def _candidates(workload: Workload) -> list[Set]:
-    """Sets worth measuring: up to one attribute more than questions have, and all attributes at once; all
-    sets where they are few.
-    """
+    """Sets worth measuring: up to one attribute more than questions have, and all; all sets where few."""
     d, k = len(workload.sizes), len(workload.sets[0])
     largest = d if 2**d <= 1024 else k + 1
     while sum(math.comb(d, i) for i in range(largest + 1)) > _MOST_SETS and largest > k:
@@ -62,9 +58,7 @@ def _candidates(workload: Workload) -> list[Set]:
 
 
 def _starts(workload: Workload, algebra: Algebra) -> list[Floats]:
-    """Shares to start from: all sets alike; those that are asked about; every cell, by itself and with a
-    little of all.
-    """
+    """Shares to start from: all sets alike; those asked about; every cell, alone and with a little of all."""
     asked, d = set(workload.sets), len(workload.sizes)
     n = len(algebra.measured)
     questions = np.array([float(chosen in asked) for chosen in algebra.measured])
@@ -93,9 +87,7 @@ def _search(workload: Workload, algebra: Algebra, templates: list[Template], sha
 
 
 def _first_templates(workload: Workload) -> list[Template]:
-    """The best strategy for each attribute by itself (the paper's OPT_0); every code by itself where
-    questions are about single codes.
-    """
+    """The best strategy for each attribute by itself (OPT_0); every code where questions are about codes."""
     by_size: dict[int, Template] = {}
     for size, overlap in zip(workload.sizes, workload.overlaps, strict=True):
         if size not in by_size:
@@ -108,9 +100,7 @@ def _first_templates(workload: Workload) -> list[Template]:
 
 
 def _best_alone(overlap: Floats) -> Template:
-    """From several starts, the same each time: there are many local minima, and for few codes the identity is
-    hard to beat.
-    """
+    """From several starts, the same each time: there are many local minima."""
     rng, size = np.random.default_rng(0), len(overlap)
     shape = (default_rows(size), size)
 

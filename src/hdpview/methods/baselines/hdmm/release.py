@@ -1,6 +1,4 @@
-"""What HDMM gives away: the least-squares fit of its measurements, part by part, in the basis where the fit
-is a division.
-"""
+"""What HDMM releases: the least-squares fit of its measurements, where the fit is a division."""
 
 from __future__ import annotations
 

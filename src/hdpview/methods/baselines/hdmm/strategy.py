@@ -1,6 +1,4 @@
-"""A strategy that can be run: whole weights, exact shares of the budget, and its exact expected error with
-discrete Laplace noise.
-"""
+"""A strategy that can be run: whole weights, exact shares of the budget, exact expected error."""
 
 from __future__ import annotations
 
@@ -21,10 +19,8 @@ from hdpview.query.workloads import CodeBoxes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_BITS, _MOST_BITS = (
-    10,
-    30,
-)  # of a weight; of a product of weights, so that sums of 2^32 records stay within 63 bits
+# of a weight; of a product of weights, so that sums of 2^32 records stay within 63 bits
+_BITS, _MOST_BITS = (10, 30)
 _SHARE_UNITS = 2**40
 _LARGEST_EXPONENT = 300.0
 
@@ -69,9 +65,7 @@ class Factor:
 
     @cached_property
     def running(self) -> Floats:
-        """Running sums of the basis over codes, shape (size + 1, size): Vᵀq of a range is a difference of two
-        rows.
-        """
+        """Running sums of the basis over codes, shape (size + 1, size): Vᵀq of a range is a difference."""
         return np.vstack([np.zeros(len(self.basis)), np.cumsum(self.basis, axis=0)])
 
 
@@ -94,9 +88,7 @@ class Strategy:
         return math.prod(self.factors[i].scale for i in chosen)
 
     def weights(self, epsilon: Fraction) -> Floats:
-        """One over the variance of each set's noise, in units of shares of the scale; discrete Laplace:
-        1/(2·sinh²(ε/2)).
-        """
+        """One over the variance of each set's noise, in shares of the scale: 1/(2·sinh²(ε/2))."""
         found = []
         for chosen, share in zip(self.measured, self.shares, strict=True):
             scale = self.sensitivity(chosen)
@@ -148,9 +140,7 @@ class Strategy:
 
 @lru_cache(maxsize=64)
 def strategy_for(workload_name: str, sizes: tuple[int, ...], epsilon: Fraction) -> Strategy:
-    """The strategy with the least expected error for a workload at this budget; measuring every cell is
-    always among the choices.
-    """
+    """The strategy with the least expected error at this budget; measuring every cell is a choice."""
     workload = workload_named(workload_name, sizes)
     everything = Plan(
         (tuple(range(len(sizes))),), np.ones(1), tuple(np.eye(size) for size in sizes), math.inf

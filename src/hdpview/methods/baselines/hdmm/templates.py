@@ -34,9 +34,7 @@ class Template:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the parameters are small enough for doubles to carry the difference between nearly equal
-        numbers.
-        """
+        """Whether doubles can carry the difference between nearly equal numbers at these parameters."""
         return bool((self.theta <= _LARGEST_PARAMETER).all())
 
     def matrix(self) -> Floats:
@@ -77,9 +75,7 @@ def errors_of(matrix: Floats, overlap: Floats) -> Floats:
 
 
 def default_rows(size: int) -> int:
-    """How many weighted sums a strategy has: about one for sixteen codes, as the paper advises, and two at
-    least.
-    """
+    """How many weighted sums a strategy has: about one for sixteen codes, and two at least."""
     return max(2, size // 16 + 1)
 
 

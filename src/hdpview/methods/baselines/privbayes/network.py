@@ -45,9 +45,7 @@ class ExactTables:
         self.sizes = sizes
 
     def exact_joint(self, node: Node) -> Ints:
-        """Records per combination of parents, in the order of their codes, and child: shape (n_parent_cells,
-        size of child).
-        """
+        """Records per combination of parents, by their codes, and child: (n_parent_cells, size of child)."""
         chosen = np.array([*(a for a, _ in node.parents), node.child], dtype=np.int64)
         levels = np.array([*(level for _, level in node.parents), 0], dtype=np.int64)
         widths = np.array(

@@ -16,9 +16,7 @@ Ints = NDArray[np.int64]
 def best_total(
     noisy_total: float, noisy_tables: list[Ints], total_variance: float, cell_variance: float
 ) -> float:
-    """The number of records, from its own noisy count and from the sums of all tables, weighted by precision;
-    1 at least.
-    """
+    """The number of records, from its count and the sums of all tables, by precision; 1 at least."""
     totals = [noisy_total, *(float(table.sum()) for table in noisy_tables)]
     precision = [1 / total_variance, *(1 / (cell_variance * table.size) for table in noisy_tables)]
     return max(1.0, float(np.average(totals, weights=precision)))
