@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# One more than there are cores: browsers, databases and Spark work in processes of their own meanwhile.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: demo test lint types unit hunt format clean fuzz kill benchmarks docs
 

@@ -19,11 +19,12 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# What starts first. The explorer's tests take longest, and compile the kernels that most builds need;
-# meanwhile the other worker has tests that build nothing, and then finds the kernels in the cache. The next
-# longest groups follow, and the many short ones fill up at the end.
+# What starts first, the longest groups, so that all workers end together. The explorer's and Spark's compile
+# the kernels that builds need; meanwhile another worker has tests that build nothing, and then finds the
+# kernels in the cache. The many short groups fill up at the end.
 _FIRST = (
     "explorer",
+    "spark",
     "install",
     "tests/unit/test_sql.py",
     "tests/unit/test_predicates.py",
@@ -31,10 +32,15 @@ _FIRST = (
     "tests/property/test_answers.py",
     "tests/conformance/test_sql_against_duckdb.py",
     "tests/conformance/test_rows_against_duckdb.py",
-    "spark",
-    "spark cluster",
     "postgres-server",
+    "spark cluster",
+    "tests/interface/test_readme.py",
     "tests/security/test_audit.py",
+    "tests/curate/test_page.py",
+    "tests/curate/test_recorded_run.py",
+    "tests/interface/test_notebook.py",
+    "tests/interface/test_cli.py",
+    "tests/unit/test_estimate.py",
 )
 
 

@@ -105,7 +105,8 @@ def build(
         The view. Nothing else of the table leaves this function.
     """
     _check_schema(schema)
-    budget, limits = exact_epsilon(epsilon), _limits(privacy_unit, max_rows, count, no_person)
+    budget = exact_epsilon(epsilon)
+    limits = Contributions(privacy_unit, max_rows, count, no_person)  # type: ignore[arg-type]  # it checks
     chosen = chosen_method(method, settings, build)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     _check_engine(engine, chosen)
@@ -213,10 +214,6 @@ def _charged(
 @cache
 def _warn_once(words: str) -> None:
     _log.warning(words)
-
-
-def _limits(unit: str | None, max_rows: int, count: str | None, no_person: Sequence[str]) -> Contributions:
-    return Contributions(unit, max_rows, count, no_person)  # type: ignore[arg-type]
 
 
 def _check_schema(schema: Schema) -> None:

@@ -13,7 +13,6 @@ from hdpview.domain import Integer, Schema
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 seeds = st.integers(0, 2**32 - 1)
-domains = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 FEW = settings(max_examples=40, deadline=None)
 
 
@@ -30,7 +29,3 @@ def counts_of(dense: Ints) -> SparseCounts:
 
 def inside(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> tuple[slice, ...]:
     return tuple(map(slice, lower.tolist(), upper.tolist()))
-
-
-def all_but(a: int, n: int) -> tuple[int, ...]:
-    return tuple(b for b in range(n) if b != a)

@@ -130,7 +130,7 @@ def test_overlaps_are_means_over_all_questions(workload: str) -> None:
 def test_expected_errors_agree_with_matrices_written_out(
     workload: str, measured: list[tuple[int, ...]]
 ) -> None:
-    """Mean and single squared errors are those of weighted least squares, q·(Σ w AᵀA)⁺·q, on a domain of 24
+    """Mean squared errors are those of weighted least squares, q·(Σ w AᵀA)⁺·q, on a domain of 24
     cells.
     """
     strategy, epsilon = some_strategy(np.random.default_rng(1), measured), Fraction(3, 2)
@@ -138,7 +138,6 @@ def test_expected_errors_agree_with_matrices_written_out(
     vectors = as_vectors(boxes, SIZES)
     total = sum(w * A.T @ A for w, A in zip(strategy.weights(epsilon), written_out(strategy), strict=True))
     expected = np.einsum("qi,ij,qj->q", vectors, np.linalg.pinv(total), vectors)
-    np.testing.assert_allclose(strategy.squared_errors(boxes, epsilon), expected)
     assert strategy.mean_squared_error(workload_named(workload, SIZES), epsilon) == pytest.approx(
         frequency @ expected
     )
@@ -150,8 +149,6 @@ def test_what_is_not_measured_has_no_expected_error() -> None:
     """
     strategy = some_strategy(np.random.default_rng(2), [(0,), (1,), (2,)])
     assert strategy.mean_squared_error(workload_named("marginal-2", SIZES), Fraction(1)) == math.inf
-    boxes = CodeBoxes(*(np.array([pair], dtype=np.int64) for pair in ((0, 1), (0, 0), (1, 1))))
-    assert strategy.squared_errors(boxes, Fraction(1))[0] == math.inf
 
 
 def test_the_fit_is_least_squares() -> None:
@@ -310,9 +307,6 @@ def test_expected_error_agrees_with_many_runs(workload: str) -> None:
         found.append(frequency @ (release.answer(boxes) - truth) ** 2)
     expected = Hdmm(workload).expected_rmse(workload, counts.schema, 1.0) ** 2
     assert abs(np.mean(found) - expected) < 5 * np.std(found) / math.sqrt(150)
-    assert frequency @ Hdmm(workload).expected_squared_errors(boxes, counts.schema, 1.0) == pytest.approx(
-        expected
-    )
 
 
 def test_too_many_measurements_and_too_few_attributes_are_refused_in_words() -> None:

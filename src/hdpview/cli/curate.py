@@ -184,13 +184,7 @@ def build(
 
 
 def _built(
-    data: str,
-    schema: Path,
-    epsilon: str,
-    output_path: Path,
-    force: bool,
-    yes: bool,
-    options: dict[str, Any],
+    data: str, schema: Path, epsilon: str, output_path: Path, force: bool, yes: bool, options: dict[str, Any]
 ) -> PView:
     """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
     from hdpview.build import account_of, budget_line
@@ -326,31 +320,17 @@ def open_page(
     Example: hdpview curate admissions.csv
     """
     import secrets
-    import socket
-    import webbrowser
 
-    import uvicorn
-
+    from hdpview.cli.serve import listening, run_app
     from hdpview.curate.server import create_app
     from hdpview.curate.work import Curation, check_folder
-    from hdpview.errors import DataError
 
     check_folder(folder)
     work, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError as problem:
-            raise DataError(f"Cannot listen on port {port}: {problem.strerror}. Try --port 0.") from None
+    with listening("127.0.0.1", port) as listener:
         app = create_app(work, token)
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
-        typer.echo(f"Curating {work.table} at {address}  (Ctrl-C ends it)")
-        if not no_open:
-            webbrowser.open(address)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=5)
         with app.state.opened.stack:
-            uvicorn.Server(config).run(sockets=[listener])
+            run_app(app, listener, f"Curating {work.table}", token, no_open)
         end_build(app.state.job)
 
 

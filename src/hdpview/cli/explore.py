@@ -141,10 +141,7 @@ def query(
     if format != output.Format.json:
         for note in (*result.notes, *result.inferred):
             typer.echo(note, err=True)
-    if not opened.manifest.is_private:
-        typer.secho(
-            "This view is NOT PRIVATE: " + "; ".join(opened.manifest.not_private_because), fg="red", err=True
-        )
+    output.warn_if_not_private(opened)
 
 
 def plot(

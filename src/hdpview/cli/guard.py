@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from hdpview.cli.options import Format
 from hdpview.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from hdpview.audit.run import Audit
     from hdpview.privacy.ledger import Ledger
 
 # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
@@ -128,8 +130,6 @@ def audit(
 
     Example: hdpview audit --method mixture --epsilon 1.0 --runs 2000
     """
-    import dataclasses
-
     from hdpview.audit.run import audit as run
 
     with ProgressBar() as progress:
@@ -147,28 +147,27 @@ def audit(
     if format == output.JsonOrTable.json:
         output.print_json({**dataclasses.asdict(found), "passed": found.passed})
     else:
-        claimed = f"epsilon {found.claimed:g}" + (f" and delta {found.delta:g}" if found.delta else "")
-        typer.echo(
-            f"{found.method}: claims {claimed}, shows epsilon {found.lower_bound:.3g} at least "
-            f"({found.confidence:.1%} sure)"
-        )
-        if found.claimed_rho is not None:
-            typer.echo(
-                f"It keeps accounts in rho: claims {found.claimed_rho:.3g}, shows "
-                f"{found.rho_lower_bound:.3g} at least"
-            )
-        typer.echo(
-            f"{found.runs:,} builds of each table of the pair {found.table!r}; "
-            f"hits {found.hits[0]:,} and {found.hits[1]:,} of: {found.event}"
-        )
+        typer.echo(_told(found))
     if not found.passed:
-        typer.secho(
-            "MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md.",
-            fg="red",
-            bold=True,
-            err=True,
-        )
+        words = "MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md."
+        typer.secho(words, fg="red", bold=True, err=True)
         raise typer.Exit(1)
+
+
+def _told(found: Audit) -> str:
+    claimed = f"epsilon {found.claimed:g}" + (f" and delta {found.delta:g}" if found.delta else "")
+    shown = f"shows epsilon {found.lower_bound:.3g} at least ({found.confidence:.1%} sure)"
+    lines = [f"{found.method}: claims {claimed}, {shown}"]
+    if found.claimed_rho is not None:
+        lines.append(
+            f"It keeps accounts in rho: claims {found.claimed_rho:.3g}, shows {found.rho_lower_bound:.3g} at "
+            "least"
+        )
+    lines.append(
+        f"{found.runs:,} builds of each table of the pair {found.table!r}; "
+        f"hits {found.hits[0]:,} and {found.hits[1]:,} of: {found.event}"
+    )
+    return "\n".join(lines)
 
 
 def learnt_schema(

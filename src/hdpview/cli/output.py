@@ -10,9 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from hdpview.pview import PView
 
 _WIDEST = 100_000  # characters of a line that no screen folds: a file or another program reads it
 
@@ -111,6 +114,12 @@ def _shown(value: Any, is_key: bool) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))
+
+
+def warn_if_not_private(view: PView) -> None:
+    if not view.manifest.is_private:
+        reasons = "; ".join(view.manifest.not_private_because)
+        typer.secho(f"This view is NOT PRIVATE: {reasons}", fg="red", err=True)
 
 
 def check_draft_place(output_path: Path | None) -> None:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.", show_default=False)],
     data: Annotated[
-        str | None,
-        typer.Argument(metavar="[DATA]", help="A table to try the schema on.", show_default=False),
+        str | None, typer.Argument(metavar="[DATA]", help="A table to try the schema on.", show_default=False)
     ] = None,
     engine: Annotated[
         str, typer.Option(help="Where DATA is read: local, spark, or a cluster such as spark://host:7077.")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hdpview.cli import output
 from hdpview.errors import ViewFileError
 
 if TYPE_CHECKING:
+    import socket
+
+    from fastapi import FastAPI
+
     from hdpview.pview import PView
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -162,12 +168,20 @@ def _postgres_address(host: str, port: int) -> str:
 
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
-    import socket
-    import webbrowser
-
-    import uvicorn
-
+    from hdpview.explore.answers import warm_up
     from hdpview.explore.server import create_app
+
+    with listening(host, port) as listener:
+        _prepare(lambda: warm_up(opened.values()))
+        hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
+        app = create_app(opened, token, hosts)
+        run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket bound to an address. A port that is taken is said in words."""
+    import socket
 
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -175,24 +189,28 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
             listener.bind((host, port))
         except OSError as problem:
             raise ViewFileError(
-                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a "
-                "free one."
+                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free "
+                "one."
             ) from None
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/" + (
-            f"?token={token}" if token else ""
-        )
-        from hdpview.explore.answers import warm_up
+        yield listener
 
-        _prepare(lambda: warm_up(opened.values()))
-        typer.echo(f"Exploring {', '.join(opened)} at {address}  (Ctrl-C ends it)")
-        if not no_open:
-            webbrowser.open(address)
-        hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
-        app = create_app(opened, token, hosts)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=5
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+
+def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None, no_open: bool) -> None:
+    """Serve pages on a socket until Ctrl-C. Says where they are, and opens a browser on them."""
+    import webbrowser
+
+    import uvicorn
+
+    host, port, *_ = listener.getsockname()
+    place = f"[{host}]" if ":" in host else host
+    address = f"http://{place}:{port}/" + (f"?token={token}" if token else "")
+    typer.echo(f"{what} at {address}  (Ctrl-C ends it)")
+    if not no_open:
+        webbrowser.open(address)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=5
+    )
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _prepare(warm_up: Callable[[], None]) -> None:
@@ -232,6 +250,4 @@ def publish(
     write(opened, output_path, view.name)
     size = output_path.stat().st_size
     typer.echo(f"{output_path}: {size / 1000:,.0f} kB; it holds the view and needs no network")
-    if not opened.manifest.is_private:
-        reasons = "; ".join(opened.manifest.not_private_because)
-        typer.secho(f"This view is NOT PRIVATE: {reasons}", fg="red", err=True)
+    output.warn_if_not_private(opened)

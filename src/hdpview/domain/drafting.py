@@ -27,7 +27,7 @@ _AGES = re.compile(r"(^|_|\b)age(s|_years|_at_\w+)?$", re.IGNORECASE)
 _PERCENTAGES = re.compile(r"(percent|pct)(age)?$|^(percent|pct)_|%$", re.IGNORECASE)
 _IDENTIFIERS = re.compile(
     r"(^|_|\b)(id|uuid|guid|ssn|mrn|iban|e?mail|phone|passport|name|first_?name|last_?name|surname)$"
-    r"|[a-z](Id|ID|Nbr|UUID)$|_(nbr|no|nr)$",
+    r"|[a-z](Id|ID|Nbr|UUID)$|_(nbr|no|nr)$"
 )
 
 

@@ -261,8 +261,4 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
             if not isinstance(given[key], (list, tuple)):
                 raise SchemaError(f"Attribute {name!r}: {key} must be a list, not {given[key]!r}.")
             given[key] = tuple(given[key])
-    return _CLASSES[kind](
-        name=name,
-        **common,
-        **{fields[key]: value for key, value in given.items()},
-    )
+    return _CLASSES[kind](name=name, **common, **{fields[key]: value for key, value in given.items()})

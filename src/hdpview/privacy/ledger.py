@@ -1,10 +1,8 @@
 """What has been spent on each table, kept in a file: the budget that outlives a build.
 
 Tables go by the name the curator gives them; nothing in the file is derived from the data. A charge is on the
-disk before any noise is
-drawn, and stays there whatever becomes of the build: a view that was lost half-way may still have been seen.
-    Two builds
-at once queue for the file, so that together they cannot exceed a limit either.
+disk before any noise is drawn, and stays there whatever becomes of the build: a view that was lost half-way
+may still have been seen. Two builds at once queue for the file, so that together they cannot exceed a limit.
 
 A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside
 the table's own file.
@@ -222,9 +220,7 @@ class Ledger:
         delta: Fraction = Fraction(0),
         not_private: str | None = None,
     ) -> Iterator[Receipt]:
-        """Work that was paid for: charged before it begins, and settled by how it ends. A failure is not
-        refunded.
-        """
+        """Work that was paid for: charged before it begins, settled by how it ends, never refunded."""
         number = self.charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)
         try:
             yield Receipt(self, number, table, epsilon)
@@ -336,28 +332,17 @@ def _folder_beside(path: Path) -> Path:
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new file, or add what a ledger of the first version does not have."""
     version = con.execute("PRAGMA user_version").fetchone()[0]
     if version == _VERSION:
         return
-    if version == 1:
-        _upgrade(con)
-        return
-    if version != 0 or con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    is_new = version == 0 and not con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version != 1 and not is_new:
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
     con.execute("BEGIN IMMEDIATE")
-    # else another build made the tables while this one waited
-    if con.execute("PRAGMA user_version").fetchone()[0] == 0:
-        for statement in filter(str.strip, _SCHEMA.split(";")):
-            con.execute(statement)
-        con.execute(f"PRAGMA user_version = {_VERSION}")
-    con.execute("COMMIT")
-
-
-def _upgrade(con: sqlite3.Connection) -> None:
-    """Add what ledgers of the first version do not have."""
-    con.execute("BEGIN IMMEDIATE")
-    if con.execute("PRAGMA user_version").fetchone()[0] == 1:
-        for statement in _FROM_VERSION_1.split(";"):
+    # Unless another build did it while this one waited.
+    if con.execute("PRAGMA user_version").fetchone()[0] == version:
+        for statement in filter(str.strip, (_SCHEMA if is_new else _FROM_VERSION_1).split(";")):
             con.execute(statement)
         con.execute(f"PRAGMA user_version = {_VERSION}")
     con.execute("COMMIT")

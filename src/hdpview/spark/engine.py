@@ -12,7 +12,7 @@ local engine, for any number of partitions and with tasks lost and run again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,29 +42,8 @@ _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
 
 
-class Decisions(Protocol):
-    """What a method decides of a block: from its statistics, or from the rows themselves at the end."""
-
-    def least_above(
-        self, block: ExactBlocks, statistics: ExactStatistics
-    ) -> tuple[Integers, Integers] | None: ...
-
-    def cut(
-        self, block: ExactBlocks, statistics: ExactStatistics, above: ExactAbove | None
-    ) -> tuple[int, int] | None: ...
-
-    def finish(self, exact_codes: Codes, exact_counts: Integers, block: ExactBlocks) -> ExactBlocks: ...
-
-
-@dataclass(frozen=True)
 class SparkEngine:
-    """Grows partitions of counts that live on a Spark cluster.
-
-    cells_per_task: blocks with more occupied cells are grown level by level on all workers. The view does not
-        depend on it. By default all cores have work, within what a task can hold.
-    """
-
-    cells_per_task: int | None = None
+    """Grows partitions of counts that live on a Spark cluster."""
 
     def grow(
         self,
@@ -76,18 +55,9 @@ class SparkEngine:
         """All leaves, in depth-first order."""
         if not isinstance(counts, DistributedCounts):
             raise MethodError("These cells are on this machine. Build with engine='local'.")
-        return self.grow_by(PaperDecisions(parameters, counts.schema.sizes), counts, key, progress)
-
-    def grow_by(
-        self,
-        decisions: Decisions,
-        counts: DistributedCounts,
-        key: NDArray[np.uint32],
-        progress: Progress | None = None,
-    ) -> ExactBlocks:
-        """All leaves of the tree that these decisions make, in depth-first order."""
+        decisions = PaperDecisions(parameters, counts.schema.sizes)
         growth = _Growth(counts, decisions, Top(_root(counts, key)), progress)
-        limit = self.cells_per_task or _cells_per_task(counts)
+        limit = _cells_per_task(counts)
         level = [0] if counts.exact_n_cells > limit else []
         whole: set[int] = set()
         while level:
@@ -97,6 +67,7 @@ class SparkEngine:
 
 
 def _cells_per_task(counts: DistributedCounts) -> int:
+    """Blocks with more occupied cells are grown level by level on all workers. Views do not depend on it."""
     share: int = counts.exact_n_cells // counts.session.sparkContext.defaultParallelism
     return min(_MOST_CELLS_PER_TASK, max(_LEAST_CELLS_PER_TASK, share))
 
@@ -106,7 +77,7 @@ class _Growth:
     """One tree under way."""
 
     counts: DistributedCounts
-    decisions: Decisions
+    decisions: PaperDecisions
     top: Top
     progress: Progress | None
 

@@ -121,12 +121,6 @@ def least_cost_partition(
     return np.array(starts[::-1], dtype=np.int64)
 
 
-def tiling_cost(exact_row: Ints, starts: Ints, bucket_price: float) -> float:
-    """What a tiling costs without noise: deviation of every bucket, and its price."""
-    parts = np.split(exact_row, starts[1:])
-    return math.fsum(float(np.abs(part - part.mean()).sum()) + bucket_price for part in parts)
-
-
 @nb.njit(cache=True, nogil=True)
 def _last_bucket_lengths(row, rank, values, bucket_price, noise_scale, key):  # type: ignore[no-untyped-def]
     """For each prefix of the row, log₂ of the length of the last bucket of its cheapest tiling, shape (n +

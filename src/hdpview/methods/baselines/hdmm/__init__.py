@@ -21,13 +21,13 @@ from hdpview.domain import Schema
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.baselines.hdmm.algebra import Set
 from hdpview.methods.baselines.hdmm.release import FittedRelease, Ints, exact_measurements, fit
-from hdpview.methods.baselines.hdmm.strategy import Floats, Strategy, strategy_for
+from hdpview.methods.baselines.hdmm.strategy import Strategy, strategy_for
 from hdpview.methods.baselines.hdmm.workload import workload_named
 from hdpview.methods.protocol import Common, Engine, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS, CodeBoxes, n_attributes_of
+from hdpview.query.workloads import WORKLOADS, n_attributes_of
 
 MOST_MEASUREMENTS = 2**22
 MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes
@@ -95,10 +95,6 @@ class Hdmm(Common):
         return math.sqrt(
             strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon))
         )
-
-    def expected_squared_errors(self, boxes: CodeBoxes, schema: Schema, epsilon: float) -> Floats:
-        """Of each of these very questions, shape (n,)."""
-        return self._strategy(schema, epsilon).squared_errors(boxes, exact_epsilon(epsilon))
 
     def _strategy(self, schema: Schema, epsilon: float) -> Strategy:
         if max(schema.sizes) > MOST_CODES:

@@ -11,11 +11,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of, subsets
+from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of
 from hdpview.methods.baselines.hdmm.optimise import Plan, best_plan
 from hdpview.methods.baselines.hdmm.templates import errors_of, whole_numbers
 from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
-from hdpview.query.workloads import CodeBoxes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,15 +95,6 @@ class Strategy:
             found.append(2.0 * math.sinh(half) ** 2 * float(scale) ** 2)
         return np.array(found)
 
-    def part_precisions(self, epsilon: Fraction) -> dict[Set, float]:
-        """Λ_b / Π s for every part b that is measured at all."""
-        found: dict[Set, float] = {}
-        for chosen, weight in zip(self.measured, self.weights(epsilon).tolist(), strict=True):
-            amount = weight / math.prod(self.factors[i].s for i in chosen)
-            for part in subsets(chosen):
-                found[part] = found.get(part, 0.0) + amount
-        return found
-
     def mean_squared_error(self, workload: Workload, epsilon: Fraction) -> float:
         """Over the questions of a workload; infinite where some are not measured at all."""
         errors = np.array(
@@ -118,24 +108,6 @@ class Strategy:
         if (algebra.precision(weights, logs[0]) <= 0).any():
             return math.inf
         return algebra.error(weights, logs)[0]
-
-    def squared_errors(self, boxes: CodeBoxes, epsilon: Fraction) -> Floats:
-        """Expected squared error of each box, shape (n,)."""
-        precisions, found = self.part_precisions(epsilon), np.zeros(len(boxes))
-        for q in range(len(boxes)):
-            asked = boxes.attribute[q].tolist()
-            first, rest = {}, {}
-            for i, low, high in zip(asked, boxes.lower[q], boxes.upper[q], strict=True):
-                place = self.factors[i].running[high] - self.factors[i].running[low]
-                first[i], rest[i] = (
-                    place[0] ** 2 / self.factors[i].s,
-                    place[1:] @ place[1:] / self.factors[i].s,
-                )
-            for part in subsets(tuple(sorted(asked))):
-                amount = math.prod(rest[i] if i in part else first[i] for i in asked)
-                if amount > 0:
-                    found[q] += amount / precisions[part] if part in precisions else math.inf
-        return found
 
 
 @lru_cache(maxsize=64)
