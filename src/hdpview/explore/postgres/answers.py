@@ -33,8 +33,8 @@ from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql, parse
 from hdpview.query.sql import run, run_tree
+from hdpview.query.sql.constants import literal
 from hdpview.query.sql.rows import asks_for_rows
-from hdpview.query.sql.scalar import literal
 
 _MOST_KEPT, _MOST_CELLS_KEPT = 500, 5_000  # answers, and cells of one
 _MOST_QUESTIONS = 1_000

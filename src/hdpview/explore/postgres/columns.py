@@ -38,40 +38,41 @@ class OutputColumn:
 TableColumns = Callable[[exp.Table], Sequence[OutputColumn] | None]
 _Scope = dict[str, Sequence[OutputColumn]]
 
-_TRUTHS = (
-    *TRUTHS,
-    *(exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.Exists, exp.NullSafeEQ),
-    *(
-        exp.Escape,
-        exp.LogicalAnd,
-        exp.LogicalOr,
-        exp.NullSafeNEQ,
-        exp.Boolean,
-        exp.Operator,
-        exp.ArrayContainsAll,
-        exp.ArrayOverlaps,
+# Types of expressions that have the same one whatever they are made of; all others are texts or looked into.
+_KINDS: dict[type[exp.Expr], PgType] = {
+    **dict.fromkeys(TRUTHS, t.BOOL),
+    **dict.fromkeys(
+        (exp.Exists, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Escape, exp.Boolean, exp.Operator), t.BOOL
     ),
-)
-_TEXTS = (
-    *(exp.DPipe, exp.Concat, exp.Upper, exp.Lower, exp.Substring, exp.Trim, exp.Replace, exp.Left, exp.Right),
-    *(exp.GroupConcat, exp.RegexpReplace, exp.SplitPart, exp.ToChar, exp.ArrayToString, exp.CurrentVersion),
-)
-_NAMES = (exp.CurrentSchema, exp.CurrentDatabase, exp.CurrentCatalog, exp.CurrentUser, exp.SessionUser)
-_FLOATS = (exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log, exp.PercentRank, exp.CumeDist)
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr, exp.ArrayContainsAll, exp.ArrayOverlaps), t.BOOL),
+    **dict.fromkeys((exp.CurrentSchema, exp.CurrentDatabase, exp.CurrentCatalog), t.NAME),
+    **dict.fromkeys((exp.CurrentUser, exp.SessionUser), t.NAME),
+    **dict.fromkeys((exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log), t.FLOAT8),
+    **dict.fromkeys((exp.Round, exp.Trunc, exp.PercentRank, exp.CumeDist), t.FLOAT8),
+    **dict.fromkeys((exp.Length, exp.StrPosition, exp.WidthBucket, exp.ArraySize), t.INT4),
+    **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Grouping), t.INT8),
+    **dict.fromkeys((exp.TimestampTrunc, exp.DateTrunc), t.TIMESTAMP),
+    exp.Extract: t.NUMERIC,
+    exp.CurrentSchemas: t.BY_NAME["_name"],
+    exp.CurrentDate: t.DATE,
+    exp.CurrentTimestamp: t.TIMESTAMPTZ,
+    exp.Interval: t.INTERVAL,
+}
 _SAME = (
-    exp.Paren,
-    exp.Neg,
-    exp.Abs,
-    exp.Sign,
-    exp.Filter,
-    exp.Window,
-    exp.Min,
-    exp.Max,
-    exp.Collate,
-    exp.Distinct,
+    *(
+        exp.Paren,
+        exp.Neg,
+        exp.Abs,
+        exp.Sign,
+        exp.Filter,
+        exp.Window,
+        exp.Min,
+        exp.Max,
+        exp.Collate,
+        exp.Distinct,
+    ),
     *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
-_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Grouping)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 _WIDTH = [t.INT2, t.INT4, t.INT8, t.NUMERIC, t.FLOAT4, t.FLOAT8]
@@ -201,8 +202,8 @@ class Describer:
             return t.TEXT if node.is_string else _type_of_number(node.this)
         if isinstance(node, exp.Cast):
             return type_of_cast(node)
-        if isinstance(node, _TRUTHS):
-            return t.BOOL
+        if type(node) in _KINDS:
+            return _KINDS[type(node)]
         if isinstance(node, _ARITHMETIC):
             return _arithmetic(node, self.kind(node.this), self.kind(node.expression))
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
@@ -229,8 +230,6 @@ class Describer:
             return self.kind(node.this if node.this is not None else node.expressions[0])
         if isinstance(node, (exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least)):
             return self._common(list(_results(node)))
-        if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
-            return t.TIMESTAMP
         if isinstance(node, (exp.Array, exp.ArrayAgg)):
             inner = node.this if isinstance(node, exp.ArrayAgg) else next(iter(node.expressions), None)
             inner = inner.this if isinstance(inner, exp.Order) else inner
@@ -240,7 +239,7 @@ class Describer:
             return t.TIMESTAMP if kind in t.MOMENTS else t.INT4
         if isinstance(node, exp.Bracket):
             return t.ELEMENT_OF.get(self.kind(node.this).oid, t.TEXT)
-        return _fixed(node)
+        return t.TEXT
 
     def _of_mean(self, node: exp.Expr) -> PgType:
         return t.TIMESTAMP if self.kind(node) in t.MOMENTS else t.FLOAT8
@@ -333,30 +332,6 @@ def _arithmetic(node: exp.Expr, a: PgType, b: PgType) -> PgType:
     if a not in _WIDTH or b not in _WIDTH:
         return a if a in _WIDTH else b if b in _WIDTH else t.FLOAT8
     return max(a, b, key=_WIDTH.index)
-
-
-def _fixed(node: exp.Expr) -> PgType:
-    if isinstance(node, _TEXTS):
-        return t.TEXT
-    if isinstance(node, _NAMES):
-        return t.NAME
-    if isinstance(node, _FLOATS):
-        return t.FLOAT8
-    if isinstance(node, (exp.Length, exp.StrPosition, exp.WidthBucket, exp.ArraySize)):
-        return t.INT4
-    if isinstance(node, (exp.Extract, exp.Round, exp.Trunc)):
-        return t.FLOAT8 if not isinstance(node, exp.Extract) else t.NUMERIC
-    if isinstance(node, exp.CurrentSchemas):
-        return t.BY_NAME["_name"]
-    if isinstance(node, exp.CurrentDate):
-        return t.DATE
-    if isinstance(node, exp.CurrentTimestamp):
-        return t.TIMESTAMPTZ
-    if isinstance(node, _RANKS):
-        return t.INT8
-    if isinstance(node, exp.Interval):
-        return t.INTERVAL
-    return t.TEXT
 
 
 def _renamed(columns: Sequence[OutputColumn], names: Sequence[str]) -> Sequence[OutputColumn]:

@@ -25,21 +25,12 @@ from hdpview.explore.postgres.statements import Copy, Statement
 
 IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"
 # Settings that clients are told of, under the names that they know.
-REPORTED = {
-    "server_version": "server_version",
-    "server_encoding": "server_encoding",
-    "client_encoding": "client_encoding",
-    "application_name": "application_name",
-    "default_transaction_read_only": "default_transaction_read_only",
-    "in_hot_standby": "in_hot_standby",
-    "is_superuser": "is_superuser",
-    "session_authorization": "session_authorization",
-    "datestyle": "DateStyle",
-    "intervalstyle": "IntervalStyle",
-    "timezone": "TimeZone",
-    "integer_datetimes": "integer_datetimes",
-    "standard_conforming_strings": "standard_conforming_strings",
-}
+_TITLES = (
+    "server_version server_encoding client_encoding application_name default_transaction_read_only "
+    "in_hot_standby is_superuser session_authorization DateStyle IntervalStyle TimeZone integer_datetimes "
+    "standard_conforming_strings"
+)
+REPORTED = {title.lower(): title for title in _TITLES.split()}
 _FIXED = frozenset(
     {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
 )

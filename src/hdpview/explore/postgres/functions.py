@@ -277,62 +277,48 @@ _add(t.NAME, lambda c, *_: c.user, "pg_get_userbyid")
 _add(t.NAME, _always("UTF8"), "pg_encoding_to_char", "getdatabaseencoding", "pg_client_encoding")
 _add(t.INT4, _always(6), "pg_char_to_encoding")
 _add(t.BOOL, _visible, "pg_table_is_visible")
-_add(
-    t.BOOL,
-    _always(1),
-    *("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_collation_is_visible"),
-    *("pg_opclass_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_has_role"),
-    *(
-        "pg_opfamily_is_visible",
-        "pg_ts_dict_is_visible",
-        "pg_ts_parser_is_visible",
-        "pg_statistics_obj_is_visible",
-    ),
-)
-_add(
-    t.BOOL,
-    _may_read,
-    *("has_table_privilege", "has_any_column_privilege", "has_column_privilege", "has_schema_privilege"),
-)
-_add(t.BOOL, _may_connect, "has_database_privilege")
-_add(
-    t.BOOL,
-    _always(0),
-    *("has_sequence_privilege", "has_function_privilege", "has_tablespace_privilege", "has_type_privilege"),
-    *("has_foreign_data_wrapper_privilege", "has_server_privilege", "has_language_privilege"),
-    *("pg_is_in_recovery", "pg_is_other_temp_schema", "pg_relation_is_publishable", "row_security_active"),
-    *("pg_is_wal_replay_paused", "pg_relation_is_updatable"),
-)
 _add(t.TEXT, _comment, "obj_description", "col_description")
-_add(
-    t.TEXT,
-    _always(None),
-    *("shobj_description", "pg_get_expr", "pg_get_constraintdef", "pg_get_indexdef", "pg_get_viewdef"),
-    *(
-        "pg_get_ruledef",
-        "pg_get_triggerdef",
-        "pg_get_functiondef",
-        "pg_get_function_result",
-        "inet_server_addr",
-    ),
-    *("pg_get_function_arguments", "pg_get_function_identity_arguments", "pg_get_serial_sequence"),
-    *("pg_get_partkeydef", "pg_get_statisticsobjdef_columns", "pg_get_partition_constraintdef"),
-    *("pg_tablespace_location", "inet_client_addr", "pg_describe_object", "pg_get_statisticsobjdef"),
-    *("_pg_expandarray", "unnest", "generate_subscripts", "pg_identify_object", "acldefault", "aclexplode"),
-    *("pg_get_keywords", "array_position", "pg_options_to_table", "pg_get_replica_identity_index"),
-    *(
-        "pg_get_multixact_members",
-        "_pg_truetypid",
-        "_pg_truetypmod",
-        "_pg_char_max_length",
-        "pg_get_publication_tables",
-    ),
+_add(t.BOOL, _may_read, "has_table_privilege", "has_any_column_privilege", "has_column_privilege")
+_add(t.BOOL, _may_read, "has_schema_privilege")
+_add(t.BOOL, _may_connect, "has_database_privilege")
+# Functions that give the same for everything that a view can be asked about.
+_YES = (
+    "pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_collation_is_visible "
+    "pg_opclass_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_has_role "
+    "pg_opfamily_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_statistics_obj_is_visible "
+    "pg_advisory_lock pg_advisory_unlock pg_try_advisory_lock"
 )
-_add(t.INT8, _always(0), "pg_relation_size", "pg_total_relation_size", "pg_table_size", "pg_indexes_size")
-_add(
-    t.INT8, _always(0), "pg_database_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples", "txid_current"
+_NO = (
+    "has_sequence_privilege has_function_privilege has_tablespace_privilege has_type_privilege "
+    "has_foreign_data_wrapper_privilege has_server_privilege has_language_privilege pg_is_in_recovery "
+    "pg_is_other_temp_schema pg_relation_is_publishable row_security_active pg_is_wal_replay_paused "
+    "pg_relation_is_updatable"
 )
-_add(t.INT4, _always(0), "pg_my_temp_schema", "inet_server_port", "inet_client_port", "pg_trigger_depth")
+_NOTHING = (
+    "shobj_description pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_viewdef pg_get_ruledef "
+    "pg_get_triggerdef pg_get_functiondef pg_get_function_result inet_server_addr "
+    "pg_get_function_arguments pg_get_function_identity_arguments pg_get_serial_sequence "
+    "pg_get_partkeydef pg_get_statisticsobjdef_columns pg_get_partition_constraintdef "
+    "pg_tablespace_location inet_client_addr pg_describe_object pg_get_statisticsobjdef _pg_expandarray "
+    "unnest generate_subscripts pg_identify_object acldefault aclexplode pg_get_keywords array_position "
+    "pg_options_to_table pg_get_replica_identity_index pg_get_multixact_members _pg_truetypid "
+    "_pg_truetypmod _pg_char_max_length pg_get_publication_tables"
+)
+_SIZES = (
+    "pg_relation_size pg_total_relation_size pg_table_size pg_indexes_size pg_database_size "
+    "pg_stat_get_numscans pg_stat_get_live_tuples txid_current"
+)
+_ZEROS = "pg_my_temp_schema inet_server_port inet_client_port pg_trigger_depth"
+_DONE = "pg_sleep pg_advisory_unlock_all pg_stat_clear_snapshot pg_notify"
+for _kind, _value, _names in (
+    (t.BOOL, 1, _YES),
+    (t.BOOL, 0, _NO),
+    (t.TEXT, None, _NOTHING),
+    (t.INT8, 0, _SIZES),
+    (t.INT4, 0, _ZEROS),
+    (t.VOID, "", _DONE),
+):
+    _add(_kind, _always(_value), *_names.split())
 _add(t.TEXT, _pretty_size, "pg_size_pretty")
 _add(t.TEXT, _strict(quote_ident), "quote_ident")
 _add(t.TEXT, _strict(lambda text: "'" + text.replace("'", "''") + "'"), "quote_literal")
@@ -378,8 +364,6 @@ _add(t.TEXT, lambda c, oid, kind: to_name(c, oid, t.BY_NAME[kind]), "_name_of")
 _add(t.TEXT, _element, "_element")
 _add(t.TEXT, _series, "_series")
 _add(t.TEXT, lambda _, *items: json.dumps(list(items)), "_array")
-_add(t.VOID, _always(""), "pg_sleep", "pg_advisory_unlock_all", "pg_stat_clear_snapshot", "pg_notify")
-_add(t.BOOL, _always(1), "pg_advisory_lock", "pg_advisory_unlock", "pg_try_advisory_lock")
 
 
 class ArrayAggregate:

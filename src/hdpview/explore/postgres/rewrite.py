@@ -13,7 +13,7 @@ from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
 from hdpview.explore.postgres.names import compared_array, output_name, type_of_cast
-from hdpview.query.sql.scalar import literal
+from hdpview.query.sql.constants import literal
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 

@@ -10,12 +10,7 @@ from typing import Any
 import sqlglot
 
 from hdpview.errors import QueryError
-from hdpview.explore.postgres.errors import (
-    READ_ONLY,
-    SYNTAX_ERROR,
-    UNDEFINED_OBJECT,
-    PgError,
-)
+from hdpview.explore.postgres.errors import READ_ONLY, SYNTAX_ERROR, UNDEFINED_OBJECT, PgError
 from hdpview.query.question.where import parse
 from hdpview.query.sql.scalar import constant
 
@@ -23,32 +18,8 @@ MOST_CHARACTERS = 200_000
 _MOST_STATEMENTS = 1_000
 _QUESTIONS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _WRITES = (
-    *(
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "CREATE",
-        "DROP",
-        "ALTER",
-        "TRUNCATE",
-        "GRANT",
-        "REVOKE",
-        "COMMENT",
-    ),
-    *(
-        "VACUUM",
-        "ANALYZE",
-        "REINDEX",
-        "CLUSTER",
-        "REFRESH",
-        "LOCK",
-        "CALL",
-        "DO",
-        "IMPORT",
-        "SECURITY",
-        "REASSIGN",
-    ),
+    "INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE GRANT REVOKE COMMENT VACUUM ANALYZE REINDEX "
+    "CLUSTER REFRESH LOCK CALL DO IMPORT SECURITY REASSIGN COPY"
 )
 _NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$.]*)'
 _SET = re.compile(
@@ -138,7 +109,7 @@ def one(text: str) -> Statement:
 
 def refuse_writing(statement: Statement) -> None:
     """Refuse what would change something, and what is not known."""
-    if statement.word in _WRITES or statement.word == "COPY":
+    if statement.word in _WRITES.split():
         raise PgError(
             READ_ONLY,
             f"cannot execute {statement.word} in a read-only transaction",
@@ -188,22 +159,16 @@ def _value(text: str) -> str | None:
     return ", ".join((a.replace("''", "'") or b or c) for a, b, c in parts)
 
 
-_CHOICES = {
-    "hdpview.interval": ("typical", "guaranteed", "noise"),
-    "hdpview.counts": ("consistent", "raw"),
-}
+_CHOICES = {"hdpview.interval": ("typical", "guaranteed", "noise"), "hdpview.counts": ("consistent", "raw")}
 
 
 def checked_setting(name: str, value: str) -> str:
     """A value of a setting as it is kept. PgError where it cannot be."""
     if name == "hdpview.intervals":
-        truths = {
-            **dict.fromkeys(("on", "true", "yes", "1"), "on"),
-            **dict.fromkeys(("off", "false", "no", "0"), "off"),
-        }
-        if value.lower() not in truths:
+        is_on = value.lower() in ("on", "true", "yes", "1")
+        if not is_on and value.lower() not in ("off", "false", "no", "0"):
             raise _invalid(name, value, "Write on or off.")
-        return truths[value.lower()]
+        return "on" if is_on else "off"
     if name == "hdpview.confidence":
         try:
             share = float(value)
@@ -219,11 +184,8 @@ def checked_setting(name: str, value: str) -> str:
         raise PgError(
             UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}."
         )
-    if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in (
-        "UTF8",
-        "UNICODE",
-        "SQL_ASCII",
-    ):
+    encodings = ("UTF8", "UNICODE", "SQL_ASCII")
+    if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in encodings:
         raise _invalid(name, value, "All text is UTF-8 here.")
     return value[:1_000]
 

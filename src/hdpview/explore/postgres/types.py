@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import cache
+from importlib import resources
 from typing import Any
 
 EPOCH = datetime(2000, 1, 1)
@@ -25,76 +27,33 @@ class PgType:
     size: int = -1
 
 
-BOOL, BYTEA, CHAR, NAME = (
-    PgType(16, "bool", 1),
-    PgType(17, "bytea"),
-    PgType(18, "char", 1),
-    PgType(19, "name", 64),
-)
-INT8, INT2, INT4 = PgType(20, "int8", 8), PgType(21, "int2", 2), PgType(23, "int4", 4)
-TEXT, OID, JSON, XID = PgType(25, "text"), PgType(26, "oid", 4), PgType(114, "json"), PgType(28, "xid", 4)
-FLOAT4, FLOAT8, UNKNOWN = PgType(700, "float4", 4), PgType(701, "float8", 8), PgType(705, "unknown", -2)
-DATE, TIMESTAMP = PgType(1082, "date", 4), PgType(1114, "timestamp", 8)
-TIMESTAMPTZ, INTERVAL = PgType(1184, "timestamptz", 8), PgType(1186, "interval", 16)
-VARCHAR, BPCHAR, NUMERIC = PgType(1043, "varchar"), PgType(1042, "bpchar"), PgType(1700, "numeric")
-REGPROC, REGCLASS, REGTYPE = PgType(24, "regproc", 4), PgType(2205, "regclass", 4), PgType(2206, "regtype", 4)
-REGNAMESPACE, REGROLE = PgType(4089, "regnamespace", 4), PgType(4096, "regrole", 4)
-VOID, TIME, UUID = PgType(2278, "void", 4), PgType(1083, "time", 8), PgType(2950, "uuid", 16)
-JSONB, INT2VECTOR, OIDVECTOR = PgType(3802, "jsonb"), PgType(22, "int2vector"), PgType(30, "oidvector")
+@cache
+def catalogued() -> tuple[tuple[str, ...], ...]:
+    """pg_type as PostgreSQL 15 has it: number, name, size and the rest of each type."""
+    text = (resources.files("hdpview.explore.postgres.catalog") / "types.txt").read_text(encoding="utf-8")
+    return tuple(tuple(line.split(" ")) for line in text.splitlines() if line)
 
-_SCALARS = (
-    *(
-        BOOL,
-        BYTEA,
-        CHAR,
-        NAME,
-        INT8,
-        INT2,
-        INT4,
-        TEXT,
-        OID,
-        JSON,
-        XID,
-        FLOAT4,
-        FLOAT8,
-        UNKNOWN,
-        DATE,
-        TIMESTAMP,
-    ),
-    *(
-        TIMESTAMPTZ,
-        INTERVAL,
-        VARCHAR,
-        BPCHAR,
-        NUMERIC,
-        REGPROC,
-        REGCLASS,
-        REGTYPE,
-        REGNAMESPACE,
-        REGROLE,
-        VOID,
-    ),
-    *(TIME, UUID, JSONB, INT2VECTOR, OIDVECTOR),
+
+_CATALOGUED = {name: PgType(int(oid), name, int(size)) for oid, name, size, *_ in catalogued()}
+BY_NAME: dict[str, PgType] = {}  # types that values are sent as; all others are sent as texts
+
+
+def _known(names: str) -> list[PgType]:
+    BY_NAME.update({name: _CATALOGUED[name] for name in names.split()})
+    return [BY_NAME[name] for name in names.split()]
+
+
+BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT = _known("bool bytea char name int8 int2 int4 text")
+OID, JSON, XID, FLOAT4, FLOAT8, UNKNOWN, DATE = _known("oid json xid float4 float8 unknown date")
+TIMESTAMP, TIMESTAMPTZ, INTERVAL, VARCHAR, BPCHAR = _known("timestamp timestamptz interval varchar bpchar")
+NUMERIC, REGPROC, REGCLASS, REGTYPE = _known("numeric regproc regclass regtype")
+REGNAMESPACE, REGROLE, VOID, TIME, UUID, JSONB = _known("regnamespace regrole void time uuid jsonb")
+INT2VECTOR, OIDVECTOR = _known("int2vector oidvector")
+_ARRAYS = _known(
+    "_bool _char _name _int2 _int4 _text _varchar _int8 _float4 _float8 _oid _timestamp _date _timestamptz "
+    "_numeric"
 )
-ELEMENT_OF = {
-    1000: BOOL,
-    1002: CHAR,
-    1003: NAME,
-    1005: INT2,
-    1007: INT4,
-    1009: TEXT,
-    1015: VARCHAR,
-    1016: INT8,
-    1021: FLOAT4,
-    1022: FLOAT8,
-    1028: OID,
-    1115: TIMESTAMP,
-    1182: DATE,
-    1185: TIMESTAMPTZ,
-    1231: NUMERIC,
-}
-_ARRAYS = {element.oid: PgType(oid, f"_{element.name}") for oid, element in ELEMENT_OF.items()}
-BY_NAME = {kind.name: kind for kind in (*_SCALARS, *_ARRAYS.values())}
+ELEMENT_OF = {array.oid: BY_NAME[array.name[1:]] for array in _ARRAYS}
 BY_OID = {kind.oid: kind for kind in BY_NAME.values()}
 REG_TYPES = frozenset({REGPROC, REGCLASS, REGTYPE, REGNAMESPACE, REGROLE})
 INTEGERS, FLOATS = frozenset({INT2, INT4, INT8, OID, XID}), frozenset({FLOAT4, FLOAT8})
@@ -102,24 +61,6 @@ NUMBERS = INTEGERS | FLOATS | {NUMERIC}
 MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMPTZ})
 TEXTS = frozenset({TEXT, VARCHAR, BPCHAR, NAME, CHAR, UNKNOWN})
 
-# Names of types as statements write them, beside those that the catalogue knows.
-_ALIASES = {
-    "boolean": BOOL,
-    "smallint": INT2,
-    "int": INT4,
-    "integer": INT4,
-    "bigint": INT8,
-    "real": FLOAT4,
-    "double precision": FLOAT8,
-    "double": FLOAT8,
-    "float": FLOAT8,
-    "decimal": NUMERIC,
-    "character varying": VARCHAR,
-    "character": BPCHAR,
-    '"char"': CHAR,
-    "timestamp without time zone": TIMESTAMP,
-    "timestamp with time zone": TIMESTAMPTZ,
-}
 SQL_NAMES = {
     "bool": "boolean",
     "int2": "smallint",
@@ -134,11 +75,14 @@ SQL_NAMES = {
     "timestamptz": "timestamp with time zone",
     "time": "time without time zone",
 }
+# Names of types as statements write them, beside those that the catalogue knows.
+_ALIASES = {title: BY_NAME[name] for name, title in SQL_NAMES.items()}
+_ALIASES |= {"int": INT4, "double": FLOAT8, "float": FLOAT8, "decimal": NUMERIC}
 
 
 def array_of(element: PgType) -> PgType:
     """The type of arrays of a type; of text where there is none of its own."""
-    return _ARRAYS.get(element.oid, _ARRAYS[TEXT.oid])
+    return BY_NAME.get(f"_{element.name}", BY_NAME["_text"])
 
 
 def named(name: str) -> PgType | None:

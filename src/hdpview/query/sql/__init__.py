@@ -1,11 +1,11 @@
 """SQL over a view.
 
-compose      statements that are several questions: UNION, ROLLUP, subqueries that give values
+compose      statements that are several questions: UNION, ROLLUP, values of subqueries (subqueries)
 relations    WITH and subqueries in FROM folded into one SELECT over the view
 plan         its groups (axes, dates), aggregates, windows, and what is computed from them
-execute      all groups at once: expressions of aggregates with their intervals, windows, order
+execute      all groups at once: expressions of aggregates (arithmetic, limits), windows, order
 rows         statements that ask for rows, over a table of records
-scalar       expressions of single values, row by row (functions)
+scalar       expressions of single values, row by row (functions, patterns, constants)
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.query.sql.compose import answer
+from hdpview.query.sql.constants import with_constants
 from hdpview.query.sql.execute import Result, execute, is_end_of_interval
 from hdpview.query.sql.plan import plan
 from hdpview.query.sql.relations import WHAT_WORKS
-from hdpview.query.sql.scalar import shown, with_constants
+from hdpview.query.sql.scalar import shown
 from hdpview.view.data import ViewData
 
 __all__ = ["Result", "run", "run_tree"]
 
 # What the parser's own list takes for optional, and cannot be done without here.
-_ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {
-    exp.Count: {"this": True},
-}
+_ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {exp.Count: {"this": True}}
 
 
 def run(

@@ -18,19 +18,12 @@ from hdpview.errors import QueryError
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import Condition
 from hdpview.query.sql.axes import AxisReader
+from hdpview.query.sql.constants import with_constants
 from hdpview.query.sql.functions import places_in_order
 from hdpview.query.sql.relations import Relation, fold
-from hdpview.query.sql.scalar import UNKNOWN, evaluate, with_constants
+from hdpview.query.sql.scalar import UNKNOWN, evaluate
 
-_SUMMARIES = (
-    exp.AggFunc,
-    exp.Group,
-    exp.Having,
-    exp.Distinct,
-    exp.Window,
-    exp.SetOperation,
-    exp.WithinGroup,
-)
+_SUMMARIES = (exp.AggFunc, exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.WithinGroup)
 _NAMED_SUMMARIES = {"mean", "quantile_cont", "quantile_disc", "dp_interval_low", "dp_interval_high"}
 
 

@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.query.question.axes import BinLabel
+from hdpview.query.sql.constants import literal
 from hdpview.query.sql.execute import Result
-from hdpview.query.sql.scalar import literal, shown
+from hdpview.query.sql.scalar import shown
 
 Ask = Callable[[exp.Expr], Result]
 _MOST_VALUES = 2_000

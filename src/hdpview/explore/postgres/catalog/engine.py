@@ -33,10 +33,8 @@ _ALLOWED = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE
 # SQLite's own functions that may be called; all others are ours.
 _SQLITE_FUNCTIONS = (
     "abs avg coalesce count dense_rank first_value group_concat ifnull iif json_array json_each lag "
-    "last_value lead "
-    "length lower ltrim max min nth_value ntile nullif rank replace round row_number rtrim substr "
-    "substring sum "
-    "total trim upper"
+    "last_value lead length lower ltrim max min nth_value ntile nullif rank replace round row_number "
+    "rtrim substr substring sum total trim upper"
 )
 _FUNCTIONS = frozenset(_SQLITE_FUNCTIONS.split()) | frozenset(registered()) | {name for name, _ in AGGREGATES}
 

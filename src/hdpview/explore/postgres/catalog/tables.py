@@ -19,7 +19,7 @@ from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 
 FIRST_VIEW = 16_384  # the first number that PostgreSQL gives to what users make
-_OWNER, _DATABASE, _DAY = 10, 5, 24 * 60 * 60 * 1_000_000
+_DATABASE, _DAY = 5, 24 * 60 * 60 * 1_000_000
 _NAMESPACE_OF = {name: oid for oid, name in NAMESPACES.items()}
 Row = dict[str, Any]
 
@@ -48,6 +48,17 @@ def system_relations() -> tuple[Relation, ...]:
 
 
 @cache
+def defaults() -> dict[str, Row]:
+    """Of each table the values that are the same in all its rows."""
+    found: dict[str, Row] = {}
+    for line in _lines("defaults.txt"):
+        key, *pairs = line.split(" ")
+        values = (pair.partition("=")[::2] for pair in pairs)
+        found[key] = {name: int(text) if text.lstrip("-").isdigit() else text for name, text in values}
+    return found
+
+
+@cache
 def type_rows() -> tuple[Row, ...]:
     """pg_type."""
     names = (
@@ -56,14 +67,12 @@ def type_rows() -> tuple[Row, ...]:
         "typinput typoutput typreceive typsend"
     )
     rows: list[Row] = []
-    for line in _lines("types.txt"):
-        row: Row = dict(zip(names.split(), line.split(" "), strict=True))
+    for values in t.catalogued():
+        row: Row = dict(zip(names.split(), values, strict=True))
         for key in ("oid", "typlen", "typrelid", "typelem", "typarray"):
             row[key] = int(row[key])
         for key in ("typbyval", "typispreferred"):
             row[key] = int(row[key] == "t")
-        row |= {"typnamespace": 11, "typowner": _OWNER, "typisdefined": 1, "typdelim": ",", "typnotnull": 0}
-        row |= {"typbasetype": 0, "typtypmod": -1, "typndims": 0, "typsubscript": 0}
         row |= {"typcollation": 100 if row["typcategory"] == "S" else 0}
         row |= {key: row[key] if row[key] != "-" else 0 for key in ("typreceive", "typsend")}
         rows.append(row)
@@ -129,19 +138,24 @@ class Catalog:
         self._type_oids = {row["typname"]: row["oid"] for row in type_rows()}
 
     def rows(self) -> dict[str, list[Row]]:
-        """Rows by table. Tables that are not named are empty."""
+        """Rows by table. Tables that are not named are empty. What is the same in all rows of a table comes
+        from defaults.txt.
+        """
+        return {
+            key: [{**defaults().get(key, {}), **row} for row in rows] for key, rows in self._rows().items()
+        }
+
+    def _rows(self) -> dict[str, list[Row]]:
         return {
             "pg_catalog.pg_namespace": list(self._namespaces()),
             "pg_catalog.pg_class": list(self._classes()),
             "pg_catalog.pg_attribute": list(self._attributes()),
             "pg_catalog.pg_type": [dict(row) for row in type_rows()],
             "pg_catalog.pg_description": list(self._descriptions()),
-            "pg_catalog.pg_am": [{"oid": 2, "amname": "heap", "amhandler": 3, "amtype": "t"}],
-            "pg_catalog.pg_language": [{"oid": 14, "lanname": "sql", "lanowner": _OWNER, "lanispl": 0}],
-            "pg_catalog.pg_collation": [
-                {"oid": 100, "collname": "default", "collnamespace": 11, "collprovider": "d"}
-            ],
-            "pg_catalog.pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": _OWNER}],
+            **{
+                f"pg_catalog.{name}": [{}]
+                for name in ("pg_am", "pg_language", "pg_collation", "pg_tablespace")
+            },
             **self._database_and_roles(),
             **self._lists_of_tables(),
             **self._information_schema(),
@@ -161,11 +175,11 @@ class Catalog:
 
     def _descriptions(self) -> Iterator[Row]:
         for (oid, number), text in self.context.comments.items():
-            yield {"objoid": oid, "classoid": 1259, "objsubid": number, "description": text}
+            yield {"objoid": oid, "objsubid": number, "description": text}
 
     def _namespaces(self) -> Iterator[Row]:
         for oid, name in NAMESPACES.items():
-            yield {"oid": oid, "nspname": name, "nspowner": _OWNER, "nspacl": None}
+            yield {"oid": oid, "nspname": name}
 
     def _classes(self) -> Iterator[Row]:
         for relation in system_relations():
@@ -178,26 +192,14 @@ class Catalog:
             yield self._class(oid, name, "public", "r", len(view.schema), n)
 
     def _class(self, oid: int, name: str, schema: str, kind: str, n_columns: int, n: float) -> Row:
-        truths = "relhasindex relisshared relhasrules relhastriggers relhassubclass relrowsecurity"
-        numbers = (
-            "reltype reloftype relfilenode reltablespace relallvisible reltoastrelid relchecks relrewrite"
-        )
         return {
-            **dict.fromkeys((truths + " relforcerowsecurity relispartition " + numbers).split(), 0),
             "oid": oid,
             "relname": name,
             "relnamespace": _NAMESPACE_OF[schema],
-            "relowner": _OWNER,
             "relam": 2 if kind == "r" else 0,
-            "relpages": 0,  # more would make DuckDB read a table page by page
             "reltuples": n,
-            "relpersistence": "p",
             "relkind": kind,
             "relnatts": n_columns,
-            "relispopulated": 1,
-            "relreplident": "d",
-            "relfrozenxid": 0,
-            "relminmxid": 0,
         }
 
     def _attributes(self) -> Iterator[Row]:
@@ -212,60 +214,20 @@ class Catalog:
     def _attribute(self, relation: int, name: str, number: int, kind: int, not_null: bool) -> Row:
         size = t.BY_OID[kind].size if kind in t.BY_OID else -1
         return {
-            **dict.fromkeys(
-                ["attndims", "atthasdef", "atthasmissing", "attisdropped", "attinhcount", "attbyval"], 0
-            ),
             "attrelid": relation,
             "attname": name,
             "atttypid": kind,
-            "attstattarget": -1,
             "attlen": size,
             "attnum": number,
-            "attcacheoff": -1,
-            "atttypmod": -1,
-            "attalign": "i",
             "attstorage": "p" if size > 0 else "x",
-            "attcompression": "",
             "attnotnull": int(not_null),
-            "attidentity": "",
-            "attgenerated": "",
-            "attislocal": 1,
             "attcollation": 100 if t.BY_OID.get(kind) in t.TEXTS else 0,
         }
 
     def _database_and_roles(self) -> dict[str, list[Row]]:
-        user = {
-            "oid": _OWNER,
-            "rolname": self.context.user,
-            **dict.fromkeys(
-                ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"], 0
-            ),
-            "rolinherit": 1,
-            "rolcanlogin": 1,
-            "rolconnlimit": -1,
-            "rolpassword": "********",
-        }
-        shown = {
-            "usename": self.context.user,
-            "usesysid": _OWNER,
-            **dict.fromkeys(["usecreatedb", "usesuper", "userepl", "usebypassrls"], 0),
-        }
-        database = {
-            "oid": _DATABASE,
-            "datname": self.context.database,
-            "datdba": _OWNER,
-            "encoding": 6,
-            "datlocprovider": "c",
-            "datistemplate": 0,
-            "datallowconn": 1,
-            "datconnlimit": -1,
-            "datcollate": "C.UTF-8",
-            "datctype": "C.UTF-8",
-            "dattablespace": 1663,
-            "datlastsysoid": 0,
-        }
+        user, shown = {"rolname": self.context.user}, {"usename": self.context.user}
         return {
-            "pg_catalog.pg_database": [database],
+            "pg_catalog.pg_database": [{"oid": _DATABASE, "datname": self.context.database}],
             "pg_catalog.pg_roles": [user],
             "pg_catalog.pg_authid": [user],
             "pg_catalog.pg_user": [shown],
@@ -275,17 +237,11 @@ class Catalog:
         }
 
     def _lists_of_tables(self) -> dict[str, list[Row]]:
-        truths = dict.fromkeys(["hasindexes", "hasrules", "hastriggers", "rowsecurity"], 0)
-        named: list[Row] = [
-            {"schemaname": "public", "tablename": name, "tableowner": self.context.user, **truths}
-            for name in self.oids
-        ]
-        system: list[Row] = [
-            {"schemaname": each.schema, "tablename": each.name, "tableowner": self.context.user, **truths}
-            for each in system_relations()
-            if each.kind == "r"
-        ]
-        return {"pg_catalog.pg_tables": named + system}
+        tables = [("public", name) for name in self.oids]
+        tables += [(each.schema, each.name) for each in system_relations() if each.kind == "r"]
+        user = self.context.user
+        rows = [{"schemaname": schema, "tablename": name, "tableowner": user} for schema, name in tables]
+        return {"pg_catalog.pg_tables": rows}
 
     def _information_schema(self) -> dict[str, list[Row]]:
         database, user = self.context.database, self.context.user
@@ -302,27 +258,12 @@ class Catalog:
                 for name in NAMESPACES.values()
             ],
             "information_schema.tables": [
-                {
-                    "table_catalog": database,
-                    "table_schema": schema,
-                    "table_name": name,
-                    "table_type": kind,
-                    "is_insertable_into": "NO",
-                    "is_typed": "NO",
-                }
+                {"table_catalog": database, "table_schema": schema, "table_name": name, "table_type": kind}
                 for schema, name, kind in tables
             ],
             "information_schema.columns": [*self._system_columns(), *self._view_columns()],
             "information_schema.table_privileges": [
-                {
-                    "grantor": user,
-                    "grantee": user,
-                    "table_catalog": database,
-                    "table_schema": "public",
-                    "table_name": name,
-                    "privilege_type": "SELECT",
-                    "is_grantable": "NO",
-                }
+                {"grantor": user, "grantee": user, "table_catalog": database, "table_name": name}
                 for name in self.oids
             ],
         }
@@ -352,11 +293,6 @@ class Catalog:
             "numeric_scale": 0 if kind.startswith("int") else None,
             "datetime_precision": 6 if kind.startswith("timestamp") else 0 if kind == "date" else None,
             "udt_catalog": self.context.database,
-            "udt_schema": "pg_catalog",
             "udt_name": kind,
             "dtd_identifier": str(number),
-            "is_self_referencing": "NO",
-            "is_identity": "NO",
-            "is_generated": "NEVER",
-            "is_updatable": "NO",
         }
