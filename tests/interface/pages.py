@@ -3,8 +3,10 @@
 A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run -->` is run, a program in the
 same Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
 
-    python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them and renews their
-    outputs python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
+Commands `hdpview …` run in this process, which saves starting Python for each; all others in a shell.
+
+    python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them, renews their outputs
+    python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,11 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 BLOCK = re.compile(
     r"<!-- (?P<kind>run|output|file: (?P<name>\S+)) -->\n```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL
 )
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?%?")
+_OPERATORS = {"|", "||", "&&", "&", ">", "<", "2>&1"}
 # Executes programs one after another, each a line of JSON, and answers with a line of JSON for each.
 _DRIVER = """
 import contextlib, io, json, sys
@@ -60,7 +65,7 @@ def run_page(text: str, folder: Path) -> list[Output]:
             elif block["language"] == "python":
                 printed = execute(block["text"])
             else:
-                printed = _bash(block["text"], folder)
+                printed = _shell(block["text"], folder)
     return outputs
 
 
@@ -83,14 +88,34 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
 
 
-def _bash(text: str, folder: Path) -> str:
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder, env=_environment(), capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        raise AssertionError(text + done.stdout + done.stderr)
-    return re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
+def _commands(text: str) -> list[list[str]]:
+    """The words of each command; one may reach over lines within quotes or after a backslash."""
+    found, pending = [], ""
+    for line in text.replace("\\\n", " ").splitlines():
+        pending += line + "\n"
+        try:
+            words = shlex.split(pending, comments=True)
+        except ValueError:  # a quotation is open
+            continue
+        found += [words] if words else []
+        pending = ""
+    return found
+
+
+def _shell(text: str, folder: Path) -> str:
+    import command_line
+
+    commands = _commands(text)
+    if all(command[0] == "hdpview" and not _OPERATORS & {*command} for command in commands):
+        with patch.dict(os.environ, _environment()):
+            done = [command_line.run(*command[1:], cwd=folder) for command in commands]
+    else:
+        bash = ["bash", "-euo", "pipefail", "-c", text]
+        done = [subprocess.run(bash, cwd=folder, env=_environment(), capture_output=True, text=True)]
+    for one in done:
+        if one.returncode:
+            raise AssertionError(text + one.stdout + one.stderr)
+    return re.sub(r"[ \t]+$", "", "".join(one.stdout for one in done), flags=re.MULTILINE)
 
 
 @contextmanager
@@ -148,6 +173,7 @@ def _renew(page: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[1]))
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as place:
             _renew(Path(name), Path(place))

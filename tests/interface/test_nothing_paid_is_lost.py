@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import typer
 
+import command_line
 import hdpview as hv
 from hdpview.cli import save
 from hdpview.cli.curate import end_if_elsewhere
@@ -28,9 +29,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(*more: str) -> list[str]:
-    words = ["build", "people.csv", "-s", "people.toml", "-o", "out/p.pview", "-e", "1", *more]
-    return [sys.executable, "-m", "hdpview", *words]
+def words(*more: str) -> list[str]:
+    return ["build", "people.csv", "-s", "people.toml", "-o", "out/p.pview", "-e", "1", *more]
 
 
 def paid(folder: Path) -> tuple[hv.PView, Receipt]:
@@ -53,10 +53,10 @@ def test_a_full_disk_costs_no_view(
     with pytest.raises(typer.Exit) as ended:
         end_if_elsewhere(saver.save(view))
     (kept,) = (tmp_path / "elsewhere").iterdir()
-    words = capsys.readouterr().err
+    said = capsys.readouterr().err
     assert ended.value.exit_code == SAVED_ELSEWHERE
-    assert str(kept) in words
-    assert "Epsilon 1 is spent on 't'" in words
+    assert str(kept) in said
+    assert "Epsilon 1 is spent on 't'" in said
     assert hv.open(kept).manifest.epsilon == 1
     (charge,) = receipt.ledger.charges()
     assert (charge.state, charge.view) == (FINISHED, str(kept))
@@ -89,14 +89,14 @@ def test_space_is_looked_at_before_anything_is_spent(tmp_path: Path, monkeypatch
 def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
     """A second build to the same place is refused before it costs anything; with --force it is written."""
     (folder / "out").mkdir()
-    assert subprocess.run(command(), cwd=folder, capture_output=True).returncode == 0
+    assert command_line.run(*words(), cwd=folder).returncode == 0
     before = (folder / "out/p.pview").read_bytes()
-    refused = subprocess.run(command(), cwd=folder, capture_output=True, text=True)
+    refused = command_line.run(*words(), cwd=folder)
     assert refused.returncode == 2
     assert "--force" in refused.stderr
     assert (folder / "out/p.pview").read_bytes() == before
     assert Ledger(folder / LEDGER_NAME).spent("people") == 1
-    assert subprocess.run(command("--force"), cwd=folder, capture_output=True).returncode == 0
+    assert command_line.run(*words("--force"), cwd=folder).returncode == 0
     assert (folder / "out/p.pview").read_bytes() != before
 
 
@@ -116,7 +116,7 @@ def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder: Path) ->
     )
     (folder / "out").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", program, *command("--method", "hdpview")[3:]],
+        [sys.executable, "-c", program, *words("--method", "hdpview")],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -5,10 +5,8 @@ beforehand.
     hold something ─▶ bounds
 
 Numbers fall into bins by sign and power of two, moments by year: the bins are public, so this is purely
-    ε-private. Which texts there
-are is not public, so categories need a δ: a text is shown if its noisy count passes a threshold, which a text
-    that a single row has
-passes with probability δ at most.
+ε-private. Which texts there are is not public, so categories need a δ: a text is shown if its noisy count
+passes a threshold, which a text that a single row has passes with probability δ at most.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 nothing raises.
 
 Each rule looks at one value alone and has an answer for every value: a cast that could fail stands behind a
-    test that
-keeps such values away from it. Only operations that mean the same in every database are used: PostgreSQL has
-no cast that may fail, and databases differ in how they round, so moments are put together from whole numbers.
+test that keeps such values away from it. Only operations that mean the same in every database are used:
+PostgreSQL has no cast that may fail, and databases differ in how they round, so moments are put together from
+whole numbers.
 
     column ── make_castable ──▶ column ── value ──▶ whole number · real number · microseconds · truth · text,
     or null

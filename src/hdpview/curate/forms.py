@@ -42,8 +42,8 @@ class ColumnForm(Form):
     """One column as the page shows it. Texts are as typed; empty ones are open.
 
     use: whether it becomes an attribute. binning: "" (each number a bin), every, bins, edges or a preset;
-        size: its
-    number or numbers. missing: "own" (counted by themselves), "as" (counted as missing_as) or "unstated".
+    size: its number or numbers. missing: "own" (counted by themselves), "as" (counted as missing_as) or
+    "unstated".
     rest: keys of a schema file that the form does not show.
     """
 

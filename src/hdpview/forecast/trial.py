@@ -41,8 +41,9 @@ _GROWTH_SEEN_ON = (1, 2)  # tables, by their place, that are also invented small
 _BYTES_PER_CELL = 3.0
 _SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
 _N_TRIED, _MOST_TRIED = 4, 8  # budgets, usually and at most
-_TOLERANCE = 0.05  # of the wanted error, or of the budget
+_TOLERANCE = 0.1  # of the wanted error; half of it, of the budget
 _SLOPES = (-2.0, -0.25)  # steepest and flattest fall of errors with the budget, in logarithms
+_FIRST_SLOPE = -0.8  # noise falls as one over the budget, errors of the model more slowly
 
 
 class Trial:
@@ -129,7 +130,7 @@ class Trial:
         return Fraction(f"{float(epsilon) * (share**0.5 if delta_of(self.method) else share):.6g}")
 
     def search(self, error: float) -> Estimate:
-        """The smallest budget whose expected error is at most `error`, to within 5 % of either.
+        """The smallest budget whose expected error is at most `error`, and about that.
 
         Errors fall about as a power of the budget, so in logarithms the next budget to try lies on the line
         through two that were tried.
@@ -161,7 +162,7 @@ class Trial:
         below = tried[enough - 1].epsilon if enough else _SMALLEST
         return (
             self._expected(found) >= (1 - _TOLERANCE) * error
-            or found.epsilon <= (1 + _TOLERANCE) * below
+            or found.epsilon <= (1 + _TOLERANCE / 2) * below
             or len(tried) >= _MOST_TRIED
         )
 
@@ -174,7 +175,7 @@ class Trial:
         y = [np.log(max(self._expected(each), 1e-9)) for each in tried]
         start = len(tried) - 1 if enough is None else enough
         upper = max(start, 1)  # of the two to go by
-        slope = (y[upper] - y[upper - 1]) / (x[upper] - x[upper - 1]) if len(tried) > 1 else -1.0
+        slope = (y[upper] - y[upper - 1]) / (x[upper] - x[upper - 1]) if len(tried) > 1 else _FIRST_SLOPE
         target = x[start] + (aim - y[start]) / np.clip(slope, *_SLOPES)
         if enough:  # stay off the ends of the bracket, or it would shrink from one side alone
             margin = 0.1 * (x[enough] - x[enough - 1])

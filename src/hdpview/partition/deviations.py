@@ -196,10 +196,8 @@ def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[
     right (step −1).
 
     Rows are kept in bins by count: one bin for each count that some threshold parts from the one below. As a
-        mean moves, so does the
-    threshold above which bins are counted, and only the bins that it passes are touched: the mean of a
-        growing side moves little, so
-    this takes a few steps per row in all.
+    mean moves, so does the threshold above which bins are counted, and only the bins that it passes are
+    touched: the mean of a growing side moves little, so this takes a few steps per row in all.
     """
     n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
     n_edges = _edges(start, width, at_least, edges)

@@ -6,10 +6,9 @@ A block's occupied cells are the rows from `first` to before `last` of `codes` (
 volume, the number of all its cells.
 
 Two facts make this fast. For whole counts with mean x̄ = S/|B|, the sum of absolute deviations is twice the
-part above
-the mean: AE = 2·Σ_{x > x̄}(x − x̄). And where x̄ < 1 every occupied cell is above the mean, so
-AE = 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all
-cuts of a block.
+part above the mean: AE = 2·Σ_{x > x̄}(x − x̄). And where x̄ < 1 every occupied cell is above the mean, so AE
+= 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all cuts
+of a block.
 
 What is computed from rows is whole numbers (int64) that add up over any parts of the rows, in any order; what
 is computed from those numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios

@@ -31,8 +31,8 @@ def grid_for(noisy_total: float, n_terms: int = 1) -> Grid:
     steps ≤ 2⁵². [P9]
 
     Four times the released number of records, and a few more, is far beyond what any count can be but for
-    noise of no likelihood. Privacy
-    does not rest on it: what lies above is held at the bound, which brings no two tables further apart.
+    noise of no likelihood. Privacy does not rest on it: what lies above is held at the bound, which brings no
+    two tables further apart.
     """
     bits = min(_MOST_BITS_OF_COUNTS, math.ceil(math.log2(4 * max(1.0, noisy_total) + _SPARE_RECORDS)))
     of_terms = math.ceil(math.log2(max(1, n_terms)))

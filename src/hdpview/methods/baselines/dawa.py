@@ -7,20 +7,16 @@ the cheapest way to tile the row is found, and the records of each of its bucket
 spread evenly, as real numbers.
 
 Why the partition costs ε₁ although each price has noise of its own: one record more changes the price of an
-    interval of length
-l by at most Δ_l = 2(1 − 1/l), and lies in exactly one bucket of any tiling. Let b be the bucket of the chosen
-tiling that holds it, and Δ the largest Δ_l. With the noise of b lower by Δ_b + Δ and all other noise as it
-was, the other table makes the same
-choice: tilings with b in them keep their order; those without have become cheaper by Δ at most, and b by Δ at
-    least. So one
-draw pays, and noise of scale (Δ_b + Δ)/ε₁ suffices.
+interval of length l by at most Δ_l = 2(1 − 1/l), and lies in exactly one bucket of any tiling. Let b be the
+bucket of the chosen tiling that holds it, and Δ the largest Δ_l. With the noise of b lower by Δ_b + Δ and all
+other noise as it was, the other table makes the same choice: tilings with b in them keep their order; those
+without have become cheaper by Δ at most, and b by Δ at least. So one draw pays, and noise of scale (Δ_b +
+Δ)/ε₁ suffices.
 
 The authors' code draws half of that noise, none for single cells, and lifts noisy deviations below 0 to 0.
-Then a lucky bucket
-cannot become cheaper, and the argument fails: on a row of eight empty cells, one record raises the odds that
-    its cell becomes a
-bucket of its own some 30-fold where e^ε₁ = 2.7 is promised. Lifted prices make far fewer and larger buckets,
-which is why figures made with that code differ from these.
+Then a lucky bucket cannot become cheaper, and the argument fails: on a row of eight empty cells, one record
+raises the odds that its cell becomes a bucket of its own some 30-fold where e^ε₁ = 2.7 is promised. Lifted
+prices make far fewer and larger buckets, which is why figures made with that code differ from these.
 """
 
 from __future__ import annotations

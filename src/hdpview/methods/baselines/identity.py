@@ -2,11 +2,9 @@
 structure brings.
 
 Each cell gets discrete Laplace noise of scale 1/ε: one record is in one cell, so the whole tensor costs ε
-once. A question on m cells
-adds up m noises, so its error is known exactly, data or no data: that is `expected_rmse`, which needs no
-    release and
-so also speaks of domains whose tensor nobody could hold. The release itself is the dense tensor, for domains
-of up to 2·10⁷ cells.
+once. A question on m cells adds up m noises, so its error is known exactly, data or no data: that is
+`expected_rmse`, which needs no release and so also speaks of domains whose tensor nobody could hold. The
+release itself is the dense tensor, for domains of up to 2·10⁷ cells.
 """
 
 from __future__ import annotations

@@ -10,13 +10,11 @@ along one path and asks for no siblings. A block of one cell is never split, whi
 
 Children without records are not made one by one, and nothing is lost by that. Below the root, an empty block
 has b = −δ and so is split with probability P[Lap(λ) > δ] = 1/(2β), each by itself. Instead of a draw for each
-of m empty children, the gaps between
-those that are split are drawn, which are geometric: the same joint law of decisions, at a cost of about one
-    draw per split. Decisions
-are all that leaves this step, so the tree has exactly the law of the definition. An empty child that is split
-becomes a block like any other; the rest are leaves. Every leaf, occupied or empty, then gets discrete Laplace
-noise of its own: leaves are held as one array of numbers per split, not as boxes, so that 2²² of them take 32
-MiB. Nothing here is approximate.
+of m empty children, the gaps between those that are split are drawn, which are geometric: the same joint law
+of decisions, at a cost of about one draw per split. Decisions are all that leaves this step, so the tree has
+exactly the law of the definition. An empty child that is split becomes a block like any other; the rest are
+leaves. Every leaf, occupied or empty, then gets discrete Laplace noise of its own: leaves are held as one
+array of numbers per split, not as boxes, so that 2²² of them take 32 MiB. Nothing here is approximate.
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@ A strategy measures, for some sets a of attributes, the product ⊗_{i∈a} Aᵢ
 sums out the others), each with a weight w_a, one over the variance of its noise. With Bᵢ = AᵢᵀAᵢ all that is
 measured adds up to M = Σ_a w_a ⊗_{i∈a} Bᵢ ⊗_{i∉a} 11ᵀ. For each attribute there is a basis in which Bᵢ is the
 identity and 11ᵀ is s at one place and 0 elsewhere (s = 1ᵀBᵢ⁻¹1). In the product of these bases M is diagonal,
-and its entries depend only on the set b of attributes
-that stand at another than the first place: Λ_b = Σ_{a⊇b} w_a Π_{i∉a} sᵢ. So the mean squared error is Σ_b
-    T_b/Λ_b, with T_b the
-part of the workload on b. Products of Kronecker strategies (HDMM's OPT_⊗), unions of them (OPT_+) and
-weighted marginals (OPT_M, where all Aᵢ = I) are all of this form. Everything below is divided by Π sᵢ, which
-may be huge.
+and its entries depend only on the set b of attributes that stand at another than the first place: Λ_b =
+Σ_{a⊇b} w_a Π_{i∉a} sᵢ. So the mean squared error is Σ_b T_b/Λ_b, with T_b the part of the workload on b.
+Products of Kronecker strategies (HDMM's OPT_⊗), unions of them (OPT_+) and weighted marginals (OPT_M, where
+all Aᵢ = I) are all of this form. Everything below is divided by Π sᵢ, which may be huge.
 """
 
 from __future__ import annotations

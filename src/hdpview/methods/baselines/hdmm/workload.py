@@ -2,9 +2,8 @@
 attribute overlap.
 
 A question is a product of one vector per attribute: a range where it is asked about, all ones elsewhere. The
-    mean squared error
-of any strategy depends on the workload only through the mean of q·qᵀ over its questions, which is a sum of
-products: over sets S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
+mean squared error of any strategy depends on the workload only through the mean of q·qᵀ over its questions,
+which is a sum of products: over sets S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
 """
 
 from __future__ import annotations

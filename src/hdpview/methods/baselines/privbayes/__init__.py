@@ -7,11 +7,10 @@ distributions. How many parents an attribute has follows from θ-usefulness: a t
 that their average count is θ times the noise.
 
 Where this differs from the paper: neighbours differ by one record added or removed, so each of the d tables
-    has sensitivity 1
-and noise of scale d/ε₂, and θ-usefulness allows n·ε₂/(dθ) cells. The number of records is not public: a
-hundredth of the budget buys a noisy one. Tables become non-negative by projection on the known total, which
-keeps more than cutting off and rescaling. More records are drawn than there are, each with the weight that
-makes up for it: less is left to chance.
+has sensitivity 1 and noise of scale d/ε₂, and θ-usefulness allows n·ε₂/(dθ) cells. The number of records is
+not public: a hundredth of the budget buys a noisy one. Tables become non-negative by projection on the known
+total, which keeps more than cutting off and rescaling. More records are drawn than there are, each with the
+weight that makes up for it: less is left to chance.
 """
 
 from __future__ import annotations
@@ -41,10 +40,9 @@ class Privbayes(Common):
     """A Bayesian network with noisy tables.
 
     network_share: share of the budget for choosing the network (the paper's β, there 0.3). usefulness: how
-        many times the noise
-    the average count of a table must be (the paper's θ, there 4). These values were picked by
-    their error on tables of the benchmark: smaller on most of them, larger on most workloads of phoneme and
-        electricity.
+    many times the noise the average count of a table must be (the paper's θ, there 4). These values were
+    picked by their error on tables of the benchmark: smaller on most of them, larger on most workloads of
+    phoneme and electricity.
     """
 
     name = "privbayes"

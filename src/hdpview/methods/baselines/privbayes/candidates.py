@@ -1,10 +1,9 @@
 """Which parents an attribute may have: all that its table can afford. Public knowledge alone goes in.
 
 A parent may be taken as it is or more coarsely: at level l, runs of 2^l neighbouring codes count as one (the
-    paper's taxonomy
-trees, for codes in order). A set of parents is worth considering if the table of child and parents has at
-most `most_cells`
-cells, and if nothing finer has too: neither a parent at a lower level nor one parent more.
+paper's taxonomy trees, for codes in order). A set of parents is worth considering if the table of child and
+parents has at most `most_cells` cells, and if nothing finer has too: neither a parent at a lower level nor
+one parent more.
 """
 
 from __future__ import annotations
