@@ -11,7 +11,7 @@ import pytest
 from analyst import QUESTIONS, assert_same, python_answers
 from served import Served
 
-VIGNETTE = Path(__file__).parents[2] / "examples" / "readmissions.R"
+VIGNETTE = Path(__file__).parents[2] / "examples" / "long_stays.R"
 _CONNECT = """
 suppressMessages({{library(DBI); library(RPostgreSQL); library(dplyr); library(dbplyr)}})
 con <- dbConnect(PostgreSQL(), host = "127.0.0.1", port = {port}, user = "analyst", dbname = "hdpview")

@@ -4,11 +4,14 @@ for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
+from hdpview.query.sql.subqueries import contains
 
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
 _CALLED: dict[type[exp.Expr], str] = {
@@ -91,39 +94,28 @@ def parameter_number(node: exp.Expr) -> int:
     return int(text)
 
 
-def common_table(table: exp.Table) -> exp.Expr | None:
-    """The common table expression that a name stands for, if it is one."""
-    if table.db:
-        return None
-    at: exp.Expr | None = table.parent
+def _definitions(table: exp.Table) -> Iterator[exp.Expr]:
+    """Common table expressions of this name around a table, the nearest first."""
+    at: exp.Expr | None = None if table.db else table.parent
     while at is not None:
         clause = at.args.get("with_")
         for common in clause.expressions if clause is not None else ():
             if common.alias.lower() == table.name.lower():
-                return common if not _is_inside(table, common) else None
+                yield common
         at = at.parent
-    return None
+
+
+def common_table(table: exp.Table) -> exp.Expr | None:
+    """The common table expression that a name stands for, if it is one."""
+    found = next(_definitions(table), None)
+    return None if found is None or contains(found, table) else found
 
 
 def is_common_table(table: exp.Table) -> bool:
     """Whether a name stands for a common table expression, its own recursion included."""
-    if table.db:
-        return False
-    at: exp.Expr | None = table.parent
-    while at is not None:
-        clause = at.args.get("with_")
-        if clause is not None and any(
-            common.alias.lower() == table.name.lower() for common in clause.expressions
-        ):
-            return True
-        at = at.parent
-    return False
+    return next(_definitions(table), None) is not None
 
 
-def _is_inside(node: exp.Expr, other: exp.Expr) -> bool:
-    at: exp.Expr | None = node
-    while at is not None:
-        if at is other:
-            return True
-        at = at.parent
-    return False
+def alias_of(table: exp.Table) -> exp.Expr:
+    """The alias of a table; its own name where it has none."""
+    return table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))

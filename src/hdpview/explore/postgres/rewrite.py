@@ -12,8 +12,9 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
-from hdpview.explore.postgres.names import compared_array, output_name, type_of_cast
+from hdpview.explore.postgres.names import alias_of, compared_array, output_name, type_of_cast
 from hdpview.query.sql.constants import literal
+from hdpview.query.sql.relations import unique_name
 
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Window)
 
@@ -53,17 +54,13 @@ def _changed(node: exp.Expr, describer: Describer, is_table: Callable[[exp.Table
 
 
 def _as_view(node: exp.Expr) -> exp.Expr:
-    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-    return exp.Table(
-        this=exp.to_identifier("view"),
-        alias=alias,
-        joins=node.args.get("joins"),
-        sample=node.args.get("sample"),
-    )
+    assert isinstance(node, exp.Table)
+    kept = {key: node.args.get(key) for key in ("joins", "sample")}
+    return exp.Table(this=exp.to_identifier("view"), alias=alias_of(node), **kept)
 
 
 def _as_number(node: exp.Expr) -> exp.Expr:
-    """Age > '65': a text beside a number is one, where it can be."""
+    """A text beside a number, as in age > '65', is a number where it can be one."""
     try:
         return literal(int(node.name) if node.name.isdecimal() else float(node.name))
     except ValueError:
@@ -162,15 +159,7 @@ _CHANGES: dict[type[exp.Expr], Change] = {
 def _name_outputs(select: exp.Select) -> None:
     """Every output under the name that PostgreSQL gives it, made unique."""
     taken = {item.alias_or_name.lower() for item in select.expressions}
-    fresh = []
-    for item in select.expressions:
-        if isinstance(item, (exp.Alias, exp.Column, exp.Star)) or isinstance(item.unalias(), exp.Star):
-            fresh.append(item)
-            continue
-        base = output_name(item).replace("?", "")
-        name, n = base, 2
-        while name.lower() in taken:
-            name, n = f"{base}_{n}", n + 1
-        taken.add(name.lower())
-        fresh.append(exp.alias_(item, name, quoted=True))
-    select.set("expressions", fresh)
+    for item in list(select.expressions):
+        if not isinstance(item, (exp.Alias, exp.Column, exp.Star)):
+            name = unique_name(output_name(item).replace("?", ""), taken)
+            item.replace(exp.alias_(item.copy(), name, quoted=True))

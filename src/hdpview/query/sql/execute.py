@@ -196,6 +196,10 @@ class _Execution:
         if not window.is_taken:
             return Span(*(rows.summaries(window, column) for column in parts))
         at = rows.sources(window)
+        if window.default is not None and not isinstance(window.default, (int, float)):
+            raise QueryError(
+                f"LAG and LEAD of numbers give a number where there is no row, not {window.default}."
+            )
         missing = math.nan if window.default is None else float(window.default)
         return Span(*(np.append(column, missing)[at] for column in parts))
 

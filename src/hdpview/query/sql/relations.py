@@ -257,10 +257,7 @@ class _Select:
             else:
                 found = [(item.alias or default_name(inner), self._resolved(inner))]
             for name, node in found:
-                unique, n = name, 2
-                while unique.lower() in taken:
-                    unique, n = f"{name}_{n}", n + 1
-                taken.add(unique.lower())
+                unique = unique_name(name, taken)
                 self.outputs.setdefault(unique.lower(), node)
                 yield unique, node
 
@@ -353,6 +350,15 @@ class _Select:
                 unknown_name("attribute", node.name[:100], [known for known, _ in self.source.columns], where)
             )
         return found.copy()
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """A name that no other output has, in small letters added to those that are taken."""
+    unique, n = name, 2
+    while unique.lower() in taken:
+        unique, n = f"{name}_{n}", n + 1
+    taken.add(unique.lower())
+    return unique
 
 
 def whole_number(tree: exp.Expr, key: str) -> int:

@@ -264,9 +264,9 @@ def _converted(value: Any, kind: exp.DataType, node: exp.Expr) -> Any:
             raise MismatchError
         return value.lower() in ("true", "t") if isinstance(value, str) else bool(value)
     if kind.is_type(exp.DataType.Type.DATE):
-        return moment_of(value).date()
+        return moment_of(_dated(value)).date()
     if kind.is_type(*exp.DataType.TEMPORAL_TYPES):
-        return moment_of(value)
+        return moment_of(_dated(value))
     raise QueryError(f"{shown(node)}: cast to INTEGER, DOUBLE, VARCHAR, BOOLEAN, DATE or TIMESTAMP.")
 
 

@@ -37,12 +37,13 @@ def with_values(tree: exp.Expr, ask: Ask) -> exp.Expr:
         and not isinstance(node.parent, _IN_FROM)
     ]
     for node in found:
-        if not any(other is not node and _contains(other, node) for other in found):
+        if not any(other is not node and contains(other, node) for other in found):
             _replace(node, ask)
     return tree
 
 
-def _contains(outer: exp.Expr, inner: exp.Expr) -> bool:
+def contains(outer: exp.Expr, inner: exp.Expr) -> bool:
+    """Whether a node stands somewhere below another."""
     at: exp.Expr | None = inner.parent
     while at is not None and at is not outer:
         at = at.parent
@@ -106,7 +107,7 @@ def _common_tables(node: exp.Expr) -> Iterator[exp.Expr]:
     for clause in reversed(clauses):
         yield from (
             table.copy()
-            for table in itertools.takewhile(lambda table: not _contains(table, node), clause.expressions)
+            for table in itertools.takewhile(lambda table: not contains(table, node), clause.expressions)
         )
 
 

@@ -14,7 +14,7 @@ from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import Describer
 from hdpview.explore.postgres.functions import RETURNS
-from hdpview.explore.postgres.names import compared_array, is_common_table, type_of_cast
+from hdpview.explore.postgres.names import alias_of, compared_array, is_common_table, type_of_cast
 
 _PLAIN_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.CurrentVersion: "version",
@@ -112,22 +112,16 @@ def _table(node: exp.Table, table_key: Callable[[exp.Table], str]) -> exp.Expr:
         return _rows_of_function(node)
     if is_common_table(node):
         return node
-    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-    return exp.Table(
-        this=exp.to_identifier(table_key(node), quoted=True), alias=alias, joins=node.args.get("joins")
-    )
+    name = exp.to_identifier(table_key(node), quoted=True)
+    return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
 
 
 def _rows_of_function(node: exp.Table) -> exp.Expr:
     """FROM generate_series(1, 3) AS s(i): a subquery over the items of a JSON text."""
     function, alias = node.this, node.args.get("alias")
     if isinstance(function, exp.ExplodingGenerateSeries):
-        series = [
-            function.args["start"],
-            function.args["end"],
-            *([function.args["step"]] if function.args.get("step") else []),
-        ]
-        items = _call("_series", *series)
+        ends = [function.args.get(key) for key in ("start", "end", "step")]
+        items = _call("_series", *(each for each in ends if each is not None))
     else:
         called = function.name.lower() if isinstance(function, exp.Anonymous) else ""
         if called not in RETURNS and not isinstance(function, (exp.Explode, exp.Unnest)):
