@@ -16,11 +16,12 @@ from cells import cell_counts, mixture_view, noisy_view
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.pview import PView, merge
 from hdpview.query.estimate.estimates import estimates, grid_estimates
-from hdpview.query.interval.errors import covariances, evaluate, evaluate_grid, grid_covariances
+from hdpview.query.interval.errors import covariances, evaluate
 from hdpview.query.interval.statistics import histograms
+from hdpview.query.question.batch import pack, pack_grids
 from hdpview.query.question.boxes import intersect
 from hdpview.query.question.conditions import code_shares
-from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut, pack, pack_grid
+from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut
 from hdpview.query.question.where import boxes_of
 
 Floats = NDArray[np.float64]
@@ -154,7 +155,7 @@ def test_groups_are_those_asked_one_by_one(
     for own in conditions:
         cells = [{**cell, **box} for cell in cells for box in own]
     for quantity in some_quantities(where)[:2]:
-        grid = evaluate_grid(view, quantity, attributes)
+        grid = evaluate(view, pack_grids(quantity, [attributes], SCHEMA))
         listed = evaluate(view, pack([cut(quantity, [cell]) for cell in cells], SCHEMA))
         assert grid.estimate == pytest.approx(listed.estimate, abs=1e-7)
         assert grid.raw == pytest.approx(listed.raw, abs=1e-7)
@@ -175,6 +176,11 @@ def code_boxes(a: int) -> list[Any]:
     return [{a: condition} for condition in code_conditions(SCHEMA.attributes[a])]
 
 
+def one_by_one(view: PView, quantities: list[list[Quantity]]) -> Floats:
+    """Expected products of the errors of quantities that are listed for every group."""
+    return covariances(view, [pack(own, SCHEMA) for own in quantities], quantities)
+
+
 @SOME
 @given(st.sampled_from(["mixture", "merged"]), seeds, wheres, axes)
 def test_covariances_of_groups_are_those_asked_one_by_one(
@@ -185,8 +191,8 @@ def test_covariances_of_groups_are_those_asked_one_by_one(
     cells = [{}]
     for a in attributes:
         cells = [{**cell, **box} for cell in cells for box in code_boxes(a)]
-    grid = grid_covariances(view, quantities, attributes)
-    listed = covariances(view, [[cut(quantity, [cell]) for cell in cells] for quantity in quantities])
+    grid = covariances(view, [pack_grids(quantity, [attributes], SCHEMA) for quantity in quantities])
+    listed = one_by_one(view, [[cut(quantity, [cell]) for cell in cells] for quantity in quantities])
     assert grid == pytest.approx(listed, rel=1e-6, abs=1e-6)
 
 
@@ -198,14 +204,14 @@ def test_covariances_are_those_of_some_errors(kind: str, seed: int, asked_for: l
     """
     view = a_view(kind, seed)
     quantities = [quantity for where in asked_for for quantity in some_quantities(where)[:2]]
-    found = covariances(view, [[quantity] for quantity in quantities])[..., 0]
+    found = one_by_one(view, [[quantity] for quantity in quantities])[..., 0]
     variance = evaluate(view, pack(quantities, SCHEMA)).raw_variance
     scale = max(1.0, float(np.abs(found).max()))
     assert np.abs(found - found.T).max() <= 1e-9 * scale
     # Errors by chance follow the largest count of a group here, and each count's own there.
     assert np.diag(found) == pytest.approx(variance, rel=0.1, abs=1e-6)
     assert np.linalg.eigvalsh(found).min() >= -1e-6 * scale
-    twice = covariances(view, [[quantities[0]], [quantities[0]]])[..., 0]
+    twice = one_by_one(view, [[quantities[0]], [quantities[0]]])[..., 0]
     assert twice == pytest.approx(np.full((2, 2), variance[0]), rel=1e-6, abs=1e-6)
 
 
@@ -214,7 +220,7 @@ def test_covariances_are_those_of_some_errors(kind: str, seed: int, asked_for: l
 def test_a_packed_grid_means_what_its_cells_mean(seed: int, where: str | None, attributes: list[int]) -> None:
     """The terms of a grid's batch, evaluated by hand over codes, equal those of each cell's own batch."""
     quantity = some_quantities(where)[1]
-    grid = pack_grid(quantity, attributes, SCHEMA)
+    grid = pack_grids(quantity, [attributes], SCHEMA).cells
     sizes = [SCHEMA.sizes[a] for a in attributes]
     assert len(grid) == int(np.prod(sizes))
     cells = true_cells("mixture", seed % 8)
@@ -225,13 +231,13 @@ def test_a_packed_grid_means_what_its_cells_mean(seed: int, where: str | None, a
         value = cells * constant
         for a, row in zip(own, rows, strict=True):
             if a >= 0:
-                functions = grid.functions[a]
-                if isinstance(functions, np.ndarray):
-                    value = value * along(a, functions[row])
+                functions, one = grid.functions[a], np.zeros(SCHEMA.sizes[a])
+                at_code = row - len(functions.share)
+                if at_code < 0:
+                    one = functions.values[row]
                 else:
-                    one = np.zeros(SCHEMA.sizes[a])
-                    one[functions.code[row]] = functions.value[row]
-                    value = value * along(a, one)
+                    one[at_code % len(one)] = functions.values_at_codes[at_code]
+                value = value * along(a, one)
         found[q] += value.sum()
     expected = grid_estimates(a_view("mixture", seed % 8), quantity, attributes).reshape(-1)
     assert found == pytest.approx(expected, abs=1e-7)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
 from hdpview.pview import PView
-from hdpview.query.interval.answers import Answer, notes_on
+from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Measures
 from hdpview.query.interval.statistics import (
@@ -22,11 +22,13 @@ from hdpview.query.interval.statistics import (
     compare,
     compare_shares,
     histograms,
+    histograms_in,
     rate_of,
     value_shares,
 )
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
+from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
 from hdpview.query.sql import run
 from hdpview.view.blocks import Blocks
@@ -117,9 +119,10 @@ def histogram_answer(
     `own`, under the condition given there; with `shares`, the shares of what a histogram counts, too.
     `filtered`: the attributes that the condition is about.
     """
-    filtered = sorted({a for box in boxes_of(where, view.schema) for a in box})
+    boxes = boxes_of(where, view.schema)
+    filtered = sorted({a for box in boxes for a in box})
     wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
-    charts = histograms(view, where, [name for name in wanted if name not in own], confidence)
+    charts = histograms_in(view, boxes, [name for name in wanted if name not in own], confidence)
     for name, condition in own.items():
         attribute_number(name, view.schema)
         if name in wanted:
@@ -132,7 +135,7 @@ def histogram_answer(
                 key: list(map(_plain, column.tolist())) for key, column in span._asdict().items()
             }
     return {
-        "count": _answer(view.count(where, confidence=confidence)),
+        "count": _answer(answer(view, [count_of(boxes)], confidence)[0]),
         "histograms": found,
         "filtered": [view.schema.names[a] for a in filtered],
         "confidence": confidence,
@@ -242,14 +245,14 @@ def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, c
     return found
 
 
-def _answer(answer: Answer) -> Json:
+def _answer(found: Answer) -> Json:
     return {
-        "estimate": answer.estimate,
-        "lower": answer.lower,
-        "upper": answer.upper,
-        "guaranteed": list(answer.guaranteed),
-        "basis": answer.basis,
-        "notes": list(answer.notes),
+        "estimate": found.estimate,
+        "lower": found.lower,
+        "upper": found.upper,
+        "guaranteed": list(found.guaranteed),
+        "basis": found.basis,
+        "notes": list(found.notes),
     }
 
 

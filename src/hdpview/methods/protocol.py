@@ -19,7 +19,7 @@ from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import Budget, Charge, exact_delta
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
-from hdpview.query.estimate.estimates import term_means
+from hdpview.query.estimate.estimates import sums_over_components
 from hdpview.query.workloads import CodeBoxes, pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.mixture import Mixture
@@ -65,11 +65,7 @@ class ViewRelease:
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Raw counts of blocks, as the paper has them; estimates of a mixture."""
-        batch = pack_boxes(boxes, self.components.sizes)
-        found = np.zeros(len(batch))
-        for quantities, piece, means in term_means(self.components, batch):
-            found[quantities] = piece.sums(means @ self._counts)
-        return found
+        return sums_over_components(self.components, pack_boxes(boxes, self.components.sizes), self._counts)
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
         return self.components.grid(attributes, self._counts)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain.tables import CodeBoxes as CodeBoxes  # most take it from here
 from hdpview.errors import QueryError, unknown_name
-from hdpview.query.question.quantities import Batch, Functions
+from hdpview.query.question.batch import Batch, Functions
 
 WORKLOADS = (
     "range-1d",
@@ -84,5 +84,5 @@ def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
         ends, row[here] = np.unique(
             np.stack([boxes.lower[here], boxes.upper[here]], axis=1), axis=0, return_inverse=True
         )
-        functions[a] = ((codes >= ends[:, :1]) & (codes < ends[:, 1:])).astype(np.float64)
-    return Batch(n, np.arange(n), np.ones(n), boxes.attribute, row, functions, functions)
+        functions[a] = Functions(((codes >= ends[:, :1]) & (codes < ends[:, 1:])).astype(np.float64))
+    return Batch(n, np.arange(n), np.ones(n), boxes.attribute, row, functions)

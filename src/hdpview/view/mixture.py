@@ -48,7 +48,7 @@ class Mixture:
     def __len__(self) -> int:
         return len(self.weight)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each attribute."""
         return tuple(len(bins) for bins in self.bin_of_code)

@@ -296,13 +296,18 @@ export class Mixture {
   /** The squared error to expect of the count of a box. */
   variance(box, estimate) {
     const { noise, rest } = this.#size(this.errors(box, box), this.#beyondIndependence(box, estimate));
-    const few = box.size > 1 ? FEW * this.#largest(box) : 0;
-    return Math.max(Math.max(noise, 0) + rest, 0) + few ** 2;
+    return Math.max(Math.max(noise, 0) + rest, 0) + this.#ofAFew(box) ** 2;
+  }
+
+  /** The error of a sum if a few records more than the model sees add as much as any may. */
+  #ofAFew(box) {
+    return box.size > 1 ? FEW * this.#largest(box) : 0;
   }
 
   /** The most that one record may add to the count of a box. */
   #largest(box) {
-    const largest = (f) => (isPoint(f) ? f.value : f.reduce((most, value) => Math.max(most, value), 0));
+    const size = (most, value) => Math.max(most, Math.abs(value));
+    const largest = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce(size, 0));
     return [...box.values()].reduce((product, f) => product * largest(f), 1);
   }
 
@@ -320,7 +325,7 @@ export class Mixture {
     return boxes.map((one, i) =>
       boxes.map((other, j) => {
         const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j]));
-        return noise + rest;
+        return noise + rest + this.#ofAFew(one) * this.#ofAFew(other);
       }),
     );
   }
@@ -331,7 +336,8 @@ export class Mixture {
     const more = this.#beyondIndependence(box, estimate);
     const errors = this.errors(box, box);
     const { noise, rest } = this.#size(errors, more);
-    return { box, estimate, more, errors, variance: noise + rest };
+    const few = this.#ofAFew(box);
+    return { box, estimate, more, errors, few, variance: noise + rest + few ** 2 };
   }
 
   /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
@@ -343,11 +349,12 @@ export class Mixture {
       ? this.errors(box, total.box)
       : scaled(total.errors, this.#mean(a, box.get(a)));
     const shared = this.#size(both, Math.sqrt(more * total.more));
-    const covariance = shared.noise + shared.rest;
+    const few = this.#ofAFew(box);
+    const covariance = shared.noise + shared.rest + few * total.few;
     return {
       sums: [estimate, total.estimate],
       covariances: [
-        [own.noise + own.rest, covariance],
+        [own.noise + own.rest + few ** 2, covariance],
         [covariance, total.variance],
       ],
     };

@@ -8,61 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Schema
 from hdpview.errors import QueryError
-from hdpview.query.question.conditions import code_shares
-from hdpview.query.question.quantities import Batch, Functions, Part, Quantity
+from hdpview.query.question.batch import Batch, Functions, Grids, pack_grids
+from hdpview.query.question.quantities import Quantity
 from hdpview.view.components import Components
 from hdpview.view.data import ViewData, ViewPart
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 250_000
-_AT_ONCE = 4_000_000  # numbers of an array of terms × components
-_IN_CACHE = 40_000  # numbers that stay near the processor
+_AT_ONCE = 4_000_000  # numbers of an array of terms × components, at most
+_IN_CACHE = 40_000  # of them, so few that they stay near the processor
 
 
-def estimates(view: ViewData, batch: Batch) -> Floats:
+def estimates(view: ViewData, asked: Batch | Grids) -> Floats:
     """The consistent estimate of each quantity, shape (n,)."""
-    found: Floats = np.sum([part_estimates(part, batch) for part in view.parts], axis=0)
+    found: Floats = np.sum([part_estimates(part, asked) for part in view.parts], axis=0)
     return found
 
 
-def part_estimates(part: ViewPart, batch: Batch) -> Floats:
+def part_estimates(part: ViewPart, asked: Batch | Grids) -> Floats:
     """The consistent estimate of each quantity from one part of a view, shape (n,)."""
+    if isinstance(asked, Grids):
+        return _estimates_of_grids(part.components, asked)
+    return sums_over_components(part.components, asked, part.components.weight)
+
+
+def sums_over_components(components: Components, batch: Batch, weight: Floats) -> Floats:
+    """Each quantity, summed over components with these weights, shape (n,)."""
     found = np.zeros(len(batch))
-    at_once = max(_IN_CACHE, min(_AT_ONCE, 64 * len(part.components)))
-    for quantities, piece, means in term_means(part.components, batch, at_once):
-        found[quantities] = piece.sums(means @ part.components.weight)
+    for quantities, piece, means in term_means(components, batch):
+        found[quantities] = piece.sums(means @ weight)
     return found
 
 
-def term_means(
-    components: Components, batch: Batch, at_once: int = _AT_ONCE
-) -> Iterator[tuple[slice, Batch, Floats]]:
+def term_means(components: Components, batch: Batch) -> Iterator[tuple[slice, Batch, Floats]]:
     """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms,
     n_components).
-
-    at_once: numbers of an array of terms × components.
     """
-    functions = (
-        _factors(components, batch) if _total_functions(batch) * len(components) <= 2 * _AT_ONCE else None
+    n_functions = sum(map(len, batch.functions.values()))
+    means_of_all = (
+        function_means(components, batch) if n_functions * len(components) <= 2 * _AT_ONCE else None
     )
-    for quantities, piece in batch.split(max(1, at_once // len(components))):
-        factors = _factors(components, _used(piece)) if functions is None else functions
-        places = _used(piece).place if functions is None else piece.place
-        first = factors[places[:, 0]] if places.shape[1] else np.ones((len(places), len(components)))
+    at_once = min(max(_IN_CACHE // len(components), 64), max(1, _AT_ONCE // len(components)))
+    for quantities, piece in batch.split(at_once):
+        used = piece if means_of_all is not None else _used(piece)
+        factors = function_means(components, used) if means_of_all is None else means_of_all
+        first = factors[used.place[:, 0]] if used.place.shape[1] else np.ones((used.n_terms, len(components)))
         means = first * piece.constant[:, None]
-        for position in range(1, places.shape[1]):
-            means *= factors[places[:, position]]
+        for position in range(1, used.place.shape[1]):
+            means *= factors[used.place[:, position]]
         yield quantities, piece, means
-
-
-def _total_functions(batch: Batch) -> int:
-    return sum(map(len, batch.functions.values()))
 
 
 def _used(batch: Batch) -> Batch:
@@ -70,84 +70,71 @@ def _used(batch: Batch) -> Batch:
     functions: dict[int, Functions] = {}
     row = batch.row.copy()
     for a, own in batch.functions.items():
-        assert isinstance(own, np.ndarray)
         here = batch.attribute == a
         used, row[here] = np.unique(batch.row[here], return_inverse=True)
         if len(used):
-            functions[a] = own[used]
-    return Batch(batch.n, batch.quantity, batch.constant, batch.attribute, row, functions, functions)
+            functions[a] = own.chosen(used)
+    return Batch(batch.n, batch.quantity, batch.constant, batch.attribute, row, functions)
 
 
-def _factors(components: Components, batch: Batch) -> Floats:
-    """Means of all functions in all components, as `Batch.place` numbers them."""
-    rows = [np.ones((1, len(components)))]
-    for a, functions in batch.functions.items():
-        assert isinstance(functions, np.ndarray)
-        rows.append(components.factors(a, functions))
-    return np.concatenate(rows)
+def function_means(components: Components, batch: Batch) -> Floats:
+    """Mean of all functions in all components, as `Batch.place` numbers them, (n_functions, n_components)."""
+    found: Floats = batch.of_functions(
+        np.ones(len(components)), lambda a, functions: components.factors(a, functions.values)
+    )
+    return found
 
 
 def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Floats:
     """The consistent estimate of a quantity in every combination of codes, one axis per attribute."""
-    schema = view.schema
-    check_number_of_groups(int(np.prod([schema.sizes[a] for a in attributes], dtype=np.float64)))
-    found = np.zeros([schema.sizes[a] for a in attributes])
-    for part in view.parts:
-        for on_axes, mean in grid_terms(part.components, quantity, attributes, schema):
-            grid = part.components.grid(attributes, part.components.weight * mean)
-            found += grid if on_axes is None else grid * on_axes
-    return found
+    grid = pack_grids(quantity, [attributes], view.schema)
+    check_number_of_groups(len(grid))
+    return estimates(view, grid).reshape(grid.shape(attributes))
 
 
-def histogram_estimates(
-    components: Components, quantity: Quantity, attributes: Sequence[int], schema: Schema
-) -> Floats:
-    """The consistent estimate of a quantity at every code of every attribute, one attribute after another,
-    flat.
-    """
-    found = {a: np.zeros(schema.sizes[a]) for a in attributes}
-    for part in quantity:
-        functions = {a: _function(schema, part, a) for a in part.attributes}
-        means = {a: components.factors(a, function[None])[0] for a, function in functions.items()}
-        for a in attributes:
-            others = (mean for b, mean in means.items() if b != a)
-            own = components.grid([a], reduce(np.multiply, others, components.weight * part.constant))
-            found[a] += own * functions[a] if a in functions else own
-    return np.concatenate([np.zeros(0), *found.values()])
+def _estimates_of_grids(components: Components, asked: Grids) -> Floats:
+    found = [np.zeros(0)]
+    factors = function_means(components, asked.whole)
+    everywhere = components.weight * (asked.whole.constant @ factors[asked.whole.place].prod(axis=1))
+    for attributes in asked.attributes:
+        if asked.whole.functions.keys().isdisjoint(attributes):
+            found.append(components.grid(attributes, everywhere).reshape(-1))
+            continue
+        cells = np.zeros(asked.shape(attributes))
+        for on_axes, mean in grid_terms(asked.whole, factors, attributes, cells.shape):
+            grid = components.grid(attributes, components.weight * mean)
+            cells += grid if on_axes is None else grid * on_axes
+        found.append(cells.reshape(-1))
+    return np.concatenate(found)
 
 
 def grid_terms(
-    components: Components, quantity: Quantity, attributes: Sequence[int], schema: Schema
+    batch: Batch, factors: Floats, attributes: Sequence[int], shape: tuple[int, ...]
 ) -> Iterator[tuple[Floats | None, Floats]]:
     """A quantity over a grid as a sum of products: a factor per cell, and the mean of the rest in each
     component.
 
-    Yields (factor, shape of the grid, or None for 1; mean, shape (n_components,)). Parts of the quantity that
-    treat the grid's attributes alike are put together.
+    batch: of the quantity alone. factors: `function_means` of it. shape: of the grid. Yields (factor, shape
+    of the grid, or None for 1; mean, shape (n_components,)). Terms that have the same functions of the grid's
+    attributes are put together.
     """
-    together: dict[tuple[object, ...], tuple[list[Floats] | None, Floats]] = {}
-    for part in quantity:
-        mean = np.full(len(components), part.constant)
-        for a in part.attributes:
-            if a not in attributes:
-                mean = mean * components.factors(a, _function(schema, part, a)[None])[0]
-        on_grid = [a for a in attributes if a in part.attributes]
-        key = tuple((a, part.box.get(a), *map(id, part.values_of(a))) for a in on_grid)
-        if key in together:
-            together[key] = together[key][0], together[key][1] + mean
-        else:
-            together[key] = [_function(schema, part, a) for a in attributes] if on_grid else None, mean
-    for factors, mean in together.values():
-        yield None if factors is None else reduce(np.multiply.outer, factors), mean
-
-
-def _function(schema: Schema, part: Part, a: int) -> Floats:
-    """What a part makes of each code of an attribute, shape (size,)."""
-    condition = part.box.get(a)
-    found = np.ones(schema.sizes[a]) if condition is None else code_shares(schema.attributes[a], condition)
-    for values in part.values_of(a):
-        found = found * values.mean
-    return found
+    together: dict[tuple[int, ...], Any] = {}
+    for constant, own, rows, places in zip(
+        batch.constant, batch.attribute.tolist(), batch.row.tolist(), batch.place, strict=True
+    ):
+        row_of = dict(zip(own, rows, strict=True))
+        rest = [place for a, place in zip(own, places, strict=True) if a not in attributes]
+        key = tuple(row_of.get(a, -1) for a in attributes)
+        together[key] = together.get(key, 0.0) + constant * factors[rest].prod(axis=0)
+    for key, mean in together.items():
+        if all(row < 0 for row in key):
+            yield None, mean
+            continue
+        on_axes = [
+            batch.functions[a].values[row] if row >= 0 else np.ones(size)
+            for a, row, size in zip(attributes, key, shape, strict=True)
+        ]
+        yield reduce(np.multiply.outer, on_axes), mean
 
 
 def check_number_of_groups(n: int) -> None:

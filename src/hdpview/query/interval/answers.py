@@ -15,9 +15,10 @@ from hdpview.query.interval.errors import Evaluation, evaluate, mixture_errors
 from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.interval.noise import check_confidence
 from hdpview.query.interval.tails import typical_tail
+from hdpview.query.question.batch import Batch, pack
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import note_on
-from hdpview.query.question.quantities import Batch, Quantity, count_of, pack, reaching_bins
+from hdpview.query.question.quantities import Quantity, count_of, reaching_bins
 from hdpview.query.question.where import boxes_of
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData

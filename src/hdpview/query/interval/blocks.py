@@ -18,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
-from hdpview.query.estimate.estimates import grid_terms, term_means
+from hdpview.query.estimate.estimates import function_means, grid_terms, sums_over_components, term_means
 from hdpview.query.interval.noise import NoiseLaw
-from hdpview.query.question.quantities import Batch, Part, Quantity, Values, pack, product
+from hdpview.query.question.batch import Batch, Grids, pack
+from hdpview.query.question.quantities import Quantity, product
 from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 _AT_ONCE = 4_000_000  # numbers of an array of quantities × blocks
+_FEW = 0.25  # of all blocks
 _LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer less sure
 
 
@@ -44,30 +46,29 @@ class BlockSums(NamedTuple):
     spread: Floats
 
 
-def block_sums(blocks: Blocks, batch: Batch) -> BlockSums:
-    """The sums for every quantity of a batch."""
-    found = BlockSums(*np.zeros((6, len(batch))))
-    noisy = blocks.noisy_counts.astype(np.float64)
-    for quantities, weight, square in _weights(blocks, batch):
+def block_sums(blocks: Blocks, asked: Batch | Grids) -> BlockSums:
+    """The sums for every quantity."""
+    if isinstance(asked, Grids):
+        grids = [_grid_sums(blocks, asked, attributes) for attributes in asked.attributes]
+        return BlockSums(*map(np.concatenate, zip(*grids, strict=True)))
+    found = BlockSums(*np.zeros((6, len(asked))))
+    counts = np.stack([blocks.noisy_counts.astype(np.float64), blocks.weight], axis=1)
+    for quantities, weight, square in _weights(blocks, asked):
         squares = weight**2
-        rows = (
-            weight @ noisy,
-            weight @ blocks.weight,
-            squares.sum(axis=1),
-            (squares**2).sum(axis=1),
-            np.abs(weight).max(axis=1),
-            _spread(blocks, _deviation(weight, square)),
-        )
-        for column, values in zip(found, rows, strict=True):
-            column[quantities] = values
+        found.raw[quantities], found.estimate[quantities] = (weight @ counts).T
+        found.squares[quantities] = squares.sum(axis=1)
+        found.fourths[quantities] = np.einsum("nb,nb->n", squares, squares)
+        found.largest[quantities] = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+        found.spread[quantities] = _spread(blocks, _deviation(weight, square))
     return found
 
 
 def _weights(blocks: Blocks, batch: Batch) -> Iterator[tuple[slice, Floats, Floats]]:
     """In pieces: means and mean squares of quantities in blocks, shape (n_quantities, n_blocks) each."""
-    pieces = zip(term_means(blocks, batch), term_means(blocks, batch.squared), strict=True)
-    for (quantities, piece, means), (_, _, squares) in pieces:
-        yield quantities, _by_quantity(piece, means), _by_quantity(piece, squares)
+    squares = None if batch.squared is batch else term_means(blocks, batch.squared)
+    for quantities, piece, means in term_means(blocks, batch):
+        weight = _by_quantity(piece, means)
+        yield quantities, weight, weight if squares is None else _by_quantity(piece, next(squares)[2])
 
 
 def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
@@ -91,9 +92,15 @@ def _deviation(weight: Floats, square: Floats) -> Floats:
     It is the standard deviation, times more where a question asks for a small share of a block: populated
     cells hold far more of it than an even spread would.
     """
+    variance = _variance(weight, square)
+    found = np.zeros(variance.shape)
+    # Most blocks lie inside a question or outside it. Looking up the others pays where they are few.
+    cut = np.flatnonzero(variance > 0.0)
+    rows = cut if len(cut) < _FEW * variance.size else slice(None)
+    weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
     share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
-    found: Floats = np.sqrt(_variance(weight, square)) * unlike
+    found.reshape(-1)[rows] = np.sqrt(variance) * unlike
     return found
 
 
@@ -144,20 +151,13 @@ def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: S
         correlation[i, i] = 1.0
         for j in range(i):
             both = [product(x, y) for x, y in zip(quantities[i], quantities[j], strict=True)]
-            together = sums_over_blocks(blocks, pack(both, schema)) - (weight[i] * weight[j]) @ blocks.weight
+            joint = sums_over_components(blocks, pack(both, schema), blocks.weight)
+            together = joint - (weight[i] * weight[j]) @ blocks.weight
             scale = np.sqrt(variance[i] * variance[j])
             ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
             correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
     shared = np.einsum("iqb,jqb->ijq", weight, weight)
     return Spreads(shared, _spread(blocks, _deviation(weight, square)), correlation)
-
-
-def sums_over_blocks(blocks: Blocks, batch: Batch) -> Floats:
-    """The consistent estimate of each quantity, shape (n,)."""
-    found = np.zeros(len(batch))
-    for quantities, piece, means in term_means(blocks, batch):
-        found[quantities] = piece.sums(means @ blocks.weight)
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class _Cells:
     square: Floats
 
 
-def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], schema: Schema) -> BlockSums:
+def _grid_sums(blocks: Blocks, asked: Grids, attributes: Sequence[int]) -> BlockSums:
     """The sums in every cell of a grid, in code order, flat. Where several terms meet in a cell, squares,
     largest weights and spreads are bounded from above by those of the terms.
     """
@@ -182,7 +182,7 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
     noisy = blocks.noisy_counts.astype(np.float64)
     n_cells = int(np.prod(rectangles.shape))
     raw, estimate, roots, largest, spread, fourth_roots = np.zeros((6, n_cells))
-    for term in _cells(blocks, quantity, attributes, schema, share):
+    for term in _cells(blocks, asked, attributes, share):
         columns = [term.weight * noisy, term.weight * blocks.weight, term.weight**2, term.weight**4]
         sums = rectangles.sums(np.stack(columns))
         most = rectangles.maxima(np.abs(term.weight))
@@ -200,24 +200,16 @@ def grid_sums(blocks: Blocks, quantity: Quantity, attributes: Sequence[int], sch
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
 
 
-def _cells(
-    blocks: Blocks, quantity: Quantity, attributes: Sequence[int], schema: Schema, share: Floats
-) -> Iterator[_Cells]:
-    squares: dict[int, Values] = {}
-    squared = [
-        Part(part.box, *(squares.setdefault(id(values), _squared(values)) for values in part[1:]))
-        for part in quantity
-    ]
-    firsts = grid_terms(blocks, quantity, attributes, schema)
-    seconds = grid_terms(blocks, squared, attributes, schema)
-    n_cells = int(np.prod([schema.sizes[a] for a in attributes], dtype=np.float64))
+def _cells(blocks: Blocks, asked: Grids, attributes: Sequence[int], share: Floats) -> Iterator[_Cells]:
+    shape = asked.shape(attributes)
+    firsts, seconds = (
+        grid_terms(batch, function_means(blocks, batch), attributes, shape)
+        for batch in (asked.whole, asked.whole.squared)
+    )
     for (on_axes, mean), (squared_on_axes, square) in zip(firsts, seconds, strict=True):
         factor, of_square = (
-            np.ones(n_cells) if each is None else each.reshape(-1) for each in (on_axes, squared_on_axes)
+            np.ones(int(np.prod(shape))) if each is None else each.reshape(-1)
+            for each in (on_axes, squared_on_axes)
         )
-        excess: Floats = np.divide(of_square, factor**2, out=np.ones(n_cells), where=factor != 0)
+        excess: Floats = np.divide(of_square, factor**2, out=np.ones(len(factor)), where=factor != 0)
         yield _Cells(factor, excess.round(9), mean * share, square * share)
-
-
-def _squared(values: Values) -> Values:
-    return Values(values.attribute, values.mean**2, values.least, values.greatest)

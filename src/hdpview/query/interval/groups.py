@@ -17,20 +17,14 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
-from hdpview.query.estimate.estimates import check_number_of_groups, estimates, grid_estimates
-from hdpview.query.interval.errors import (
-    Evaluation,
-    covariances,
-    evaluate,
-    evaluate_grid,
-    evaluate_histograms,
-    grid_covariances,
-)
+from hdpview.query.estimate.estimates import check_number_of_groups, estimates
+from hdpview.query.interval.errors import Evaluation, covariances, evaluate
 from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.question.axes import Axis, attribute_axis
+from hdpview.query.question.batch import Batch, Grids, pack, pack_grids
 from hdpview.query.question.boxes import Box, intersect, reaching_bins
 from hdpview.query.question.conditions import reach
-from hdpview.query.question.quantities import Quantity, cut, pack
+from hdpview.query.question.quantities import Quantity, cut
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
@@ -129,39 +123,36 @@ class Groups:
 
     def evaluation(self, quantity: Quantity) -> Evaluation:
         """A quantity in every group, with its errors."""
-        if self._listed is not None:
-            return evaluate(self.view, pack(self.quantities(quantity), self.view.schema))
-        return self._of_cells(evaluate_grid(self.view, cut(quantity, self.where), self.attributes))
-
-    def _of_cells(self, found: Evaluation) -> Evaluation:
-        """Of all cells, those that are groups."""
-        noise = found.noise._replace(
-            variance=found.noise.variance[self.cells],
-            fourth=found.noise.fourth[self.cells],
-            largest=found.noise.largest[self.cells],
-        )
-        columns = (found.estimate, found.raw, found.variance, found.raw_variance)
-        estimate, raw, variance, raw_variance = (column[self.cells] for column in columns)
-        return Evaluation(estimate, raw, noise, variance, raw_variance)
+        found = evaluate(self.view, self._asked(quantity))
+        return found if self._listed is not None else found.only(self.cells)
 
     def estimates(self, quantity: Quantity) -> Floats:
         """The consistent estimate of a quantity in every group, without its errors."""
-        if self._listed is not None:
-            return estimates(self.view, pack(self.quantities(quantity), self.view.schema))
-        grid = grid_estimates(self.view, cut(quantity, self.where), self.attributes)
-        return grid.reshape(-1)[self.cells]
-
-    def quantities(self, quantity: Quantity) -> list[Quantity]:
-        """The quantity cut to every group."""
-        return [cut(quantity, own) for own in self.boxes]
+        found = estimates(self.view, self._asked(quantity))
+        return found if self._listed is not None else found[self.cells]
 
     def covariances(self, quantities: Sequence[Quantity]) -> Floats:
         """Expected products of the errors of quantities in every group, shape (m, m, n_groups)."""
         blocks = any(isinstance(part.components, Blocks) for part in self.view.parts)
         if self._listed is not None or blocks:
-            return covariances(self.view, [self.quantities(quantity) for quantity in quantities])
-        filtered = [cut(quantity, self.where) for quantity in quantities]
-        return grid_covariances(self.view, filtered, self.attributes)[..., self.cells]
+            listed = [self.quantities(quantity) for quantity in quantities]
+            return covariances(self.view, [pack(own, self.view.schema) for own in listed], listed)
+        return covariances(self.view, list(map(self._asked, quantities)))[..., self.cells]
+
+    def _asked(self, quantity: Quantity) -> Batch | Grids:
+        """The quantity in every group, or in every cell of the grid whose cells are groups."""
+        if self._listed is not None:
+            return pack(self.quantities(quantity), self.view.schema)
+        return pack_grids(cut(quantity, self.where), self._grids, self.view.schema)
+
+    @property
+    def _grids(self) -> Sequence[Sequence[int]]:
+        """The attributes of each grid of cells."""
+        return [self.attributes]
+
+    def quantities(self, quantity: Quantity) -> list[Quantity]:
+        """The quantity cut to every group."""
+        return [cut(quantity, own) for own in self.boxes]
 
     def guaranteed(self, quantity: Quantity, confidence: float) -> Floats:
         """Ends of the interval that holds whatever the data, shape (n_groups, 2)."""
@@ -216,17 +207,9 @@ class Histograms(Groups):
         every = [intersect(self.where, own) for axis in self.axes for own in axis.boxes]
         return [every[cell] for cell in self.cells.tolist()]
 
-    def evaluation(self, quantity: Quantity) -> Evaluation:
-        """A quantity in every group, with its errors."""
-        return self._of_cells(evaluate_histograms(self.view, cut(quantity, self.where), self.attributes))
-
-    def estimates(self, quantity: Quantity) -> Floats:
-        """The consistent estimate of a quantity in every group."""
-        return self.evaluation(quantity).estimate
-
-    def covariances(self, quantities: Sequence[Quantity]) -> Floats:
-        """Expected products of the errors of quantities in every group, shape (m, m, n_groups)."""
-        return covariances(self.view, [self.quantities(quantity) for quantity in quantities])
+    @property
+    def _grids(self) -> Sequence[Sequence[int]]:
+        return [[a] for a in self.attributes]
 
     def _possible_cells(self) -> NDArray[np.bool_]:
         schema, boxes = self.view.schema, [box for box in self.where if self._is_possible(box)]

@@ -12,6 +12,7 @@ asked for, these intervals use a fiftieth: at 95 % they hold 99.9 % of the truth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +139,7 @@ def _weighted_width(weight: Floats, law: NoiseLaw, confidence: float) -> float:
 
 
 def _from_tables(part: ViewPart, quantities: Sequence[Quantity], schema: Schema, confidence: float) -> Floats:
-    tables = _TableBounds(part.tables, schema)
+    tables = _table_bounds(part)
     return np.array([tables.of(_bounds(quantity, schema), confidence) for quantity in quantities]).reshape(
         -1, 2
     )
@@ -159,12 +160,12 @@ class _Sum(NamedTuple):
 class _TableBounds:
     """Bounds on quantities from the released tables of one part."""
 
-    def __init__(self, tables: Sequence[Table], schema: Schema) -> None:
-        self.sizes = schema.sizes
-        self.tables = tables
-        self.of_attribute = {table.attributes[0]: table for table in tables if len(table.attributes) == 1}
-        cells = {table.counts.size * table.variance: table for table in tables}
-        self.of_total = cells[min(cells)]
+    def __init__(self, part: ViewPart) -> None:
+        self.sizes, self.tables = part.components.sizes, part.tables
+        single = (table for table in self.tables if len(table.attributes) == 1)
+        self.of_attribute = {table.attributes[0]: table for table in single}
+        # Of tables that are equally precise, the last.
+        self.of_total = min(reversed(self.tables), key=lambda table: table.counts.size * table.variance)
 
     def of(self, parts: Sequence[_Bounds], confidence: float) -> tuple[float, float]:
         """Parts are disjoint, so their bounds add up; each may fail with its part of the chance."""
@@ -252,6 +253,9 @@ class _TableBounds:
             weight = np.multiply.outer(weight, inside)
         flat = weight.reshape(-1)
         return _Sum(float(flat @ table.counts.reshape(-1)), flat, NoiseLaw(table.scale, table.noise))
+
+
+_table_bounds = lru_cache(maxsize=64)(_TableBounds)
 
 
 def _extreme_of_bins(weight: Floats, bins: NDArray[np.int32], side: int) -> Floats:

@@ -8,15 +8,17 @@ measured it: the noise of that table. What no table measured is the model's own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.interval.dependence import dependence
-from hdpview.query.question.quantities import Batch, Functions, Inside, Mixed, Points
+from hdpview.query.question.batch import Batch, Functions
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
 from hdpview.view.tables import Table
@@ -34,6 +36,7 @@ _FIT_OF_CODES = 1.25
 # How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
 # all.
 _UNEVEN = 0.5
+_AT_ONCE = 60_000  # numbers of an array of functions × bins
 
 
 class Errors(NamedTuple):
@@ -48,27 +51,30 @@ class Errors(NamedTuple):
     inside: Floats
 
 
-class _Moments(NamedTuple):
-    """Of pairs of terms, attribute by attribute, shape (n_pairs, width) each.
+class Moments(NamedTuple):
+    """Of pairs of functions of an attribute: shape (n,), or (n, n_binnings) where they depend on how tables
+    gather its codes in bins. Binning 0 has a bin for each code.
 
-    attribute: the attributes that either term has a function of; −1 beyond the last.
-    means: product of the two functions' means. covariance: of the two, under the attribute's margin.
-    energy: Σ over codes of the product of their deviations from their means. fourth: the root of Σ of its
-        squares.
-    which: the pair of functions, by its number among the different ones of the attribute, in `functions`.
-    functions: attribute → the different pairs: two arrays of shape (n_different, size), two of points, or of
-        both.
-    rows: attribute → the numbers of the different pairs in their batches, −1 for the constant 1.
+    energy: Σ over bins of the product of both functions' deviations from their means.
+    covariance: the same, each bin weighted by its share of the records.
+    noise: what noise in the attribute's histogram adds, per squared mean of all other functions.
+    related: the covariance, as large as it may be: where the view sees no records, there may be as many as
+        noise hides.
+    inside: what both functions leave open inside bins.
     """
 
-    attribute: Ints
-    means: Floats
-    covariance: Floats
     energy: Floats
-    fourth: Floats
-    which: Ints
-    functions: dict[int, tuple[Functions, Functions]]
-    rows: dict[int, tuple[Ints, Ints]]
+    covariance: Floats
+    noise: Floats
+    related: Floats
+    inside: Floats
+
+
+class Terms(NamedTuple):
+    """A batch, and the mean of each of its functions in the view's histograms, as `place` numbers them."""
+
+    batch: Batch
+    mean: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,77 +83,64 @@ class MixtureErrors:
 
     part: ViewPart
 
-    def of_terms(self, left: Batch, right: Batch, i: Ints, j: Ints) -> Errors:
+    def read(self, batch: Batch) -> Terms:
+        """A batch, prepared for the methods below."""
+        return Terms(
+            batch, batch.of_functions(np.array(1.0), lambda a, own: own.means(self._codes[a].margin))
+        )
+
+    def of_terms(self, left: Terms, right: Terms, i: Ints, j: Ints) -> Errors:
         """Expected products of the errors of terms `i` of one batch and terms `j` of another, shape
         (n_pairs,).
         """
-        moments = self._moments(left, right, i, j)
-        constant = left.constant[i] * right.constant[j]
-        noise, model = self._noise_of_total_and_histograms(moments), self._by_order(moments)
-        has = np.zeros((len(i), len(self.margins) + 1), dtype=bool)  # a column more, for no attribute
-        has[np.arange(len(i))[:, None], moments.attribute] = True
-        finer, squared = np.zeros(len(noise)), self._total**2
-        for table, strength in zip(self._tables, self._strengths, strict=True):
-            if any(a not in moments.functions for a in table.attributes):
-                continue
-            rows = np.flatnonzero(has[:, table.attributes].all(axis=1))
+        attribute, which, mean, moments = self._pairs(left, right, i, j)
+        noise, model, inside = _summed_by_order(mean, which, moments, self._total_variance)
+        finer = np.zeros(len(i))
+        for positions in self._sets_of_positions(attribute):
+            table = self._table_of(attribute[:, positions])
+            rows = np.flatnonzero(table >= 0)
             if not len(rows):
                 continue
-            added, explained, whole = self._measured(table, moments, rows)
-            noise[rows] += added
-            model[len(table.attributes) - 1, rows] -= (1.0 - _MISFIT**2) * explained
-            finer[rows] += (_FINER * strength**2) ** 2 * (whole - explained)
-        inside = self._inside_bins(left, right, moments)
-        return Errors(
-            noise * constant, model * squared * constant, finer * squared * constant, inside * constant
-        )
+            table = table[rows]
+            energy, explained, whole = np.ones((3, len(rows)))
+            for position in positions:
+                own = which[rows, position]
+                binning = self._binning[table, attribute[rows, position]]
+                energy *= moments.energy[own, binning]
+                explained *= moments.covariance[own, binning]
+                whole *= moments.covariance[own, 0]
+            others = [position for position in range(mean.shape[1]) if position not in positions]
+            rest = mean[rows[:, None], others].prod(axis=1)
+            noise[rows] += self._table_noise[table] * energy * rest
+            model[len(positions) - 1, rows] -= (1.0 - _MISFIT**2) * explained * rest
+            finer[rows] += self._table_finer[table] * (whole - explained) * rest
+        constant = left.batch.constant[i] * right.batch.constant[j]
+        scale = self._total**2 * constant
+        return Errors(noise * constant, model * scale, finer * scale, inside * (_UNEVEN**2 * scale))
 
     def rests_on_tables(self, batch: Batch) -> NDArray[np.bool_]:
         """Whether all attributes of each quantity lie in one released table, shape (n,)."""
-        asked = np.zeros((len(batch), len(self.margins)), dtype=bool)
-        for position in range(batch.attribute.shape[1]):
-            has = batch.attribute[:, position] >= 0
-            asked[batch.quantity[has], batch.attribute[has, position]] = True
-        found: NDArray[np.bool_] = ~np.any(asked, axis=1)
-        for table in self.part.tables:
-            others = np.ones(len(self.margins), dtype=bool)
-            others[list(table.attributes)] = False
-            found |= ~np.any(asked[:, others], axis=1)
-        return found & ~_cuts(batch)
+        asked = np.zeros((len(batch), len(self._codes) + 1))  # a column more, for no attribute
+        asked[batch.quantity[:, None], batch.attribute] = 1.0
+        found: NDArray[np.bool_] = (asked[:, :-1] @ self._outside == 0.0).any(axis=1)
+        cuts = batch.of_functions(np.array(False), lambda _, own: own.cuts)[batch.place].any(axis=1)
+        found[batch.quantity[cuts]] = False
+        return found
 
-    def beyond_independence(self, batch: Batch, estimate: Floats) -> Floats:
+    def beyond_independence(self, terms: Terms, estimate: Floats) -> Floats:
         """How many times more records lie there than if attributes were independent, at least 1, shape
         (n,).
         """
-        means = [np.ones(1)]
-        for a, functions in batch.functions.items():
-            means.append(_means(functions, self.margins[a]))
-        independent = self._total * batch.sums(
-            batch.constant * np.concatenate(means)[batch.place].prod(axis=1)
-        )
-        return np.maximum(
-            np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0), 1.0
-        )
-
-    def largest(self, batch: Batch) -> Floats:
-        """The most that one record may add to each quantity, in size, shape (n,)."""
-        of_functions = [np.ones(1), *map(_largest, batch.functions.values())]
-        of_terms = np.abs(batch.constant) * np.concatenate(of_functions)[batch.place].prod(axis=1)
-        found = np.zeros(len(batch))
-        np.maximum.at(found, batch.quantity, of_terms)
-        return found
+        batch, mean = terms
+        independent = self._total * batch.sums(batch.constant * mean[batch.place].prod(axis=1))
+        more: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
+        return np.maximum(more, 1.0)
 
     # What the released tables say, once per view.
 
     @cached_property
     def _total(self) -> float:
         return max(float(self.part.components.weight.sum()), 1.0)
-
-    @cached_property
-    def margins(self) -> list[Floats]:
-        """Share of the records at each code, per attribute."""
-        components = self.part.components
-        return [components.grid([a], components.weight) / self._total for a in range(len(components.sizes))]
 
     @cached_property
     def _total_variance(self) -> float:
@@ -182,314 +175,302 @@ class MixtureErrors:
         return list(best.values())
 
     @cached_property
-    def _strengths(self) -> list[float]:
-        """How strongly the attributes of each table depend, of tables of two."""
-        return [dependence(self.part, table) if len(table.attributes) == 2 else 0.0 for table in self._tables]
-
-    def _averages(self, a: int, bins: NDArray[np.int32]) -> Floats:
-        """The matrix that averages functions of an attribute's codes over bins, shape (size, n_bins)."""
-        key = (a, id(bins))
-        if key not in self._known_averages:
-            margin = self.margins[a]
-            of_bin = np.bincount(bins, margin)
-            weight = np.divide(margin, of_bin[bins], out=np.zeros_like(margin), where=of_bin[bins] > 0)
-            matrix = np.zeros((len(bins), len(of_bin)))
-            matrix[np.arange(len(bins)), bins] = weight
-            self._known_averages[key] = matrix
-        return self._known_averages[key]
+    def _outside(self) -> Floats:
+        """1 for attributes that a table does not count, shape (n_attributes, n_tables)."""
+        found = np.ones((len(self._codes), len(self.part.tables)))
+        for number, table in enumerate(self.part.tables):
+            found[list(table.attributes), number] = 0.0
+        return found
 
     @cached_property
-    def _known_averages(self) -> dict[tuple[int, int], Floats]:
-        return {}
+    def _table_noise(self) -> Floats:
+        """Of each table, the variance of the noise of a cell that the fit has kept."""
+        signal = (_DEPENDENCE * self._total) ** 2
+        kept = [signal / (signal + table.variance * table.counts.size) for table in self._tables]
+        return np.array([share * table.variance for share, table in zip(kept, self._tables, strict=True)])
+
+    @cached_property
+    def _table_finer(self) -> Floats:
+        """Of each table, the dependence that there may be inside its bins, squared; for tables of two."""
+        strengths = [
+            dependence(self.part, table) if len(table.attributes) == 2 else 0.0 for table in self._tables
+        ]
+        return (_FINER * np.square(strengths)) ** 2
+
+    @cached_property
+    def _numbers_of_tables(self) -> dict[int, tuple[Ints, Ints]]:
+        """Number of attributes → of tables with so many: keys of their sets of attributes, rising, and the
+        tables' numbers.
+        """
+        found = {}
+        for n in {len(table.attributes) for table in self._tables}:
+            numbers = np.array([i for i, table in enumerate(self._tables) if len(table.attributes) == n])
+            keys = self._key(np.array([self._tables[i].attributes for i in numbers.tolist()]))
+            order = np.argsort(keys)
+            found[n] = keys[order], numbers[order]
+        return found
+
+    def _key(self, attributes: Ints) -> Ints:
+        """A number for each row of attributes, whatever their order; negative where one of them is −1."""
+        found: Ints = np.sort(attributes, axis=1) @ len(self._codes) ** np.arange(attributes.shape[1])[::-1]
+        return found
+
+    def _table_of(self, attributes: Ints) -> Ints:
+        """The number of the table of exactly these attributes, shape (n, k) → (n,); −1 where none is."""
+        keys, numbers = self._numbers_of_tables[attributes.shape[1]]
+        asked = self._key(attributes)
+        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where(keys[place] == asked, numbers[place], -1)
+
+    def _sets_of_positions(self, attribute: Ints) -> list[list[int]]:
+        """Positions in terms whose attributes may be those of a table."""
+        width = attribute.shape[1]
+        sizes = sorted(self._numbers_of_tables)
+        return [list(positions) for n in sizes for positions in combinations(range(width), n)]
+
+    @cached_property
+    def _bins_of_attributes(self) -> tuple[list[list[NDArray[np.int32]]], Ints]:
+        """Per attribute, the different ways in which tables of several attributes gather its codes; and for
+        each table and attribute, which of them it has, counted from 1.
+        """
+        n_attributes = len(self.part.components.sizes)
+        found: list[dict[bytes, NDArray[np.int32]]] = [{} for _ in range(n_attributes)]
+        binning = np.zeros((len(self._tables), n_attributes + 1), np.int64)
+        for number, table in enumerate(self._tables):
+            for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
+                key = bins.tobytes()
+                found[a].setdefault(key, bins)
+                binning[number, a] = 1 + list(found[a]).index(key)
+        return [list(own.values()) for own in found], binning
+
+    @property
+    def _binning(self) -> Ints:
+        return self._bins_of_attributes[1]
+
+    @cached_property
+    def _codes(self) -> list[_Codes]:
+        components, bins = self.part.components, self._bins_of_attributes[0]
+        n_binnings = 1 + max(map(len, bins), default=0)
+        return [
+            _Codes(
+                components.grid([a], components.weight) / self._total, own, n_binnings, variance, self._total
+            )
+            for a, (own, variance) in enumerate(zip(bins, self._code_variance.tolist(), strict=True))
+        ]
 
     # Pairs of terms.
 
-    def _moments(self, left: Batch, right: Batch, i: Ints, j: Ints) -> _Moments:
-        attribute, rows_left, rows_right = _joined(left, right, i, j)
-        shape = attribute.shape
-        means, covariance, energy, fourth = np.ones(shape), *np.zeros((3, *shape))
-        which = np.zeros(shape, np.int64)
-        functions: dict[int, tuple[Functions, Functions]] = {}
-        rows: dict[int, tuple[Ints, Ints]] = {}
-        for a in np.unique(attribute).tolist():
-            if a < 0:
+    def _pairs(self, left: Terms, right: Terms, i: Ints, j: Ints) -> tuple[Ints, Ints, Floats, Moments]:
+        """Of pairs of terms, shape (n_pairs, width) each: the attributes that either term has a function of,
+        −1 for none; the pair of functions, by its number in moments, 0 for none; the product of their means.
+        And the moments of all different pairs of functions.
+        """
+        if left is right and i is j:
+            which = left.batch.place[i]
+            return left.batch.attribute[i], which, left.mean[which] ** 2, self._moments(left, right, None)
+        attribute, own, other = _joined(left.batch, right.batch, i, j)
+        key = np.where((own > 0) & (other > 0), own * len(right.mean) + other, 0)
+        different, which = np.unique(key, return_inverse=True)
+        first = int(len(different) > 0 and different[0] == 0)
+        which = which.reshape(key.shape) + (1 - first)
+        return (
+            attribute,
+            which,
+            left.mean[own] * right.mean[other],
+            self._moments(left, right, different[first:]),
+        )
+
+    def _moments(self, left: Terms, right: Terms, pairs: Ints | None) -> Moments:
+        """Moments of pairs of functions, after those of no pair, which are 0.
+
+        pairs: the number of the left function times the number of functions on the right, plus that of the
+            right one, rising; None for all functions with themselves.
+        """
+        n_binnings = 1 + max(map(len, self._bins_of_attributes[0]), default=0)
+        found = [Moments(*np.zeros((2, 1, n_binnings)), *np.zeros((3, 1)))]
+        for a, functions in left.batch.functions.items():
+            others, start = right.batch.functions.get(a), left.batch.offset[a]
+            if others is None:
                 continue
-            here = attribute == a
-            n = int(rows_right[here].max()) + 2
-            different, which[here] = np.unique(
-                (rows_left[here] + 1) * n + rows_right[here] + 1, return_inverse=True
-            )
-            own, other = different // n - 1, different % n - 1
-            one = _chosen(left.functions.get(a), own)
-            is_same = left is right and np.array_equal(own, other)
-            pair = one, one if is_same else _chosen(right.functions.get(a), other)
-            of_pairs = _gram(*pair, self.margins[a])
-            for column, values in zip((means, covariance, energy, fourth), of_pairs, strict=True):
-                column[here] = values[which[here]]
-            functions[a], rows[a] = pair, (own, other)
-        return _Moments(attribute, means, covariance, energy, fourth, which, functions, rows)
-
-    def _inside_bins(self, left: Batch, right: Batch, moments: _Moments) -> Floats:
-        """From bins that are cut through, and from values that differ inside bins, shape (n_pairs,)."""
-        found = np.zeros(len(moments.attribute))
-        for a in left.inside.keys() & right.inside.keys() & moments.functions.keys():
-            of_pairs = _inside(left.inside[a], right.inside[a], *moments.rows[a], self.margins[a])
-            here = moments.attribute == a
-            rest = np.where(here, 1.0, moments.means).prod(axis=1)
-            found += np.where(here, of_pairs[np.where(here, moments.which, 0)], 0.0).sum(axis=1) * rest
-        return found * (_UNEVEN * self._total) ** 2
-
-    def _noise_of_total_and_histograms(self, moments: _Moments) -> Floats:
-        found: Floats = moments.means.prod(axis=1) * self._total_variance
-        variance = np.append(self._code_variance, 0.0)[moments.attribute]
-        width = moments.attribute.shape[1]
-        for position in range(width):
-            rest = moments.means[:, [other for other in range(width) if other != position]].prod(axis=1)
-            found += variance[:, position] * moments.energy[:, position] * rest
-        return found
-
-    def _by_order(self, moments: _Moments) -> Floats:
-        """Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the others,
-        (N_ORDERS, n).
-
-        Margins are known up to noise: where the view sees no records, there may be as many as noise hides.
-        """
-        n, width = moments.means.shape
-        hidden = (
-            np.sqrt(np.append(self._code_variance, 0.0))[moments.attribute] / self._total * moments.fourth
-        )
-        found = np.zeros((N_ORDERS + 1, n))
-        found[0] = 1.0
-        for position in range(width):
-            mean = moments.means[:, position]
-            covariance = moments.covariance[:, position] + hidden[:, position]
-            last = found[-1] * (mean + covariance) + found[-2] * covariance
-            found[1:-1] = found[1:-1] * mean + found[:-2] * covariance
-            found[0] *= mean
-            found[-1] = last
-        return found[1:]
-
-    def _measured(self, table: Table, moments: _Moments, rows: Ints) -> tuple[Floats, Floats, Floats]:
-        """Noise of a table in pairs of terms about all its attributes, what of the model it replaces, and of
-        how much that is a part.
-        """
-        attribute, which_of = moments.attribute[rows], moments.which[rows]
-        energy, covariance, whole = np.ones((3, len(rows)))
-        others = np.ones(attribute.shape, dtype=bool)
-        for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
-            here = attribute == a
-            others &= ~here
-            one, other = moments.functions[a]
-            of_bins = _binned(one, other, self.margins[a], bins, self._averages(a, bins))
-            which = which_of[here]
-            energy *= of_bins[0][which]
-            covariance *= of_bins[1][which]
-            whole *= moments.covariance[rows][here]
-        rest = np.where(others, moments.means[rows], 1.0).prod(axis=1)
-        signal = (_DEPENDENCE * self._total) ** 2
-        kept = signal / (signal + table.variance * table.counts.size)
-        return kept * table.variance * energy * rest, covariance * rest, whole * rest
+            end = start + len(functions)
+            if pairs is None:
+                found.append(self._codes[a].moments(functions, functions, None, None))
+                continue
+            ends = np.searchsorted(pairs, np.array([start, end]) * len(right.mean))
+            own, other = np.divmod(pairs[slice(*ends)], len(right.mean))
+            other -= right.batch.offset[a]
+            found.append(self._codes[a].moments(functions, others, own - start, other))
+        return Moments(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _cuts(batch: Batch) -> NDArray[np.bool_]:
-    """Whether each quantity cuts through a bin, shape (n,)."""
-    found = np.zeros(len(batch), dtype=bool)
-    for a, inside in batch.inside.items():
-        cut: NDArray[np.bool_] = (inside.share > 0.0) & (inside.share < 1.0)
-        of_functions = np.where(
-            inside.code >= 0, cut[inside.origin, inside.code], np.any(cut, axis=1)[inside.origin]
-        )
-        here = batch.attribute == a
-        of_terms = np.any(here & of_functions[np.where(here, batch.row, 0)], axis=1)
-        found[batch.quantity[of_terms]] = True
-    return found
-
-
-def _inside(left: Inside, right: Inside, own: Ints, other: Ints, margin: Floats) -> Floats:
-    """Of pairs of functions, what both leave open inside bins, per squared total, shape (n,).
-
-    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of
-    different conditions may ask for others: as few in common as their shares allow.
+def _summed_by_order(
+    mean: Floats, which: Ints, moments: Moments, total_variance: float
+) -> tuple[Floats, Floats, Floats]:
+    """Of pairs of terms: noise of the total and of histograms, (n,); Σ over sets of 1, 2, 3, and 4 or more
+    attributes of Π covariances · Π means of the others, (N_ORDERS, n); and what is left open inside bins,
+    (n,).
     """
-    found = np.zeros(len(own))
-    code = np.maximum(left.code[own], right.code[other])
-    both = (own >= 0) & (other >= 0)
-    for rows in (np.flatnonzero(both & (code < 0)), np.flatnonzero(both & (code >= 0))):
-        # All codes of a function, or the one of a point: shape (n, size) or (n, 1).
-        codes = np.arange(len(margin))[None] if (code[rows] < 0).all() else code[rows][:, None]
-        one, two = left.origin[own[rows]][:, None], right.origin[other[rows]][:, None]
-        share, share_two = left.share[one, codes], right.share[two, codes]
-        same = left.condition[one] == right.condition[two]
-        common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
-        weight = margin[codes]
-        cut = (common - share * share_two) * left.value[one, codes] * right.value[two, codes] * weight**2
-        # Records of all bins may lie to the same side, as where values are rounded.
-        spread = (share * left.spread[one, codes] * weight).sum(axis=1)
-        spread_two = (share_two * right.spread[two, codes] * weight).sum(axis=1)
-        found[rows] = cut.sum(axis=1) + spread * spread_two
-    return found
+    n, width = which.shape
+    noise, inside = np.zeros((2, n))
+    found = np.zeros((N_ORDERS + 1, n))
+    found[0] = 1.0
+    for position in range(width):
+        own, pair = mean[:, position], which[:, position]
+        covariance = moments.related[pair]
+        noise = noise * own + found[0] * moments.noise[pair]
+        inside = inside * own + found[0] * moments.inside[pair]
+        last = found[-1] * (own + covariance) + found[-2] * covariance
+        found[1:-1] = found[1:-1] * own + found[:-2] * covariance
+        found[0] *= own
+        found[-1] = last
+    return noise + found[0] * total_variance, found[1:], inside
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
-    """Attributes of pairs of terms, and each term's functions of them; −1 for none. Shape (n_pairs, width)
-    each.
+    """Attributes of pairs of terms, −1 for none, and each term's function of them, 0 for none. Shape
+    (n_pairs, width) each.
     """
-    own, other = left.attribute[i], right.attribute[j]
-    if left is right and np.array_equal(i, j):
-        return own, left.row[i], left.row[i]
-    rows_of_own, rows_of_other = left.row[i], right.row[j]
-    in_other = np.full(own.shape, -1)
-    for position in range(own.shape[1] if other.shape[1] else 0):
-        same = (other == own[:, position : position + 1]) & (other >= 0)
-        has = same.any(axis=1)
-        in_other[has, position] = rows_of_other[has, same[has].argmax(axis=1)]
-    extra = other.copy()
-    for position in range(other.shape[1]):
-        extra[(own == other[:, position : position + 1]).any(axis=1), position] = -1
-    nothing = np.full(extra.shape, -1)
+    own, other, place, other_place = left.attribute[i], right.attribute[j], left.place[i], right.place[j]
+    same = (own[:, :, None] == other[:, None, :]) & (own >= 0)[:, :, None]
+    in_other = np.where(same, other_place[:, None, :], 0).sum(axis=2)
+    extra = np.where(same.any(axis=1), -1, other)
     return (
         np.concatenate([own, extra], axis=1),
-        np.concatenate([rows_of_own, nothing], axis=1),
-        np.concatenate([in_other, np.where(extra >= 0, rows_of_other, -1)], axis=1),
+        np.concatenate([place, np.zeros_like(extra)], axis=1),
+        np.concatenate([in_other, np.where(extra >= 0, other_place, 0)], axis=1),
     )
 
 
-def _means(functions: Functions, margin: Floats) -> Floats:
-    """Means of functions under a margin, shape (n,)."""
-    if isinstance(functions, Mixed):
-        return np.concatenate([_means(functions.dense, margin), _means(functions.points, margin)])
-    if isinstance(functions, Points):
-        return functions.value * margin[functions.code]
-    means: Floats = functions @ margin
-    return means
+class _Codes:
+    """An attribute's codes, and the bins in which tables gather them.
 
+    margin: share of the records at each code, shape (size,).
+    """
 
-def _largest(functions: Functions) -> Floats:
-    """The largest size of each function's values, shape (n,)."""
-    if isinstance(functions, Mixed):
-        return np.concatenate([_largest(functions.dense), _largest(functions.points)])
-    if isinstance(functions, Points):
-        return np.abs(functions.value)
-    found: Floats = np.abs(functions).max(axis=1)
-    return found
+    def __init__(
+        self,
+        margin: Floats,
+        binnings: Sequence[NDArray[np.int32]],
+        n_binnings: int,
+        variance: float,
+        total: float,
+    ) -> None:
+        """binnings: the bin of each code, in several ways. n_binnings: columns of the moments, one for the
+        codes themselves. variance: of the noise in the count of a code. total: of all records.
+        """
+        self.margin, self._variance, self._hidden = margin, variance, np.sqrt(variance) / total
+        averages, weights = [np.zeros((len(margin), 0))], [margin]
+        for bins in binnings:
+            of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
+            averages.append(np.zeros((len(margin), len(of_bin))))
+            share = np.divide(margin, of_bin[bins], out=np.zeros_like(margin), where=of_bin[bins] > 0)
+            averages[-1][np.arange(len(bins)), bins] = share
+            weights.append(of_bin)
+        # A column for every bin of every further binning, (size, n): averages values per code over the bin.
+        self._averages = np.concatenate(averages, axis=1)
+        # Which binning a bin belongs to, and its share of the records, shape (n_bins, 2 · n_binnings).
+        self._in_binning = np.zeros((len(margin) + self._averages.shape[1], 2 * n_binnings))
+        rows = np.arange(len(self._in_binning))
+        binning = np.repeat(np.arange(len(weights)), list(map(len, weights)))
+        self._in_binning[rows, binning] = 1.0
+        self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
+        # Averages over a bin without records are 0, which deviates from the mean by the mean.
+        self._n_empty = np.zeros(n_binnings)
+        self._n_empty[1 : len(weights)] = [(of_bin <= 0).sum() for of_bin in weights[1:]]
 
-
-def _chosen(functions: Functions | None, rows: Ints) -> Functions:
-    """Functions of an attribute by their numbers, which rise; the constant 1 for −1."""
-    if isinstance(functions, Mixed):
-        n_dense = len(functions.dense)
-        border = int(np.searchsorted(rows, n_dense))
-        dense, points = (
-            _chosen(functions.dense, rows[:border]),
-            _chosen(functions.points, rows[border:] - n_dense),
+    def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
+        """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
+        functions with themselves.
+        """
+        k, size = left.share.shape
+        if own is None or other is None:
+            if left.at_codes and not k:
+                return self._at_codes
+            own = other = np.arange(len(left))
+        border = int(np.searchsorted(own, k))
+        whole = self._of_whole(left, right, own[:border], other[:border])
+        if border == len(own):
+            return whole
+        # Functions that are 0 but for one code are multiples of the one that is 1 there.
+        one, two = own[border:] - k, other[border:] - len(right.share)
+        code = one % size
+        factor = left.values_at_codes[one] * right.values_at_codes[two]
+        at_codes = self._at_codes
+        inside = np.zeros(len(one))
+        if left.condition is not None and right.condition is not None:
+            rows = np.flatnonzero((one < left.share.size) & (two < right.share.size))
+            cut, spread, spread_two = _inside(
+                left, right, one[rows] // size, two[rows] // size, code[rows], self.margin
+            )
+            inside[rows] = cut + spread * spread_two
+        covariance = at_codes.covariance[code] * factor[:, None]
+        hidden = (at_codes.related - at_codes.covariance[:, 0])[code] * np.abs(factor)
+        points = Moments(
+            at_codes.energy[code] * factor[:, None],
+            covariance,
+            at_codes.noise[code] * factor,
+            covariance[:, 0] + hidden,
+            inside,
         )
-        assert isinstance(dense, np.ndarray)
-        assert isinstance(points, Points)
-        return Mixed(dense, points)
-    if isinstance(functions, Points):
-        return Points(functions.code[rows], np.where(rows >= 0, functions.value[rows], np.nan))
-    if functions is None:
-        return np.full((len(rows), 1), 1.0)
-    return np.where((rows >= 0)[:, None], functions[rows], 1.0)
+        return Moments(*map(np.concatenate, zip(whole, points, strict=True)))
+
+    @cached_property
+    def _at_codes(self) -> Moments:
+        """Of the function that is 1 at one code alone, with itself, for each code."""
+        codes, every = Functions(np.eye(len(self.margin))), np.arange(len(self.margin))
+        return self._of_whole(codes, codes, every, every)
+
+    def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
+        """Of functions that are not at one code alone."""
+        n, n_binnings, size = len(own), len(self._n_empty), len(self.margin)
+        found = Moments(*np.zeros((2, n, n_binnings)), *np.zeros((3, n)))
+        is_open = left.condition is not None and right.condition is not None
+        step = max(1, _AT_ONCE // len(self._in_binning))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            mean, deviations = self._deviations(left.values[own[rows]])
+            other_mean, others = mean, deviations
+            if left is not right or own is not other:
+                other_mean, others = self._deviations(right.values[other[rows]])
+            products = deviations * others
+            sums = products @ self._in_binning
+            found.energy[rows] = sums[:, :n_binnings] + (mean * other_mean)[:, None] * self._n_empty
+            found.covariance[rows] = sums[:, n_binnings:]
+            fourth = np.sqrt(np.einsum("nc,nc->n", products[:, :size], products[:, :size]))
+            found.related[rows] = sums[:, n_binnings] + self._hidden * fourth
+            if is_open:
+                one, two = own[rows, None], other[rows, None]
+                cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
+                found.inside[rows] = cut.sum(axis=1) + spread.sum(axis=1) * spread_two.sum(axis=1)
+        return found._replace(noise=self._variance * found.energy[:, 0])
+
+    def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
+        """Means of functions, (n,), and how they deviate from them on average in every bin, (n, n_bins)."""
+        mean = values @ self.margin
+        deviations = values - mean[:, None]
+        return mean, np.concatenate([deviations, deviations @ self._averages], axis=1)
 
 
-def _gram(left: Functions, right: Functions, margin: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Products of means, covariances, energies and fourths of pairs of functions under a margin, shape (n,)
-    each.
+def _inside(
+    left: Functions, right: Functions, own: Ints, other: Ints, code: Ints, margin: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What pairs of functions leave open inside the bins of codes, per squared total: from bins that are cut
+    through, and, for each of the two, from values that differ inside bins.
+
+    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of
+    different conditions may ask for others: as few in common as their shares allow. Records of all bins may
+    lie to the same side, as where values are rounded, so sums over values that differ are multiplied.
     """
-    if isinstance(left, Mixed) and isinstance(right, Mixed):
-        dense = _gram(left.dense, right.dense, margin)
-        points = _gram(left.points, right.points, margin)
-        means, covariance, energy, fourth = map(np.concatenate, zip(dense, points, strict=True))
-        return means, covariance, energy, fourth
-    assert not isinstance(left, Mixed)
-    assert not isinstance(right, Mixed)
-    if isinstance(left, Points) or isinstance(right, Points):
-        return _gram_of_points(left, right, margin)
-    mean_left, mean_right = _mean(left, margin), _mean(right, margin)
-    one = left - mean_left[:, None]
-    deviation = one**2 if left is right else one * (right - mean_right[:, None])
-    deviation = np.broadcast_to(deviation, (len(deviation), len(margin)))
-    fourth = np.sqrt(np.einsum("nc,nc->n", deviation, deviation))
-    return mean_left * mean_right, deviation @ margin, deviation.sum(axis=1), fourth
-
-
-def _mean(functions: Floats, margin: Floats) -> Floats:
-    means: Floats = functions @ margin if functions.shape[1] == len(margin) else functions[:, 0]
-    return means
-
-
-def _gram_of_points(
-    left: Floats | Points, right: Floats | Points, margin: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """The same where one of the two at least is 0 but for one code."""
-    code = (
-        left.code
-        if isinstance(left, Points)
-        else right.code
-        if isinstance(right, Points)
-        else np.zeros(0, np.int64)
-    )
-    share = margin[code]
-    one = _at_points(left, share)
-    other = one if left is right else _at_points(right, share)
-    both = one.is_point & other.is_point
-    means = one.mean * other.mean
-    covariance = np.where(both, one.value * other.value * share - means, 0.0)
-    at_code = (one.value - one.mean) * (other.value - other.mean)
-    energy = at_code + (len(margin) - 1) * means
-    fourth = np.sqrt(at_code**2 + (len(margin) - 1) * means**2)
-    return means, covariance, np.where(both, energy, 0.0), np.where(both, fourth, 0.0)
-
-
-class _AtPoints(NamedTuple):
-    """Functions at one code each: whether they are points or the constant 1, their values, and their
-    means.
-    """
-
-    is_point: NDArray[np.bool_]
-    value: Floats
-    mean: Floats
-
-
-def _at_points(functions: Floats | Points, share: Floats) -> _AtPoints:
-    """share: of the records at the code of each function."""
-    if not isinstance(functions, Points):
-        ones = np.ones(len(share))
-        return _AtPoints(np.zeros(len(share), dtype=bool), ones, ones)
-    is_one = np.isnan(functions.value)
-    value = np.where(is_one, 1.0, functions.value)
-    return _AtPoints(~is_one, value, np.where(is_one, 1.0, value * share))
-
-
-def _binned(
-    left: Functions, right: Functions, margin: Floats, bins: NDArray[np.int32], averages: Floats
-) -> tuple[Floats, Floats]:
-    """Energies and covariances of pairs of functions whose values are averaged over bins, shape (n,) each."""
-    if isinstance(left, Mixed) and isinstance(right, Mixed):
-        dense = _binned(left.dense, right.dense, margin, bins, averages)
-        points = _binned(left.points, right.points, margin, bins, averages)
-        energy, covariance = map(np.concatenate, zip(dense, points, strict=True))
-        return energy, covariance
-    assert not isinstance(left, Mixed)
-    assert not isinstance(right, Mixed)
-    of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
-    if isinstance(left, Points) or isinstance(right, Points):
-        inverse = np.divide(1.0, of_bin, out=np.zeros_like(of_bin), where=of_bin > 0)
-        one = _averaged_point(left, margin, bins, inverse)
-        other = one if left is right else _averaged_point(right, margin, bins, inverse)
-        _, covariance, energy, _ = _gram_of_points(one, other, of_bin)
-        return energy, covariance
-    mean_left = np.broadcast_to(left, (len(left), len(margin))) @ averages
-    mean_right = mean_left if left is right else np.broadcast_to(right, (len(right), len(margin))) @ averages
-    _, covariance, energy, _ = _gram(mean_left, mean_right, of_bin)
-    return energy, covariance
-
-
-def _averaged_point(
-    functions: Floats | Points, margin: Floats, bins: NDArray[np.int32], inverse: Floats
-) -> Floats | Points:
-    if not isinstance(functions, Points):
-        return functions
-    code = functions.code
-    return Points(bins[code].astype(np.int64), functions.value * margin[code] * inverse[bins[code]])
+    assert left.condition is not None
+    assert right.condition is not None
+    share, share_two, weight = left.share[own, code], right.share[other, code], margin[code]
+    same = left.condition[own] == right.condition[other]
+    common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
+    cut = (common - share * share_two) * weight**2
+    spreads = []
+    for functions, rows, of_code in ((left, own, share), (right, other, share_two)):
+        if functions.value is not None:
+            cut = cut * functions.value[rows, code]
+        spread = 0.0 if functions.spread is None else functions.spread[rows, code]
+        spreads.append(of_code * weight * spread)
+    return cut, spreads[0], spreads[1]

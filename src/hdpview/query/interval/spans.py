@@ -23,18 +23,10 @@ from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.interval.noise import confidence_of_each
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
+from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.boxes import Box, intersect
 from hdpview.query.question.conditions import Condition
-from hdpview.query.question.quantities import (
-    Part,
-    Quantity,
-    Values,
-    count_of,
-    cut,
-    pack,
-    reaching_bins,
-    times_functions,
-)
+from hdpview.query.question.quantities import Part, Quantity, Values, count_of, cut, reaching_bins
 
 Floats = NDArray[np.float64]
 _MAX_QUANTILES = 2_000

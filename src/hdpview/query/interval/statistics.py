@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
+from hdpview.query.estimate.estimates import estimates
 from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
 from hdpview.query.interval.columns import Column, arrow_table
-from hdpview.query.interval.errors import covariances, evaluate
+from hdpview.query.interval.errors import covariances
 from hdpview.query.interval.groups import Groups, Histograms
 from hdpview.query.interval.noise import check_confidence, confidence_of_each
 from hdpview.query.interval.spans import Measures, Span, delta_variance
@@ -27,8 +28,9 @@ from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import attribute_axis
-from hdpview.query.question.boxes import intersect
-from hdpview.query.question.quantities import Part, bin_values, count_of, pack
+from hdpview.query.question.batch import pack
+from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of
 from hdpview.query.question.where import attribute_number, boxes_of
 from hdpview.view.data import ViewData
 
@@ -109,23 +111,32 @@ def histograms(
     interval: Kind = "typical",
 ) -> list[Histogram]:
     """Histograms of the named attributes, or of all, of the records that satisfy a condition."""
+    wanted = view.schema.names if names is None else names
+    return histograms_in(view, boxes_of(where, view.schema), wanted, confidence, counts, interval)
+
+
+def histograms_in(
+    view: ViewData,
+    boxes: Sequence[Box],
+    names: Sequence[str],
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+) -> list[Histogram]:
+    """Histograms of the named attributes, of the records in disjoint boxes."""
     check_confidence(confidence)
-    numbers = [
-        attribute_number(name, view.schema) for name in (view.schema.names if names is None else names)
-    ]
-    groups = Histograms(view, boxes_of(where, view.schema), numbers)
+    numbers = [attribute_number(name, view.schema) for name in names]
+    if not numbers:
+        return []
+    groups = Histograms(view, boxes, numbers)
     span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
     every = np.zeros((3, *groups.shape))
     every[:, groups.cells] = span
     borders = np.cumsum([len(axis.keys) for axis in groups.axes])[:-1]
-    return (
-        [
-            Histogram(view.schema.attributes[a], axis.keys, *columns)
-            for a, axis, columns in zip(numbers, groups.axes, np.split(every, borders, axis=1), strict=True)
-        ]
-        if numbers
-        else []
-    )
+    return [
+        Histogram(view.schema.attributes[a], axis.keys, *columns)
+        for a, axis, columns in zip(numbers, groups.axes, np.split(every, borders, axis=1), strict=True)
+    ]
 
 
 def _counts(
@@ -374,8 +385,7 @@ def compare_shares(
         for boxes in sides
         for group in ([count_of(intersect(boxes, own)) for own in values], [count_of(boxes)] * len(values))
     ]
-    sums = np.stack([evaluate(view, pack(own, view.schema)).estimate for own in listed])
-    products = covariances(view, listed)
+    sums, products = _sums(view, listed)
 
     def span(value: Callable[[Floats], Floats], least: float) -> Span:
         estimate = value(sums)
@@ -390,6 +400,14 @@ def compare_shares(
     )
 
 
+def _sums(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> tuple[Floats, Floats]:
+    """Estimates of m quantities of each of n groups, (m, n), and the expected products of their errors,
+    (m, m, n). quantities[i][g]: the i-th of group g.
+    """
+    asked = [pack(own, view.schema) for own in quantities]
+    return np.stack([estimates(view, own) for own in asked]), covariances(view, asked, quantities)
+
+
 def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Span:
     """Of the records that satisfy a condition, the share with each value of an attribute, in code order,
     shape (size,). A share has an interval of its own: errors that a count and the total have in common
@@ -399,8 +417,7 @@ def value_shares(view: ViewData, name: str, where: Where = None, confidence: flo
     a, boxes = attribute_number(name, view.schema), boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
-    sums = np.stack([evaluate(view, pack(own, view.schema)).estimate for own in listed])
-    products, tail = covariances(view, listed), typical_tail(confidence)
+    (sums, products), tail = _sums(view, listed), typical_tail(confidence)
     estimate = _ratio(sums)
     # Where the total cannot be told from 0, any share is possible.
     is_unsafe = sums[1] <= tail * np.sqrt(np.maximum(products[1, 1], 0.0))

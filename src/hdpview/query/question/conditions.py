@@ -147,7 +147,7 @@ def between(attribute: Attribute, low: Any, high: Any) -> Condition:
     """`attribute BETWEEN low AND high`, both ends included."""
     if isinstance(attribute, Ordered):
         start, end = _places(attribute, low)[0], _places(attribute, high)[1]
-        return Condition(ranges=((start, end),)) if start < end else Condition()
+        return Condition(((start, end),)) if start < end else Condition()
     return compare(attribute, ">=", low) & compare(attribute, "<=", high)
 
 
@@ -314,7 +314,11 @@ def is_beyond(attribute: Attribute, condition: Condition) -> bool:
     if not isinstance(attribute, Ordered):
         return False
     low, high = attribute.ends
-    return any(start >= high or end <= low for start, end in condition.ranges)
+    # A loop: many thousands of conditions are looked at.
+    for start, end in condition.ranges:  # noqa: SIM110
+        if start >= high or end <= low:
+            return True
+    return False
 
 
 def note_on(attribute: Attribute, condition: Condition) -> str | None:
@@ -342,7 +346,8 @@ def _shares_of_ranges(attribute: Ordered, ranges: Sequence[Range]) -> Floats:
     find = _codes_between if len(ranges) > _FEW and is_exact else _codes_between_few
     low, high = find(attribute, ranges)
     axis = np.arange(attribute.size + 1, dtype=np.float64)
-    clipped = np.minimum(np.maximum(axis, low[:, None]), high[:, None])
+    clipped = np.maximum(axis, low[:, None])
+    np.minimum(clipped, high[:, None], out=clipped)
     shares: Floats = clipped[:, 1:] - clipped[:, :-1]
     return shares
 

@@ -63,7 +63,7 @@ def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]
         if not where.strip():
             raise QueryError("The condition is empty. Leave it out to count everything.")
         return boxes_of_tree(parse(where), schema)
-    if isinstance(where, Mapping):
+    if isinstance(where, (dict, Mapping)):
         return _boxes_of_mapping(where, schema)
     raise QueryError(f"A condition is SQL text or a dictionary, not {type(where).__name__}.")
 
@@ -125,8 +125,9 @@ def boxes_of_tree(
 
 def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
     box: dict[int, Condition] = {}
+    numbers = schema.numbers
     for name, value in where.items():
-        a = schema.numbers[name] if name in schema.numbers else attribute_number(name, schema)
+        a = numbers[name] if name in numbers else attribute_number(name, schema)
         attribute = schema.attributes[a]
         if isinstance(value, tuple):
             if len(value) != 2:
