@@ -91,7 +91,7 @@ chromium:
 CLIENTS := libpostgresql-jdbc-java odbc-postgresql odbcinst libodbc2 r-base-core r-cran-rpostgresql r-cran-dbplyr
 .PHONY: clients
 clients:
-	@{ [ -e /usr/share/java/postgresql.jar ] && command -v Rscript odbcinst >/dev/null 2>&1; } || { \
+	@dpkg -s $(CLIENTS) >/dev/null 2>&1 || { \
 	  echo "installing JDBC, ODBC and R clients for the tests"; \
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(CLIENTS) >/dev/null; }

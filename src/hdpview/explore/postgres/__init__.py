@@ -3,7 +3,7 @@ already have.
 
 types        PostgreSQL's types, and how values travel as text and in binary
 parameters   the same on the way in
-functions    functions that clients call, patterns and settings among them (patterns, settings)
+functions    functions that clients call when they look at the catalogue; settings of a session (settings)
 names        what outputs, casts, parameters and tables are called
 columns      names and types of a statement's result, known before it runs
 catalog/     pg_catalog and information_schema, answered by SQLite over tables in memory

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from hdpview.explore.postgres.types import PgType
 from hdpview.query.sql import dates, patterns
 
 SERVER_VERSION = "15.0"
-_MOST_ITEMS = 10_000  # of a series
+MOST_ITEMS = 10_000  # of a series, and of an array
 
 
 @dataclass
@@ -210,15 +210,15 @@ def _series(_: Context, first: Any, last: Any, step: Any = 1) -> str:
     if isinstance(step, str):
         return json.dumps([at.isoformat(" ") for at in _moments(first, last, dates.duration(step))])
     found = range(int(first), int(last) + 1, int(step or 1))
-    if len(found) > _MOST_ITEMS:
-        raise QueryError(f"A series here has at most {_MOST_ITEMS:,} numbers.")
+    if len(found) > MOST_ITEMS:
+        raise QueryError(f"A series here has at most {MOST_ITEMS:,} numbers.")
     return json.dumps(list(found))
 
 
 def _moments(first: Any, last: Any, step: dates.Duration) -> list[datetime]:
     at, end = dates.moment_of(first), dates.moment_of(last)
     found: list[datetime] = []
-    while at <= end and len(found) < _MOST_ITEMS:
+    while at <= end and len(found) < MOST_ITEMS:
         found.append(at)
         at = dates.shifted(at, step)
     return found
@@ -364,41 +364,3 @@ _add(t.TEXT, lambda c, oid, kind: to_name(c, oid, t.BY_NAME[kind]), "_name_of")
 _add(t.TEXT, _element, "_element")
 _add(t.TEXT, _series, "_series")
 _add(t.TEXT, lambda _, *items: json.dumps(list(items)), "_array")
-
-
-class ArrayAggregate:
-    """array_agg: values as one JSON text."""
-
-    def __init__(self) -> None:
-        self._values: list[Any] = []
-
-    def step(self, *values: Any) -> None:
-        if len(self._values) < _MOST_ITEMS:
-            self._values.append(values[0])
-
-    def finalize(self) -> str | None:
-        return json.dumps(self._values) if self._values else None
-
-
-class TextAggregate:
-    """string_agg: values put together with a separator."""
-
-    def __init__(self) -> None:
-        self._values: list[str] = []
-        self._separator = ","
-
-    def step(self, value: Any, separator: Any = ",") -> None:
-        self._separator = str(separator)
-        if value is not None and len(self._values) < _MOST_ITEMS:
-            self._values.append(str(value))
-
-    def finalize(self) -> str | None:
-        return self._separator.join(self._values) if self._values else None
-
-
-AGGREGATES: Sequence[tuple[str, type[Any]]] = (
-    ("array_agg", ArrayAggregate),
-    ("json_agg", ArrayAggregate),
-    ("jsonb_agg", ArrayAggregate),
-    ("string_agg", TextAggregate),
-)

@@ -7,6 +7,7 @@ statement that runs too long is stopped.
 from __future__ import annotations
 
 import functools
+import json
 import sqlite3
 import threading
 import time
@@ -21,10 +22,47 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.tables import Catalog, column_type, system_relations
 from hdpview.explore.postgres.catalog.translate import to_sqlite
 from hdpview.explore.postgres.columns import Describer, OutputColumn
-from hdpview.explore.postgres.functions import AGGREGATES, Context, registered
+from hdpview.explore.postgres.functions import MOST_ITEMS, Context, registered
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.pview import PView
 
+
+class ArrayAggregate:
+    """array_agg: values as one JSON text."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+
+    def step(self, *values: Any) -> None:
+        if len(self._values) < MOST_ITEMS:
+            self._values.append(values[0])
+
+    def finalize(self) -> str | None:
+        return json.dumps(self._values) if self._values else None
+
+
+class TextAggregate:
+    """string_agg: values put together with a separator."""
+
+    def __init__(self) -> None:
+        self._values: list[str] = []
+        self._separator = ","
+
+    def step(self, value: Any, separator: Any = ",") -> None:
+        self._separator = str(separator)
+        if value is not None and len(self._values) < MOST_ITEMS:
+            self._values.append(str(value))
+
+    def finalize(self) -> str | None:
+        return self._separator.join(self._values) if self._values else None
+
+
+AGGREGATES: Sequence[tuple[str, type[Any]]] = (
+    ("array_agg", ArrayAggregate),
+    ("json_agg", ArrayAggregate),
+    ("jsonb_agg", ArrayAggregate),
+    ("string_agg", TextAggregate),
+)
 _SECONDS = 5.0
 _STEPS_BETWEEN_LOOKS = 10_000
 _MOST_ROWS = 100_000
