@@ -149,12 +149,39 @@ def _means(asking: Asking) -> Asked:
 
     def ask(a: int, b: int) -> tuple[str, Floats]:
         table, values = asking.table.exact_table(a, b), np.arange(asking.table.schema.sizes[b])
-        spread = np.sqrt(np.cov(values, fweights=table.sum(axis=0).astype(np.int64)))
-        scale = float(spread) or 1.0
+        scale = _deviation(table, values)
         truth = table @ values / np.maximum(table.sum(axis=1), 1.0) / scale
         return f"AVG(a{b}) / {scale!r}", truth
 
     return _grouped(asking, ask, has_mean)
+
+
+def _sums(asking: Asking) -> Asked:
+    """Sums of a number by group, in records of the number's standard deviation."""
+
+    def ask(a: int, b: int) -> tuple[str, Floats]:
+        table, values = asking.table.exact_table(a, b), np.arange(asking.table.schema.sizes[b])
+        scale = _deviation(table, values)
+        return f"SUM(a{b}) / {scale!r}", table @ values / scale
+
+    return _grouped(asking, ask, has_mean)
+
+
+def _medians(asking: Asking) -> Asked:
+    """Medians of a number by group, in standard deviations of that number."""
+
+    def ask(a: int, b: int) -> tuple[str, Floats]:
+        table, values = asking.table.exact_table(a, b), np.arange(asking.table.schema.sizes[b])
+        scale = _deviation(table, values)
+        reached = np.cumsum(table, axis=1) >= table.sum(axis=1, keepdims=True) / 2
+        return f"MEDIAN(a{b}) / {scale!r}", values[reached.argmax(axis=1)] / scale
+
+    return _grouped(asking, ask, has_mean)
+
+
+def _deviation(table: Floats, values: NDArray[np.int64]) -> float:
+    """Standard deviation of the values across a table of records; 1 where there is none."""
+    return float(np.sqrt(np.cov(values, fweights=table.sum(axis=0).astype(np.int64)))) or 1.0
 
 
 def _rates(asking: Asking) -> Asked:
@@ -272,6 +299,8 @@ KINDS: dict[str, Callable[[Asking], Asked]] = {
     "mean": _means,
     "rate": _rates,
     "difference": _differences,
+    "sum": _sums,
+    "median": _medians,
 }
 
 

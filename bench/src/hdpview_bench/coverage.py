@@ -251,7 +251,7 @@ def lead(rows: Sequence[Row]) -> list[str]:
     many = [row for row in rows if row["questions"] >= _FEWEST] or list(rows)
     worst, worst_guaranteed = (min(many, key=itemgetter(name)) for name in ("typical", "guaranteed"))
     # Beside errors far below one record any interval is wide.
-    not_tiny = [row for row in many if row["rmse"] >= 1 or row["kind"] in ("mean", "rate")] or many
+    not_tiny = [row for row in many if row["rmse"] >= 1 or row["kind"] in ("mean", "rate", "median")] or many
     widest = max(not_tiny, key=lambda row: row["typical_width"] or 0.0)
     below = sum(row["typical"] < 0.93 for row in many)
     totals = [row for row in rows if row["kind"] == "count-all"]

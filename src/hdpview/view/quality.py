@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+
 from hdpview.view.blocks import Blocks
 from hdpview.view.mixture import Mixture
 from hdpview.view.tables import Table
@@ -42,13 +44,17 @@ _LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
 _WITHOUT_TABLES = 0.35  # dependence where no attributes were counted together
 _LEAST_OF_THREE, _OF_THREE = 0.03, 1.2  # at least; times that of two
 _OF_FOUR = 1.5  # times that of three
+# Of what stays unknown of a pair without a table, what the fit leaves of it with one, as in intervals.
+_MISFIT = 0.25
+_LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
+_MOST_CELLS = 1_000_000  # of a table that is compared with the fit
 
 
 def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
     """What other tables suggest, where nothing was measured.
 
     Of a mixture: histograms are fitted up to about their noise, and dependence below two or three times the
-    noise of the released tables stays unknown.
+    noise of the released tables stays unknown; more where the fit misses the tables by more than their noise.
     """
     if isinstance(components, Blocks):
         return Quality(_OF_BLOCKS)
@@ -58,6 +64,25 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
     noise = [
         math.sqrt(table.variance * table.counts.size) / total for table in tables if len(table.attributes) > 1
     ]
-    of_two = min(max(2.5 * statistics.median(noise), _LEAST), _MOST) if noise else _WITHOUT_TABLES
+    misfits = [_misfit(components, table) for table in tables if len(table.attributes) == 2]
+    seen = statistics.median(misfits) / _MISFIT if misfits else 0.0
+    of_two = min(max(2.5 * statistics.median(noise), _LEAST, seen), _MOST) if noise else _WITHOUT_TABLES
     of_three = max(_OF_THREE * of_two, _LEAST_OF_THREE)
     return Quality((of_one, of_two, of_three, _OF_FOUR * of_three))
+
+
+def _misfit(components: Mixture, table: Table) -> float:
+    """How far a mixture is from a released table of two attributes beyond its noise, as a correlation."""
+    if table.counts.size > _MOST_CELLS:
+        return 0.0
+    in_bins = [np.eye(n)[bins].T for n, bins in zip(table.counts.shape, table.shape.bin_of_code, strict=True)]
+    rows, columns = (components.factors(a, own) for a, own in zip(table.attributes, in_bins, strict=True))
+    fitted = (rows * components.weight) @ columns.T
+    excess = float(((fitted - table.counts) ** 2).mean()) / table.variance - 1.0
+    # Twice as far as the mean square of the noise itself varies.
+    excess -= 2.0 * math.sqrt(_LAPLACE_SQUARES / table.counts.size)
+    total = float(fitted.sum())
+    if excess <= 0.0 or total <= 0.0:
+        return 0.0
+    spread = [1.0 - float(((fitted.sum(axis=axis) / total) ** 2).sum()) for axis in (1, 0)]
+    return math.sqrt(excess * table.variance * table.counts.size / max(spread[0] * spread[1], 1e-9)) / total

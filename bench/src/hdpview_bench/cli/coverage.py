@@ -31,7 +31,7 @@ def coverage(
         typer.Option(
             help="Kinds of question, comma-separated; all by default: count-all, range-1 to range-4, "
             "cell-1 to "
-            "cell-4, populated-1 to populated-4, mean, rate, difference."
+            "cell-4, populated-1 to populated-4, mean, rate, difference, sum, median."
         ),
     ] = None,
     epsilon: Annotated[
