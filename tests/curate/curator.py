@@ -4,25 +4,51 @@ tests/curate/artefacts/.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import uvicorn
 from playwright.sync_api import Browser, Page
+
+from hdpview.curate.server import create_app
+from hdpview.curate.work import Curation
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
 BUILD_MS = 240_000  # for a build to end, on a machine that does much else
 
 
 @contextmanager
-def served(data: Path, *options: str) -> Iterator[str]:
-    """The address of the page about a table, while `hdpview curate` runs in the table's folder."""
-    command = [sys.executable, "-u", "-m", "hdpview", "curate", data.name, "--no-open", *options]
+def served(data: Path) -> Iterator[str]:
+    """The address of the page about a table, answered by this process: nothing is imported or compiled
+    again.
+    """
+    with contextlib.chdir(data.parent), socket.create_server(("127.0.0.1", 0)) as listener:
+        token = "curator"
+        app = create_app(Curation(data.name, Path()), token)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        try:
+            with app.state.opened.stack:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=60)
+
+
+@contextmanager
+def served_by_command(data: Path) -> Iterator[str]:
+    """The same, while `hdpview curate` runs in the table's folder."""
+    command = [sys.executable, "-u", "-m", "hdpview", "curate", data.name, "--no-open"]
     with subprocess.Popen(
         command, cwd=data.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:

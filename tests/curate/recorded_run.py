@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from curator import Curator, served
+from curator import Curator, served_by_command
 from playwright.sync_api import Browser, sync_playwright
 
 from hdpview_bench.gesture import launch_chromium
@@ -28,7 +28,7 @@ def record(browser: Browser, data: Path) -> Steps:
         steps.append((words, time.monotonic() - started))
 
     started = time.monotonic()
-    with served(data) as url:
+    with served_by_command(data) as url:
         curator = Curator(browser, url)
         page = curator.visit()
         steps.append((f"hdpview curate {data.name}", time.monotonic() - started))

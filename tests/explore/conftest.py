@@ -6,7 +6,9 @@ A browser is ended with its module: while Playwright runs, nothing else in the p
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -27,17 +29,33 @@ from hdpview_bench.gesture import launch_chromium
 
 
 @pytest.fixture(scope="session")
-def hospital() -> PView:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run, the same for all its processes."""
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
+
+
+def _built_once(path: Path, method: str) -> PView:
+    """A view of the demo's table, built by the first process that needs it and read by the others."""
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            build(hospital_table(), hospital_schema(), 1.0, method=method).save(path)
+    return PView.open(path)
+
+
+@pytest.fixture(scope="session")
+def hospital(shared_folder: Path) -> PView:
     """A private view of the demo's table, as ready to answer as when it is served."""
-    view = build(hospital_table(), hospital_schema(), 1.0)
+    view = _built_once(shared_folder / "hospital.pview", "mixture")
     warm_up([view])
     return view
 
 
 @pytest.fixture(scope="session")
-def blocky() -> PView:
+def blocky(shared_folder: Path) -> PView:
     """A view made of blocks, of the same table."""
-    return build(hospital_table(), hospital_schema(), 1.0, method="hdpview")
+    return _built_once(shared_folder / "blocks.pview", "hdpview")
 
 
 @pytest.fixture(scope="session")

@@ -124,24 +124,6 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_everything_has_a_name(visitor: Visitor) -> None:
-    """Every button, list, field, bar and picture has a name for a screen reader, and every id is there
-    once.
-    """
-    page = visitor.visit()
-    for tab in ("table", "numbers", "compare", "heatmap"):
-        page.locator(f"#tab-{tab}").click()
-        page.wait_for_selector(f"#panel-{tab} .result > *")
-    nameless = page.locator("button, select, textarea, input, [role]").evaluate_all(
-        "all => all.filter((one) => !(one.getAttribute('aria-label') || one.getAttribute('aria-labelledby')"
-        " || one.labels?.length || one.textContent.trim()))"
-        ".map((one) => one.outerHTML).filter((html) => !/role=.(alert|status)/.test(html))"
-    )
-    assert nameless == []
-    ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
-    assert len(ids) == len(set(ids))
-
-
 def test_nothing_moves_while_bars_are_read(visitor: Visitor) -> None:
     """Pointing at bars tells their counts without moving anything on the page, however long the words are."""
     page = visitor.visit()

@@ -86,7 +86,7 @@ def test_two_views_side_by_side(visitor: Visitor, hospital: PView, blocky: PView
     other views are not offered, and the link keeps it."""
     page = visitor.visit()
     options = page.get_by_label("Compare every chart with").locator("option")
-    expect(options.filter(has_text="side by side")).to_have_text(["view blocks.pview, side by side"])
+    expect(options.filter(has_text="side by side")).to_have_text(["blocks.pview, side by side"])
     page.get_by_label("Compare every chart with").select_option("beside blocks.pview")
     bar(page, "sex", 0).click()
     where = shows(page, "Female")

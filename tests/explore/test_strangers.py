@@ -54,6 +54,7 @@ def test_bad_questions_are_refused_in_words(
         {"sql": "x" * 100_001},
         {"sql": "SELECT 1", "confidence": None},
     ],
+    ids=["number", "confidence", "unknown", "empty", "long", "nothing"],
 )
 def test_misshapen_questions_are_refused_in_words(client: TestClient, body: dict[str, Any]) -> None:
     """Bodies of another form get status 422 and a sentence that does not repeat what was sent."""
@@ -72,6 +73,7 @@ def test_misshapen_questions_are_refused_in_words(client: TestClient, body: dict
         "\x00",
         "'",
     ],
+    ids=["parentheses", "negations", "signs", "alternatives", "no letter", "half a string"],
 )
 def test_endless_conditions_end(client: TestClient, where: str) -> None:
     """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the

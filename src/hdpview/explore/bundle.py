@@ -23,8 +23,6 @@ _TOKEN = re.compile(
 )
 # A slash after one of these begins a regular expression; after anything else it divides.
 _BEFORE_PATTERN = set("(,=:[!&|?{};+>\n") | {"return"}
-# Space beside these means nothing. Signs that may stand twice (+ and -) are not among them.
-_NEEDS_NO_SPACE = set("{}()[],;:?=<>&|!*%^~")
 
 
 def bundled(names: Iterable[str], read: Callable[[str], str]) -> str:
@@ -61,11 +59,17 @@ def compact_script(text: str) -> str:
         if kind in ("comment", "space"):
             is_apart = True
             continue
-        if is_apart and before[-1] not in _NEEDS_NO_SPACE and piece[0] not in _NEEDS_NO_SPACE:
+        if is_apart and _needs_space(before[-1], piece[0]):
             found.append(" ")
         found.append(piece)
         before, is_apart = piece, False
     return "".join(found).strip()
+
+
+def _needs_space(before: str, after: str) -> bool:
+    """Whether two characters mean something else without space between them: two words, `+ +`, or a slash."""
+    is_word = [character.isalnum() or character in "_$#" for character in (before, after)]
+    return all(is_word) or (before == after and before in "+-") or "/" in (before, after)
 
 
 def _template_end(text: str, start: int) -> int:

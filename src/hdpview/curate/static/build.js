@@ -212,34 +212,6 @@ export class Build {
   }
 
   deeds(result) {
-    const deed = (id, title, words, command, act) => {
-      const said = element("p", { role: "status", id: `${id}-said` });
-      const button = element(
-        "button",
-        {
-          id,
-          onclick: async () => {
-            button.disabled = true;
-            said.textContent = "…";
-            try {
-              said.replaceChildren(...(await act()));
-            } catch (problem) {
-              said.textContent = problem.message;
-            }
-            button.disabled = false;
-          },
-        },
-        title,
-      );
-      return element(
-        "div",
-        {},
-        button,
-        element("p", { class: "quiet" }, words),
-        said,
-        element("code", {}, command),
-      );
-    };
     const link = (url, words) => element("a", { href: url, target: "_blank", rel: "noopener" }, words);
     return element(
       "div",
@@ -286,4 +258,28 @@ export class Build {
       ),
     );
   }
+}
+
+/** Something to do with the view: a button, what it is for, what came of it, and the command that does it. */
+function deed(id, title, words, command, act) {
+  const said = element("p", { role: "status", id: `${id}-said` });
+  const onclick = async () => {
+    button.disabled = true;
+    said.textContent = "…";
+    try {
+      said.replaceChildren(...(await act()));
+    } catch (problem) {
+      said.textContent = problem.message;
+    }
+    button.disabled = false;
+  };
+  const button = element("button", { id, onclick }, title);
+  return element(
+    "div",
+    {},
+    button,
+    element("p", { class: "quiet" }, words),
+    said,
+    element("code", {}, command),
+  );
 }

@@ -11,48 +11,6 @@ const WIDTH = 560; // of a row, of the names, and of the picture
 export class Choose {
   constructor(page, place) {
     this.page = page;
-    const { settings, document: doc } = page;
-    const input = (key, label, extra = {}) => {
-      const made = element("input", {
-        type: "text",
-        "aria-label": label,
-        ...extra,
-        oninput: (event) => {
-          settings[key] = event.target.value;
-          this.told();
-        },
-      });
-      made.value = settings[key];
-      return made;
-    };
-    this.unit = element(
-      "select",
-      {
-        "aria-label": "Whose row is it",
-        onchange: (event) => {
-          settings.unit = event.target.value;
-          this.told();
-        },
-      },
-      element("option", { value: "" }, "each row stands for itself"),
-      ...doc.columns.map((form) =>
-        element("option", { value: form.name }, `the column ${form.name} says whose`),
-      ),
-    );
-    this.person = element(
-      "div",
-      {},
-      field(
-        "Rows of one person that count",
-        input("maxRows", "Rows of one person that count", { inputmode: "numeric" }),
-        "chosen by lot; all noise grows with it",
-      ),
-      field(
-        "Values that name nobody",
-        input("noPerson", "Values that name nobody"),
-        "with commas between them, such as NA; else they are one person",
-      ),
-    );
     this.meaning = element("p", { id: "meaning", role: "status" });
     this.error = element("div", { class: "error", role: "alert" });
     this.focus = element("div", { class: "row", id: "focus" });
@@ -61,53 +19,7 @@ export class Choose {
     this.button = element("button", { id: "estimate", onclick: () => this.estimate() }, "Show what it buys");
     place.append(
       element("h2", { tabindex: "-1" }, "Choose the budget"),
-      element(
-        "div",
-        { class: "two" },
-        element(
-          "div",
-          {},
-          field(
-            "Whose row is it?",
-            this.unit,
-            "Who is protected: each row, or the person behind several rows.",
-          ),
-          this.person,
-          field(
-            "Epsilon",
-            input("epsilon", "Epsilon", { inputmode: "decimal" }),
-            "Smaller protects more and shows less.",
-          ),
-          field(
-            "Delta",
-            input("delta", "Delta"),
-            "Empty for none. A little, such as 1e-9, makes views of many columns sharper.",
-          ),
-          this.meaning,
-          this.error,
-          element("h3", {}, "What matters most"),
-          element(
-            "p",
-            { class: "quiet" },
-            "Pairs or triples of columns that are counted together for certain.",
-          ),
-          this.focus,
-          element("h3", {}, "Ledger"),
-          this.ledger,
-        ),
-        element(
-          "div",
-          {},
-          element("h3", {}, "What it buys"),
-          field(
-            "About how many rows the table has",
-            input("rows", "About how many rows the table has", { inputmode: "numeric" }),
-            "A public, rounded figure. Nothing is looked up for this.",
-          ),
-          this.button,
-          this.picture,
-        ),
-      ),
+      element("div", { class: "two" }, this.#choices(), this.#forecast()),
       element(
         "div",
         { class: "next" },
@@ -121,6 +33,102 @@ export class Choose {
     );
     this.drawFocus();
     this.told();
+  }
+
+  /** A field for one of the settings. */
+  #input(key, label, extra = {}) {
+    const { settings } = this.page;
+    const oninput = (event) => {
+      settings[key] = event.target.value;
+      this.told();
+    };
+    const made = element("input", { type: "text", "aria-label": label, ...extra, oninput });
+    made.value = settings[key];
+    return made;
+  }
+
+  /** Who is protected, and how much. */
+  #choices() {
+    return element(
+      "div",
+      {},
+      field(
+        "Whose row is it?",
+        this.#unit(),
+        "Who is protected: each row, or the person behind several rows.",
+      ),
+      this.#persons(),
+      field(
+        "Epsilon",
+        this.#input("epsilon", "Epsilon", { inputmode: "decimal" }),
+        "Smaller protects more and shows less.",
+      ),
+      field(
+        "Delta",
+        this.#input("delta", "Delta"),
+        "Empty for none. A little, such as 1e-9, makes views of many columns sharper.",
+      ),
+      this.meaning,
+      this.error,
+      element("h3", {}, "What matters most"),
+      element("p", { class: "quiet" }, "Pairs or triples of columns that are counted together for certain."),
+      this.focus,
+      element("h3", {}, "Ledger"),
+      this.ledger,
+    );
+  }
+
+  /** Which column says whose row it is. */
+  #unit() {
+    const { settings, document: doc } = this.page;
+    const onchange = (event) => {
+      settings.unit = event.target.value;
+      this.told();
+    };
+    this.unit = element(
+      "select",
+      { "aria-label": "Whose row is it", onchange },
+      element("option", { value: "" }, "each row stands for itself"),
+      ...doc.columns.map((form) =>
+        element("option", { value: form.name }, `the column ${form.name} says whose`),
+      ),
+    );
+    return this.unit;
+  }
+
+  /** What is asked where rows belong to persons. */
+  #persons() {
+    this.person = element(
+      "div",
+      {},
+      field(
+        "Rows of one person that count",
+        this.#input("maxRows", "Rows of one person that count", { inputmode: "numeric" }),
+        "chosen by lot; all noise grows with it",
+      ),
+      field(
+        "Values that name nobody",
+        this.#input("noPerson", "Values that name nobody"),
+        "with commas between them, such as NA; else they are one person",
+      ),
+    );
+    return this.person;
+  }
+
+  /** What the budget buys. */
+  #forecast() {
+    return element(
+      "div",
+      {},
+      element("h3", {}, "What it buys"),
+      field(
+        "About how many rows the table has",
+        this.#input("rows", "About how many rows the table has", { inputmode: "numeric" }),
+        "A public, rounded figure. Nothing is looked up for this.",
+      ),
+      this.button,
+      this.picture,
+    );
   }
 
   enter() {
@@ -302,31 +310,7 @@ export class Choose {
       const most = Math.max(...ordered.map((each) => each[what][kind].high)) || 1;
       marks.push(svgText(0, y + 4, kind, "value"));
       for (const each of ordered) {
-        const { low, expected, high } = each[what][kind];
-        const x = (value) => LEFT + (WIDTH - LEFT - 120) * (value / most);
-        const unit = kind.startsWith("rate") ? "points" : "% of span";
-        const words =
-          what === "errors"
-            ? `± ${shown(expected)} records`
-            : `± ${Number((100 * expected).toPrecision(2))} ${unit}`;
-        marks.push(
-          element("rect", {
-            x: x(low),
-            y: y - 3,
-            width: Math.max(2, x(high) - x(low)),
-            height: 6,
-            class: each === chosen ? "chosen-range" : "range",
-          }),
-          element("rect", {
-            x: x(expected) - 2,
-            y: y - 6,
-            width: 4,
-            height: 12,
-            class: each === chosen ? "chosen" : "range",
-          }),
-          svgText(WIDTH - 112, y + 4, `${words}`, each === chosen ? "value" : ""),
-          svgText(LEFT - 44, y + 4, `ε ${trim(each.epsilon)}`, each === chosen ? "value" : ""),
-        );
+        marks.push(...errorMarks(each, kind, what, y, most, each === chosen));
         y += HEIGHT * 0.68;
       }
       y += 10;
@@ -358,4 +342,33 @@ export class Choose {
 
 function svgText(x, y, words, kind) {
   return element("text", { x, y, class: kind }, words);
+}
+
+/** The row of one budget: how far errors range, what to expect, and both in words. */
+function errorMarks(estimate, kind, what, y, most, isChosen) {
+  const { low, expected, high } = estimate[what][kind];
+  const x = (value) => LEFT + (WIDTH - LEFT - 120) * (value / most);
+  const unit = kind.startsWith("rate") ? "points" : "% of span";
+  const words =
+    what === "errors"
+      ? `± ${shown(expected)} records`
+      : `± ${Number((100 * expected).toPrecision(2))} ${unit}`;
+  return [
+    element("rect", {
+      x: x(low),
+      y: y - 3,
+      width: Math.max(2, x(high) - x(low)),
+      height: 6,
+      class: isChosen ? "chosen-range" : "range",
+    }),
+    element("rect", {
+      x: x(expected) - 2,
+      y: y - 6,
+      width: 4,
+      height: 12,
+      class: isChosen ? "chosen" : "range",
+    }),
+    svgText(WIDTH - 112, y + 4, words, isChosen ? "value" : ""),
+    svgText(LEFT - 44, y + 4, `ε ${trim(estimate.epsilon)}`, isChosen ? "value" : ""),
+  ];
 }

@@ -28,6 +28,9 @@ const WIDTHS = ["1h", "1d", "1w", "1mo", "1q", "1y"];
 const SIZED = ["every", "bins", "edges"];
 const SHOWN = ["min", "max", "binning", "size", "values", "ordered", "other", "rest"];
 
+// What a suggestion does not change: it was said by the curator.
+const OWN_WORDS = ["kind", "missing", "missing_as", "label", "unit"];
+
 export class Describe {
   constructor(page, place) {
     this.page = page;
@@ -260,21 +263,41 @@ export class Describe {
 
   useSuggestions() {
     for (const form of this.suggestable()) {
-      const {
-        kind: _,
-        missing: _m,
-        missing_as: _a,
-        label: _l,
-        unit: _u,
-        ...found
-      } = this.page.told.suggestions[form.name][form.kind];
-      Object.assign(form, found);
+      const found = this.page.told.suggestions[form.name][form.kind];
+      const kept = Object.entries(found).filter(([key]) => !OWN_WORDS.includes(key));
+      Object.assign(form, Object.fromEntries(kept));
       this.guesses.add(form.name);
       this.fill(form);
     }
     this.page.checkNow();
   }
 
+  /** A field for the formats of dates. */
+  #dates() {
+    const { source } = this.page.document;
+    const oninput = (event) => {
+      source.dates = event.target.value;
+      this.page.changed();
+    };
+    const made = element("textarea", { rows: 2, "aria-label": "Date formats", oninput });
+    made.value = source.dates;
+    return made;
+  }
+
+  /** A field for the texts that stand for missing values. */
+  #missing() {
+    const { source } = this.page.document;
+    const oninput = (event) => {
+      source.missing = ["", ...event.target.value.split(/\s+/).filter(Boolean)];
+      this.page.changed();
+    };
+    const label = "Texts for missing values";
+    const made = element("input", { type: "text", class: "wide", "aria-label": label, oninput });
+    made.value = source.missing.filter(Boolean).join(" ");
+    return made;
+  }
+
+  /** How the file is written. */
   source() {
     const { source } = this.page.document;
     const input = (key, words, remark) => {
@@ -289,45 +312,19 @@ export class Describe {
       typed.value = source[key];
       return field(words, typed, remark);
     };
-    const dates = element("textarea", {
-      rows: 2,
-      "aria-label": "Date formats",
-      oninput: (event) => {
-        source.dates = event.target.value;
-        this.page.changed();
-      },
-    });
-    dates.value = source.dates;
-    const missing = element("input", {
-      type: "text",
-      class: "wide",
-      "aria-label": "Texts for missing values",
-      oninput: (event) => {
-        source.missing = ["", ...event.target.value.split(/\s+/).filter(Boolean)];
-        this.page.changed();
-      },
-    });
-    missing.value = source.missing.filter(Boolean).join(" ");
+    const dates = this.#dates();
+    const missing = this.#missing();
+    const told = [
+      source.encoding || "utf-8",
+      source.separator ? `fields parted by ${source.separator}` : "",
+      source.decimal ? `decimal ${source.decimal}` : "",
+      source.dates.split("\n").join(" "),
+    ];
+    const summary = element("span", { class: "quiet" }, told.filter(Boolean).join(" · "));
     return element(
       "details",
       { class: "panel", id: "source" },
-      element(
-        "summary",
-        {},
-        "How the file is written: ",
-        element(
-          "span",
-          { class: "quiet" },
-          [
-            source.encoding || "utf-8",
-            source.separator ? `fields parted by ${source.separator}` : "",
-            source.decimal ? `decimal ${source.decimal}` : "",
-            source.dates.split("\n").join(" "),
-          ]
-            .filter(Boolean)
-            .join(" · "),
-        ),
-      ),
+      element("summary", {}, "How the file is written: ", summary),
       element(
         "div",
         { class: "two" },

@@ -6,15 +6,18 @@ import { Arrangement } from "./arrange.js";
 import { Beside, shapeOf } from "./beside.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
+import { Overlay } from "./overlay.js";
 import { brief, dimmed, element, inferred, inferredNote, percent, plain, rounded, say } from "./parts.js";
 import { histogramPicture, save, savePicture } from "./picture.js";
 import { report } from "./report.js";
+import { restoreTheme, stored, switchTheme } from "./settings.js";
 import { State, inWords } from "./state.js";
 import { Steps } from "./steps.js";
 import { get, offline } from "./transport.js";
 import { reasons, spent, trust } from "./trust.js";
 
 const $ = (id) => document.getElementById(id);
+const on = (id, kind, act) => $(id).addEventListener(kind, act);
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
 /** What a link says; a broken one says nothing. */
 const parsed = (text) => {
@@ -25,18 +28,6 @@ const parsed = (text) => {
   }
 };
 const PHONE = "(max-width: 760px)";
-const MOST_COMPARED = 100; // values of an attribute whose differences are asked for unasked
-
-/** A setting of this browser; where nothing may be stored it lasts until the page is left. */
-const stored = (key, value) => {
-  try {
-    if (value === undefined) return localStorage.getItem(key);
-    localStorage.setItem(key, value);
-  } catch {
-    /* see above */
-  }
-  return null;
-};
 
 class Page {
   constructor() {
@@ -45,6 +36,7 @@ class Page {
     this.visited = []; // filters looked at, for the report
     this.steps = new Steps((hash) => this.follow(hash));
     this.closer = new Closer(this);
+    this.overlay = new Overlay(this, $("overlay"));
     this.beside = new Beside(this, $("beside"));
     this.listen();
     this.keepClear();
@@ -53,7 +45,25 @@ class Page {
   }
 
   listen() {
-    const on = (id, kind, act) => $(id).addEventListener(kind, act);
+    this.#listenToFilter();
+    this.#listenToCharts();
+    this.#listenToWindows();
+    on("share", "click", () => this.copy(location.href, "Link copied"));
+    on("copy-sql", "click", () => {
+      const where = this.state.where();
+      this.copy(`SELECT COUNT(*) FROM view${where ? ` WHERE ${where}` : ""}`, "SQL copied");
+    });
+    on("copy-python", "click", () => this.copy(this.python(), "Python copied"));
+    on("report", "click", () => save("report.html", report(this), "text/html"));
+    on("view", "change", () => this.open($("view").value, "").catch((problem) => this.fail(problem.message)));
+    document.querySelector(".skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      $("charts").querySelector("[tabindex='0']")?.focus();
+    });
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  #listenToFilter() {
     on("run", "click", () => this.runText());
     on("where", "keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -69,35 +79,9 @@ class Page {
       this.state.change({});
       this.show();
     });
-    on("share", "click", () => this.copy(location.href, "Link copied"));
-    on("copy-sql", "click", () =>
-      this.copy(
-        `SELECT COUNT(*) FROM view${this.state.where() ? ` WHERE ${this.state.where()}` : ""}`,
-        "SQL copied",
-      ),
-    );
-    on("copy-python", "click", () => this.copy(this.python(), "Python copied"));
-    on("report", "click", () => save("report.html", report(this), "text/html"));
-    on("view", "change", () => this.open($("view").value, "").catch((problem) => this.fail(problem.message)));
-    on("theme", "click", () => this.switchTheme());
-    on("tour-open", "click", () => {
-      $("tour").hidden = !$("tour").hidden;
-    });
-    on("tour-close", "click", () => {
-      $("tour").hidden = true;
-      stored("tour", "done");
-    });
-    on("trust-open", "click", () => {
-      $("trust").showModal();
-      $("trust-title").focus();
-    }); // read from its beginning
-    on("trust", "click", (event) => {
-      if (event.target === $("trust")) $("trust").close();
-    }); // beside what it says
-    document.querySelector(".skip").addEventListener("click", (event) => {
-      event.preventDefault();
-      $("charts").querySelector("[tabindex='0']")?.focus();
-    });
+  }
+
+  #listenToCharts() {
     for (const id of ["log", "sort"])
       on(id, "change", () => {
         this.rescale();
@@ -123,7 +107,25 @@ class Page {
       this.arrangement.showMore();
       this.arranged();
     });
-    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /** The first steps, what is protected, and light or dark. */
+  #listenToWindows() {
+    on("theme", "click", switchTheme);
+    on("tour-open", "click", () => {
+      $("tour").hidden = !$("tour").hidden;
+    });
+    on("tour-close", "click", () => {
+      $("tour").hidden = true;
+      stored("tour", "done");
+    });
+    on("trust-open", "click", () => {
+      $("trust").showModal();
+      $("trust-title").focus(); // read from its beginning
+    });
+    on("trust", "click", (event) => {
+      if (event.target === $("trust")) $("trust").close(); // a click beside what it says
+    });
   }
 
   /** Tell the style sheet how high the parts are that stay in sight, so that nothing lies under them. */
@@ -193,7 +195,7 @@ class Page {
       log: $("log").checked,
       percent: $("measure").value === "percent",
       sorted: $("sort").value === "count",
-      overlay: $("overlay").value,
+      overlay: this.overlay.chosen,
     };
     return Object.fromEntries(
       Object.entries(found).filter(
@@ -203,22 +205,20 @@ class Page {
   }
 
   takeLook(hash) {
-    const text = fromLink(hash, "look");
-    const look = parsed(text);
-    this.closer.take(text);
+    const look = parsed(fromLink(hash, "look"));
+    this.closer.take(look);
     this.arrangement.take(look.charts);
     $("log").checked = look.log === true;
     $("measure").value = look.percent === true ? "percent" : "records";
     $("sort").value = look.sorted === true ? "count" : "given";
-    this.overlays(typeof look.overlay === "string" ? look.overlay : "all");
+    this.overlay.offer(typeof look.overlay === "string" ? look.overlay : "all");
     this.rescale();
     this.chooseBeside();
   }
 
   /** Show the view beside this one that was chosen, if any. */
   chooseBeside() {
-    const { value } = $("overlay");
-    this.beside.choose(value.startsWith("beside ") ? value.slice("beside ".length) : null);
+    this.beside.choose(this.overlay.beside);
     this.place();
   }
 
@@ -239,7 +239,6 @@ class Page {
       schema,
       moving: null,
       answered: undefined,
-      others: new Map(),
       written: $("where").value,
       state: new State(schema.attributes),
       arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
@@ -247,6 +246,7 @@ class Page {
     this.state.fromLink(hash);
     if (kept) this.state.restore(kept); // the filter survives a change of view
     this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
+    this.overlay.forget();
     this.beside.choose(null);
     const looking = this.beside.find(schema);
     if (parsed(fromLink(hash, "look")).overlay?.startsWith?.("beside ")) await looking;
@@ -257,7 +257,7 @@ class Page {
     this.takeLook(hash);
     await this.show(false, isStep);
     await looking;
-    this.overlays();
+    this.overlay.offer();
   }
 
   /** What is said of the view: its name, and whether it is private. */
@@ -314,7 +314,7 @@ class Page {
         document.body,
         Promise.all([
           ask("/api/histograms", question),
-          this.other(where, attributes),
+          this.overlay.ask(where, attributes),
           this.beside.ask(question),
         ]),
       );
@@ -328,13 +328,13 @@ class Page {
         this.steps.remember(now, isStep && now !== this.steps.link);
       }
       this.controls();
-      if (where === null) this.learn(this.view, null, answer.histograms);
+      if (where === null) this.overlay.learn(this.view, null, answer.histograms);
       this.draw(answer, other, moving);
       if (beside) this.beside.draw(beside, moving);
       if (!moving) {
         this.speak(answer.count);
         this.note(answer.count);
-        this.differences(turn);
+        this.overlay.markDifferences(() => turn === this.turn);
         await this.closer.refresh();
       }
     } catch (problem) {
@@ -345,83 +345,8 @@ class Page {
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything";
   }
 
-  /**
-   * While charts are compared with group A: where the shares of A and of what is shown really differ, chart
-   * by chart.
-   */
-  async differences(turn) {
-    if ($("overlay").value !== "A") return;
-    const first = this.closer.kept;
-    const second = this.state.where();
-    const names = [this.closer.nameOf("A"), this.closer.nameOf("B")];
-    for (const name of this.arrangement.visible()) {
-      const chart = this.charts.get(name);
-      if (turn !== this.turn || $("overlay").value !== "A") return;
-      if (chart.n > MOST_COMPARED || this.filtered.includes(name)) continue;
-      const answer = await ask(
-        "/api/shares",
-        { view: this.view, first, second, attribute: name },
-        "differences",
-      ).catch(() => null); // a view without such intervals has no marks
-      if (answer && turn === this.turn && $("overlay").value === "A") chart.differ(answer, names);
-    }
-  }
-
   fail(text) {
     $("error").textContent = text;
-  }
-
-  /**
-   * What every chart is compared with: the shape of all records, filter A, or another view under the same
-   * filter.
-   */
-  async other(where, attributes) {
-    const kind = $("overlay").value;
-    const isView = kind.startsWith("view ");
-    if (kind === "none" || kind.startsWith("beside ") || (kind === "all" && where === null)) return null;
-    const from = isView ? kind.slice(5) : this.view;
-    const condition = isView ? where : kind === "A" ? this.closer.kept : null;
-    const name = isView ? from : kind === "A" ? this.closer.nameOf("A") : "all records";
-    const known = this.others.get(JSON.stringify([from, condition])) ?? {};
-    const missing = attributes.filter((each) => !known[each]);
-    if (missing.length) {
-      const answer = await ask(
-        "/api/histograms",
-        { view: from, where: condition, attributes: missing },
-        "other",
-      );
-      if (!answer) return null;
-      this.learn(from, condition, answer.histograms);
-    }
-    return {
-      kind: isView ? "view" : kind,
-      name,
-      histograms: this.others.get(JSON.stringify([from, condition])),
-    };
-  }
-
-  /** Keep histograms to compare with. */
-  learn(view, where, histograms) {
-    const key = JSON.stringify([view, where]);
-    const known = this.others.get(key);
-    if (this.others.size > 20) this.others.clear();
-    this.others.set(key, { ...known, ...histograms });
-  }
-
-  /** The choices of what charts are compared with. */
-  overlays(chosen = $("overlay").value) {
-    const list = $("overlay");
-    const others = this.views.filter(({ name }) => name !== this.view);
-    const option = (value, text) => element("option", { value }, text);
-    list.replaceChildren(
-      option("all", "all records"),
-      ...(this.closer.hasKept ? [option("A", `${this.closer.nameOf("A")} (filter A)`)] : []),
-      ...others.map(({ name }) => option(`view ${name}`, `view ${name}`)),
-      ...this.beside.offered.map((name) => option(`beside ${name}`, `view ${name}, side by side`)),
-      option("none", "nothing"),
-    );
-    list.value = chosen;
-    if (list.selectedIndex < 0) list.value = "all";
   }
 
   /**
@@ -705,18 +630,9 @@ class Page {
       $("said").textContent = "";
     }, 2000);
   }
-
-  switchTheme() {
-    const { dataset } = document.documentElement;
-    const dark = dataset.theme
-      ? dataset.theme === "dark"
-      : matchMedia("(prefers-color-scheme: dark)").matches;
-    dataset.theme = dark ? "light" : "dark";
-    stored("theme", dataset.theme);
-  }
 }
 
-document.documentElement.dataset.theme = stored("theme") ?? "";
+restoreTheme();
 const page = new Page();
 page.start().catch((problem) => {
   $("error").textContent = problem.message;

@@ -1,17 +1,115 @@
-// Two filters side by side: whether their counts differ, and how their records share out over the values of
+// The panel of two filters: whether their counts differ, and how their records share out over the values of
 // an attribute.
 
 import { ask } from "./api.js";
-import { about, element, grain, rounded, shown } from "./parts.js";
+import { Panel, choose } from "./panel.js";
+import { about, element, grain, inPercent, shown } from "./parts.js";
+import { offline } from "./transport.js";
 
-const WIDTH = 220;
-const MOST = 200; // of the drawn intervals, in pixels; values that are listed
+const WIDTH = 220; // of the drawn intervals, in pixels
+const MOST = 200; // values that are listed
 
 const signed = (x, half) => shown(Math.round(x / grain(half)) * grain(half) || 0).replace("-", "−");
-const inPercent = (x) => (100 * x).toFixed(1).replace("-", "−");
+
+export class ComparePanel extends Panel {
+  constructor(closer, root) {
+    super(closer, root);
+    const { attributes } = this.schema;
+    this.kept = null;
+    this.hasKept = false;
+    this.shared = this.attributeList(
+      "Share out by",
+      attributes.map((a) => a.name),
+      attributes.find((a) => !a.ends)?.name,
+    );
+    this.sides = element("div", { class: "result" });
+    this.names = ["A", "B"].map((letter) =>
+      element("input", {
+        "aria-label": `Name of group ${letter}`,
+        value: letter,
+        maxlength: 40,
+        size: 10,
+        onchange: () => {
+          this.page.overlay.offer();
+          this.changed();
+        },
+      }),
+    );
+    const keep = element("button", { onclick: () => this.#keep() }, "Keep the active filter as A");
+    this.root.replaceChildren(
+      element(
+        "div",
+        { class: "controls" },
+        keep,
+        element("span", { class: "quiet" }, "then change the filter: it is B"),
+        element("label", {}, "A is called ", this.names[0]),
+        element("label", {}, "B ", this.names[1]),
+      ),
+      this.sides,
+    );
+  }
+
+  look() {
+    const kept = this.hasKept ? { kept: this.kept, names: this.names.map((field) => field.value) } : {};
+    return { shared: this.shared.value, ...kept };
+  }
+
+  take({ shared, kept, names }) {
+    choose(this.shared, shared);
+    if (Array.isArray(names))
+      this.names.forEach((field, i) => {
+        field.value = String(names[i] ?? field.value).slice(0, 40);
+      });
+    this.hasKept = typeof kept === "string" || kept === null;
+    this.kept = kept ?? null;
+  }
+
+  /** Keep the filter as A: from now on every chart shows A's shape beside B's. */
+  #keep() {
+    this.kept = this.page.state.where();
+    this.hasKept = true;
+    const free = this.schema.attributes.find((a) => !a.ends && !this.page.filtered.includes(a.name));
+    if (free && this.page.filtered.includes(this.shared.value)) this.shared.value = free.name;
+    this.page.overlay.offer("A");
+    this.changed();
+    this.page.show(false, false);
+  }
+
+  /** What a group is called. */
+  nameOf(letter) {
+    return this.names[letter === "A" ? 0 : 1].value.trim() || letter;
+  }
+
+  async refresh() {
+    if (!this.hasKept) {
+      this.sides.replaceChildren(
+        element("p", {}, "Keep a filter first, change it, and see whether the two counts really differ."),
+      );
+      return;
+    }
+    const second = this.page.state.where();
+    const turn = this.closer.turn;
+    const answer = await ask("/api/compare", { view: this.page.view, first: this.kept, second }, "compare");
+    if (!answer || turn !== this.closer.turn) return;
+    const names = [this.nameOf("A"), this.nameOf("B")];
+    const told = verdict(answer, [this.kept, second], names);
+    if (offline && this.schema.made_of === "block") {
+      this.sides.replaceChildren(...told);
+      return;
+    }
+    const by = this.attribute(this.shared.value);
+    const table = await shareTable(this.page.view, by, [this.kept, second], names);
+    if (table && turn === this.closer.turn)
+      this.sides.replaceChildren(
+        ...told,
+        element("div", { class: "controls" }, "How their records share out by", this.shared),
+        table,
+      );
+  }
+}
 
 /** Counts, difference and ratio of /api/compare in words, with a verdict; wheres and names of both groups. */
-export function verdict(answer, wheres, names) {
+function verdict(answer, wheres, names) {
   const side = (letter, where, name, found) =>
     element(
       "div",
@@ -54,7 +152,7 @@ export function verdict(answer, wheres, names) {
  * A table of the shares under both filters and of their differences, each with its interval; null if a newer
  * question took its place.
  */
-export async function shareTable(view, attribute, [first, second], names) {
+async function shareTable(view, attribute, [first, second], names) {
   if (attribute.labels.length > MOST)
     return element(
       "p",
@@ -64,65 +162,17 @@ export async function shareTable(view, attribute, [first, second], names) {
   const answer = await ask("/api/shares", { view, first, second, attribute: attribute.name });
   if (!answer) return null;
   if (answer.reason) return element("div", {}, element("p", {}, answer.reason));
-  const of = (side, code) => ({
-    share: answer[side].estimate[code],
-    lower: answer[side].lower[code],
-    upper: answer[side].upper[code],
-  });
-  const scale =
-    WIDTH /
-    Math.max(...answer.first.upper.map((x) => x ?? 0), ...answer.second.upper.map((x) => x ?? 0), 1e-9);
-  const told = ({ share, lower, upper }, unit) =>
-    element(
-      "td",
-      {},
-      ...(typeof share === "number"
-        ? [
-            `${inPercent(share)} ${unit}`,
-            element("small", { class: "quiet" }, ` ${inPercent(lower)} to ${inPercent(upper)}`),
-          ]
-        : ["—"]),
-    );
-  const which = ({ share, lower, upper }) =>
-    typeof share !== "number"
-      ? ""
-      : lower > 0
-        ? `larger in ${names[0]}`
-        : upper < 0
-          ? `larger in ${names[1]}`
-          : "may be equal";
-  const heads = [
-    [attribute.name, "hidden"],
-    [names[0], "of-A"],
-    [names[1], "of-B"],
-    [`${names[0]} − ${names[1]}`, null],
-    ["Intervals", "hidden"],
-    ["Verdict", "hidden"],
-  ];
-  const head = heads.map(([text, kind], i) =>
-    element("th", { scope: "col", class: i === 4 ? "drawn" : null }, element("span", { class: kind }, text)),
-  );
-  const body = attribute.labels.map((label, code) => {
-    const [a, b, apart] = ["first", "second", "difference"].map((side) => of(side, code));
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, label),
-      told(a, "%"),
-      told(b, "%"),
-      told(apart, "points"),
-      element("td", { class: "drawn" }, drawn(a, b, scale)),
-      element("td", {}, which(apart)),
-    );
-  });
+  const ends = [...answer.first.upper, ...answer.second.upper].map((end) => end ?? 0);
+  const scale = WIDTH / Math.max(...ends, 1e-9);
+  const rows = attribute.labels.map((label, code) => shareRow(label, code, answer, names, scale));
   return element(
     "div",
     {},
     element(
       "table",
       { class: "shares" },
-      element("thead", {}, element("tr", {}, ...head)),
-      element("tbody", {}, ...body),
+      element("thead", {}, shareHeads(attribute.name, names)),
+      element("tbody", {}, ...rows),
     ),
     element(
       "p",
@@ -133,79 +183,49 @@ export async function shareTable(view, attribute, [first, second], names) {
   );
 }
 
-/**
- * A table of /api/rates, or of means in the same form: each with its interval, in numbers and drawn. What
- * could be almost anything is set in italics. measured: null for rates, otherwise what is measured and its
- * attribute.
- */
-export function rateTable({ codes, estimate, lower, upper }, attribute, measured, notes) {
-  const isSum = measured?.[0] === "sum";
-  const ends = isSum ? [0, Infinity] : (measured?.[1].ends.map(Number) ?? [0, 1]);
-  const [low, span] = [ends[0], ends.at(-1) - ends[0]];
-  const isKnown = (i) =>
-    typeof estimate[i] === "number" && typeof lower[i] === "number" && typeof upper[i] === "number";
-  const isVague = (i) =>
-    !isKnown(i) || upper[i] - lower[i] >= 0.8 * span || (isSum && lower[i] <= 0 && upper[i] >= 0);
-  const clear = codes.map((_, i) => i).filter((i) => !isVague(i));
-  const most = Math.max(...clear.map((i) => upper[i]), ...estimate.map((x) => x ?? low), low + 1e-9);
-  const least = measured ? Math.min(...clear.map((i) => lower[i]), ...estimate.map((x) => x ?? most)) : 0;
-  const x = (value) => Math.max(0, Math.min(WIDTH, ((value - least) / (most - least || 1)) * WIDTH));
-  const rows = codes.map((code, i) => {
-    const bands = isKnown(i)
-      ? [
-          element("rect", {
-            class: "band of-B",
-            x: x(lower[i]),
-            y: 4,
-            width: Math.max(1, x(upper[i]) - x(lower[i])),
-            height: 8,
-          }),
-          element("rect", { class: "of-B", x: x(estimate[i]) - 1, y: 2, width: 2, height: 12 }),
-        ]
-      : [];
-    const [mid, from, to] = !isKnown(i)
-      ? ["—"]
-      : measured
-        ? rounded(estimate[i], lower[i], upper[i], 0)
-        : [`${inPercent(estimate[i])} %`, inPercent(lower[i]), inPercent(upper[i])];
-    return element(
-      "tr",
-      { class: isVague(i) ? "faint" : null },
-      element("th", { scope: "row" }, attribute.labels[code]),
-      element("td", { class: "number" }, mid),
-      element("td", { class: "quiet interval" }, isKnown(i) ? `${from} to ${to}` : ""),
-      element(
-        "td",
-        { class: "drawn" },
-        element("svg", { width: WIDTH + 2, height: 16, "aria-hidden": "true" }, ...bands),
-      ),
-    );
-  });
+function shareHeads(attribute, names) {
   const heads = [
-    attribute.name,
-    measured ? `${measured[0]} of ${measured[1].name}` : "rate",
-    "likely",
-    "",
-  ].map((head, i) =>
-    element(
-      "th",
-      { scope: "col", class: i === 3 ? "drawn" : null },
-      head || element("span", { class: "hidden" }, "Intervals"),
-    ),
-  );
+    [attribute, "hidden"],
+    [names[0], "of-A"],
+    [names[1], "of-B"],
+    [names.join(" − "), null],
+    ["Intervals", "hidden", "drawn"],
+    ["Verdict", "hidden"],
+  ];
+  const head = ([text, kind, column = null]) =>
+    element("th", { scope: "col", class: column }, element("span", { class: kind }, text));
+  return element("tr", {}, ...heads.map(head));
+}
+
+function shareRow(label, code, answer, names, scale) {
+  const [a, b, apart] = ["first", "second", "difference"].map((side) => ({
+    share: answer[side].estimate[code],
+    lower: answer[side].lower[code],
+    upper: answer[side].upper[code],
+  }));
   return element(
-    "div",
+    "tr",
     {},
-    element(
-      "table",
-      { class: "rates" },
-      element("thead", {}, element("tr", {}, ...heads)),
-      element("tbody", {}, ...rows),
-    ),
-    ...[...notes, "Values in italics could be almost anything."].map((note) =>
-      element("p", { class: "quiet" }, note),
-    ),
+    element("th", { scope: "row" }, label),
+    shareCell(a, "%"),
+    shareCell(b, "%"),
+    shareCell(apart, "points"),
+    element("td", { class: "drawn" }, drawn(a, b, scale)),
+    element("td", {}, larger(apart, names)),
   );
+}
+
+function shareCell({ share, lower, upper }, unit) {
+  if (typeof share !== "number") return element("td", {}, "—");
+  const interval = element("small", { class: "quiet" }, ` ${inPercent(lower)} to ${inPercent(upper)}`);
+  return element("td", {}, `${inPercent(share)} ${unit}`, interval);
+}
+
+/** In which group a share is larger, as far as its difference says. */
+function larger({ share, lower, upper }, names) {
+  if (typeof share !== "number") return "";
+  if (lower > 0) return `larger in ${names[0]}`;
+  return upper < 0 ? `larger in ${names[1]}` : "may be equal";
 }
 
 /** Both intervals as bands, A's above B's, with a mark at the estimate. */

@@ -87,6 +87,9 @@ export function percent(share) {
   return `${share >= 0.0995 ? Math.round(100 * share) : Math.round(1000 * share) / 10} %`;
 }
 
+/** A share in percent with one digit, and a true minus sign. */
+export const inPercent = (share) => (100 * share).toFixed(1).replace("-", "−");
+
 /** "1 block", "2,234 blocks". */
 export const counted = (n, what) => `${whole.format(n)} ${what}${n === 1 ? "" : "s"}`;
 

@@ -40,7 +40,7 @@ export function report(page) {
     text("p", filters.join("; ") || (where ? "written as SQL" : "all records")),
     ...(where ? [element("p", {}, text("code", where))] : []),
     text("p", count ? `Records: ${about(count.estimate, count.lower, count.upper)}.` : ""),
-    ...notes(page),
+    ...notes(),
     text("h2", "Charts"),
     ...page.arrangement.visible().map((name) => figure(charts.get(name), state)),
     ...panel(page.closer),
@@ -67,7 +67,7 @@ export function report(page) {
   return `<!doctype html>\n${whole.outerHTML}\n`;
 }
 
-function notes(page) {
+function notes() {
   const told = [...document.querySelectorAll("#notes li")].map((note) => note.textContent);
   return told.length ? [element("ul", {}, ...told.map((note) => text("li", note)))] : [];
 }

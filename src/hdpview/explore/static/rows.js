@@ -20,8 +20,6 @@ export class Rows {
     });
     this.more = element("div", { class: "quiet more" });
     this.group = this.list;
-    const longest = Math.max(...attribute.labels.map((label) => label.length));
-    this.list.style.setProperty("--name", `${Math.min(longest + 1, MOST_LETTERS)}ch`);
     this.nodes = [this.list, ...(this.many ? [this.more, this.#find()] : [])];
     this.#show(attribute.labels.map((_, code) => code).slice(0, SHOWN));
     this.#drag();
@@ -39,6 +37,8 @@ export class Rows {
   /** List these values, in this order. */
   #show(codes) {
     const wanted = new Set(codes);
+    const longest = Math.max(0, ...codes.map((code) => this.attribute.labels[code].length));
+    this.list.style.setProperty("--name", `${Math.min(longest + 1, MOST_LETTERS)}ch`);
     const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
     for (const [code, row] of this.rows)
       if (!wanted.has(code)) {
