@@ -73,9 +73,9 @@ _PAGE = (
     "closer",
     "app",
 )
-_ENGINE = ("unpack", "conditions", "components", "numbers", "engine", "worker")
+_ENGINE = ("unpack", "conditions", "boxes", "moments", "components", "numbers", "engine", "worker")
 # Modules that the served page has not, or has in another form.
-_OWN = ("transport", "unpack", "components", "numbers", "engine", "worker")
+_OWN = {"transport", *_ENGINE} - {"conditions"}
 
 
 def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:

@@ -2,12 +2,9 @@
 // expect of them.
 // The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md
 // derives it.
-//
-// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
-// Its property `condition` is a text that only functions of the same condition share. Its property `open`, of
-// functions that count records with values: the share of each bin that is asked for, the value of a record
-// there, and the spread of values inside the bin; null where nothing inside bins is to be allowed for.
-// A box is a Map from attributes to functions; attributes that it does not name are free.
+// moments.js says what functions of codes are, and boxes.
+
+import { averaged, dense, gram, insideBins, isPoint, sum } from "./moments.js";
 
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
@@ -17,99 +14,6 @@ const UNEVEN = 0.5;
 const FEW = 2;
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
-
-const isPoint = (f) => !(f instanceof Float64Array);
-const sum = (values) => values.reduce((total, value) => total + value, 0);
-
-/**
- * Product of means, covariance under a margin, energy and fourth of two functions; null stands for the
- * constant 1.
- */
-function gram(f, g, margin) {
-  if (f === null && g === null) return { means: 1, covariance: 0, energy: 0, fourth: 0 };
-  if (f === g && isPoint(f)) {
-    const mean = f.value * margin[f.code];
-    const means = mean * mean;
-    const atCode = (f.value - mean) ** 2;
-    const others = margin.length - 1;
-    return {
-      means,
-      covariance: f.value * f.value * margin[f.code] - means,
-      energy: atCode + others * means,
-      fourth: Math.sqrt(atCode ** 2 + others * means ** 2),
-    };
-  }
-  const [one, other] = [f, g].map((h) => (h === null ? null : dense(h, margin.length)));
-  const mean = (h) => (h === null ? 1 : margin.reduce((total, share, i) => total + share * h[i], 0));
-  const left = mean(one);
-  const right = mean(other);
-  if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0, fourth: 0 };
-  let covariance = 0;
-  let energy = 0;
-  let squares = 0;
-  for (let i = 0; i < margin.length; i++) {
-    const product = (one[i] - left) * (other[i] - right);
-    covariance += product * margin[i];
-    energy += product;
-    squares += product * product;
-  }
-  return { means: left * right, covariance, energy, fourth: Math.sqrt(squares) };
-}
-
-export function dense(f, size) {
-  if (!isPoint(f)) return f;
-  const found = new Float64Array(size);
-  found[f.code] = f.value;
-  return found;
-}
-
-/** A function averaged over bins, weighted by the margin. */
-function averaged(f, margin, bins, ofBin) {
-  if (f !== null && isPoint(f))
-    return {
-      code: bins[f.code],
-      value: ofBin[bins[f.code]] > 0 ? (f.value * margin[f.code]) / ofBin[bins[f.code]] : 0,
-    };
-  const found = new Float64Array(ofBin.length);
-  for (let i = 0; i < margin.length; i++)
-    if (ofBin[bins[i]] > 0) found[bins[i]] += ((f === null ? 1 : f[i]) * margin[i]) / ofBin[bins[i]];
-  return found;
-}
-
-/**
- * What two functions both leave open inside bins, per squared total: of bins that they cut through, and of
- * values that differ inside bins.
- */
-function insideBins(f, g, margin) {
-  if (f === null || g === null || f.open === null || g.open === null) return 0;
-  const shared = (x, y) => (f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y;
-  if (f.open || g.open) return insideBinsOfValues(f, g, margin, shared);
-  if (isPoint(f)) return isPoint(g) && f.code === g.code ? shared(f.value, g.value) * margin[f.code] ** 2 : 0;
-  return f.reduce((total, x, i) => total + shared(x, g[i]) * margin[i] ** 2, 0);
-}
-
-function insideBinsOfValues(f, g, margin, shared) {
-  const points = [f, g].filter(isPoint);
-  if (points.length === 2 && f.code !== g.code) return 0;
-  const codes = points.length ? [points[0].code] : margin.keys();
-  let cut = 0;
-  const spreads = [0, 0];
-  for (const code of codes) {
-    const [one, other] = [openAt(f, code), openAt(g, code)];
-    cut += shared(one.share, other.share) * one.value * other.value * margin[code] ** 2;
-    // Records of all bins may lie to the same side, as where values are rounded.
-    spreads[0] += one.share * one.spread * margin[code];
-    spreads[1] += other.share * other.spread * margin[code];
-  }
-  return cut + spreads[0] * spreads[1];
-}
-
-/** What a function leaves open at a code: the share that is asked for, the value there, and its spread. */
-function openAt(f, code) {
-  if (!f.open) return { share: isPoint(f) ? f.value : f[code], value: 1, spread: 0 };
-  if (isPoint(f)) return f.open;
-  return { share: f.open.share[code], value: f.open.value[code], spread: f.open.spread[code] };
-}
 
 /** Products of errors, times a factor: beside the constant 1, a function counts with its mean alone. */
 function scaled({ noise, model, finer, inside }, factor) {
