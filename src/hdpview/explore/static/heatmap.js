@@ -8,6 +8,8 @@ const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f
 const PALE = 0.3;
 const TOP = 4;
 const SWATCH = 26;
+const LETTER = 6.6; // width of one, in pixels
+const MOST_LETTERS = 18; // of a name
 const FINE = 4; // cells narrower than FINE pixels have no gaps between them
 const tidy = (x) => Math.round(x * 100) / 100;
 const text = (x, y, content, more = {}) =>
@@ -26,9 +28,11 @@ export class Heatmap {
   constructor(a, b, answer, blocks, room, cells, onRead, onPick) {
     Object.assign(this, { a, b, answer, cells, onRead, onPick });
     this.values = this.#values();
-    const longest = Math.min(18, Math.max(...b.labels.map((label) => label.length)));
-    this.left = 14 + longest * 6;
-    this.width = Math.max(2.5, Math.min(64, (room - this.left - 12) / a.labels.length));
+    const [across, down] = [a, b].map(({ labels }) => Math.max(...labels.map((label) => label.length)));
+    this.left = 14 + Math.min(MOST_LETTERS, down) * 6;
+    // Cells as wide as their names, if there is room.
+    const most = Math.max(64, 12 + Math.min(MOST_LETTERS, across) * LETTER);
+    this.width = Math.max(2.5, Math.min(most, (room - this.left - 12) / a.labels.length));
     this.height = Math.max(4, Math.min(30, 460 / b.labels.length));
     this.bottom = TOP + b.labels.length * this.height;
     this.most = Math.max(...this.values.map((row) => Math.max(...row)), 1e-9);
@@ -171,17 +175,22 @@ export class Heatmap {
     const { a, b } = this;
     const every = Math.ceil(b.labels.length / 26);
     const wide = Math.max(1, Math.ceil(60 / this.width));
-    const room = Math.floor((wide * this.width) / 6.2);
+    const room = Math.floor((wide * this.width - 4) / LETTER);
+    // A name for every cell stands in its middle; one for several at their beginning.
+    const place = (i) => this.left + (wide === 1 ? i + 0.5 : i) * this.width;
+    const anchor = wide === 1 ? { "text-anchor": "middle" } : {};
     const parts = [];
     b.labels.forEach((label, j) => {
       if (j % every === 0)
         parts.push(
-          text(this.left - 5, TOP + (j + 0.5) * this.height + 4, brief(label, 18), { "text-anchor": "end" }),
+          text(this.left - 5, TOP + (j + 0.5) * this.height + 4, brief(label, MOST_LETTERS), {
+            "text-anchor": "end",
+          }),
         );
     });
     a.labels.forEach((label, i) => {
       if (i % wide === 0 && (a.labels.length - i) * this.width > 40)
-        parts.push(text(this.left + i * this.width, this.bottom + 15, brief(label, room)));
+        parts.push(text(place(i), this.bottom + 15, brief(label, room), anchor));
     });
     return parts;
   }
