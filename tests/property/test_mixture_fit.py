@@ -12,7 +12,7 @@ from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import Axis, refinement
 from hdpview.methods.mixture.fit import Components, Target, fit, maximise
 from hdpview.methods.mixture.measure import Measured, Measurements
-from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, shares_of
+from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, kept_shares, shares_of
 from hdpview.view.tables import Table
 
 seeds = st.integers(0, 2**32 - 1)
@@ -105,11 +105,44 @@ def test_shares_are_positive_and_follow_categories(seed: int) -> None:
         return Histogram(counts, 9.0, np.zeros(size, np.int32), np.full((1, 1), 9.0 * size))
 
     for n_ordered in (0, size - 1, size):
-        shares = shares_of(Axis(size, n_ordered), known(noisy), total)
+        (shares,) = shares_of([Axis(size, n_ordered)], [known(noisy)], total)
         assert shares.min() > 0
         assert shares.sum() == pytest.approx(1)
-    plain = shares_of(Axis(size, 0), known(noisy), total)
-    assert shares_of(Axis(size, 0), known(noisy[order]), total) == pytest.approx(plain[order])
+    (plain,) = shares_of([Axis(size, 0)], [known(noisy)], total)
+    (permuted,) = shares_of([Axis(size, 0)], [known(noisy[order])], total)
+    assert permuted == pytest.approx(plain[order])
+
+
+def test_what_is_noise_is_taken_off_and_what_stands_out_is_kept() -> None:
+    """Of a group of pure noise next to nothing is kept; a coefficient far beyond it is kept nearly whole."""
+    rng = np.random.default_rng(5)
+    coefficients, variance = rng.normal(0, 2, 400), np.full(400, 4.0)
+    coefficients[7] = 60.0
+    kept = kept_shares(coefficients, variance, np.zeros(400, np.int64))
+    assert kept.min() >= 0
+    assert kept.max() == kept[7] > 0.9
+    assert np.delete(kept, 7).mean() < 0.1
+
+
+def test_groups_are_shrunk_apart() -> None:
+    """A group in which coefficients are large keeps more of a middling one than a group of noise does."""
+    rng = np.random.default_rng(6)
+    coefficients = np.concatenate([rng.normal(0, 1, 50), rng.normal(0, 9, 50)])
+    coefficients[[0, 50]] = 2.0
+    kept = kept_shares(coefficients, np.ones(100), np.repeat([0, 1], 50))
+    assert kept[50] > kept[0] + 0.2
+
+
+def test_short_histograms_learn_from_each_other() -> None:
+    """A step that all other attributes show is believed more than where no other shows one."""
+    noisy = np.array([40.0, 40.0, 20.0, 20.0])
+    known = Histogram(noisy, 300.0, np.zeros(4, np.int32), np.full((1, 1), 1200.0))
+    step = Histogram(np.array([90.0, 90.0, -30.0, -30.0]), *list(vars(known).values())[1:])
+    flat = Histogram(np.full(4, 30.0), *list(vars(known).values())[1:])
+    axis = Axis(4, 4)
+    beside_steps = shares_of([axis] * 9, [known] + [step] * 8, 120.0)[0]
+    beside_none = shares_of([axis] * 9, [known] + [flat] * 8, 120.0)[0]
+    assert beside_steps[0] - beside_steps[3] > beside_none[0] - beside_none[3]
 
 
 @given(seeds)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -36,11 +38,13 @@ def test_shares_add_up(n_attributes: int, noisy_total: float) -> None:
 
 
 def test_more_records_or_budget_give_more_tables() -> None:
-    """The number of tables grows with N·ε, from none to all pairs."""
-    counts = [plan_of(20, noisy_total).n_choices for noisy_total in (300, 1e4, 1e5, 1e6, 1e7)]
+    """The number of tables grows with N·ε, from none until all pairs are in one."""
+    plans = [plan_of(20, noisy_total) for noisy_total in (300, 1e4, 1e5, 1e6, 1e7)]
+    counts = [plan.n_choices for plan in plans]
     assert counts == sorted(counts)
     assert counts[0] == 0
-    assert counts[-1] == 190
+    assert not plans[-1].chooses
+    assert len({pair for table in plans[-1].candidates for pair in combinations(table, 2)}) == 190
     assert plan_of(20, 1e4, "10").n_choices == plan_of(20, 1e5, "1").n_choices
 
 
@@ -59,19 +63,40 @@ def test_too_few_tables_to_connect_all_attributes_get_a_fifth() -> None:
     assert plan_of(22, 10_000, focus=((0, 1),)).shares()[0] < Fraction(1, 2)
 
 
-def test_tables_of_three_attributes_only_where_many_more_fit() -> None:
-    """With few attributes and many records all tables of three are measured beside all pairs, else none
-    is."""
-    assert {len(table) for table in plan_of(4, 50_000).candidates} == {2, 3}
-    assert {len(table) for table in plan_of(5, 50_000).candidates} == {2}
+def plan_with_sizes(sizes: Sequence[int], noisy_total: float):  # type: ignore[no-untyped-def]
+    axes = tuple(Axis(size, size) for size in sizes)
+    return plan_for(axes, (), noisy_total, Accounting(Budget(Fraction(1))))
+
+
+def test_few_attributes_and_many_records_have_all_tables_of_three() -> None:
+    """They hold all pairs, so no pair is measured beside them."""
+    plan = plan_of(4, 50_000)
+    assert plan.candidates == ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
+    assert not plan.chooses
+
+
+@pytest.mark.parametrize("sizes", [(10, 10, 10, 10, 10, 2), (2,) * 9, (100, 2, 44, 4, 15)])
+def test_tables_of_three_hold_all_pairs_where_codes_are_few(sizes: tuple[int, ...]) -> None:
+    """Fewer tables than pairs, all of three attributes, and every pair is in one of them."""
+    plan = plan_with_sizes(sizes, 5_400 if 10 in sizes else 60_000)
+    pairs = set(combinations(range(len(sizes)), 2))
+    assert {len(table) for table in plan.candidates} == {3}
+    assert {pair for table in plan.candidates for pair in combinations(table, 2)} == pairs
+    assert plan.n_choices == len(plan.candidates) < len(pairs) / 2
+
+
+def test_pairs_of_many_codes_have_tables_of_their_own() -> None:
+    """Summed over a third attribute of many codes a table would be too coarse, or too noisy."""
+    plan = plan_with_sizes((100,) * 8, 48_000)
+    assert plan.candidates == tuple(combinations(range(8), 2))
 
 
 def test_where_nearly_all_pairs_can_be_had_all_are() -> None:
     """Choosing costs budget, so nothing is chosen where next to nothing would be left out."""
-    plan = plan_of(6, 5_400)
+    plan = plan_with_sizes((100,) * 6, 20_000)
     assert not plan.chooses
     assert plan.n_choices == 15
-    assert plan_of(6, 2_000).chooses
+    assert plan_with_sizes((100,) * 6, 3_500).chooses
 
 
 def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
@@ -83,7 +108,7 @@ def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
     axes = tuple(Axis(2, 0) for _ in shares)
     plan = plan_for(axes, ((0, 1),), 4_000.0, Accounting(Budget(Fraction(1))), left_out)
     assert plan.focus == ((0, 1),)
-    assert set(plan.candidates) == {(1, 2), (1, 3), (2, 3)}
+    assert {a for table in plan.candidates for a in table} == {1, 2, 3}
 
 
 def test_histograms_of_many_codes_get_more() -> None:

@@ -40,6 +40,7 @@ from hdpview.view.contents import SHARE_UNITS, packed
 from hdpview.view.data import ViewPart
 from hdpview.view.file import checksum_of
 from hdpview.view.mixture import Mixture
+from hdpview.view.tables import pairs_inside
 
 _CONFIDENCE = 0.95
 _PAGE = (
@@ -183,7 +184,7 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
     bins: dict[tuple[int, bytes], int] = {}
     arrays: list[NDArray[np.int32]] = []
     tables = []
-    for table in part.tables:
+    for i, table in enumerate([*part.tables, *pairs_inside(part.tables)]):
         numbers = []
         for a, own in zip(table.attributes, table.shape.bin_of_code, strict=True):
             key = (a, own.tobytes())
@@ -199,6 +200,8 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
                 "cells": table.counts.size,
                 "variance": table.variance,
                 "dependence": dependence(part, table) if len(table.attributes) == 2 else 0.0,
+                # Of a larger table, and so nothing new about the total and single attributes.
+                "isMargin": i >= len(part.tables),
             }
         )
     return {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -40,3 +42,23 @@ class Table:
         if self.noise == "gaussian":
             return self.scale**2
         return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
+
+
+def pairs_inside(tables: Sequence[Table]) -> list[Table]:
+    """Tables of pairs that no table counts by themselves: margins of larger tables, of each the most precise.
+
+    The noise of a margin is a sum, so it is nearly Gaussian; its variance is exact.
+    """
+    measured, best = {table.attributes for table in tables}, dict[tuple[int, ...], Table]()
+    for table in tables:
+        for places in combinations(range(len(table.attributes)), 2):
+            attributes = tuple(table.attributes[i] for i in places)
+            if len(table.attributes) < 3 or attributes in measured:
+                continue
+            others = tuple(i for i in range(len(table.attributes)) if i not in places)
+            n_summed = math.prod(table.counts.shape[i] for i in others)
+            scale = math.sqrt(table.variance * n_summed)
+            if attributes not in best or scale < best[attributes].scale:
+                shape = TableShape(attributes, tuple(table.shape.bin_of_code[i] for i in places))
+                best[attributes] = Table(shape, table.counts.sum(axis=others), "gaussian", scale)
+    return list(best.values())

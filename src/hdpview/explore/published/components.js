@@ -39,10 +39,11 @@ export class Mixture {
       });
       return found;
     });
-    const precision = sum(part.tables.map((table) => 1 / (table.cells * table.variance)));
+    const measured = part.tables.filter((table) => !table.isMargin);
+    const precision = sum(measured.map((table) => 1 / (table.cells * table.variance)));
     this.totalVariance = precision ? 1 / precision : this.total ** 2;
     this.codeVariance = sizes.map((size, a) => {
-      const known = part.tables
+      const known = measured
         .filter((table) => table.attributes.includes(a))
         .map((table) => {
           const nBins = table.sizes[table.attributes.indexOf(a)];

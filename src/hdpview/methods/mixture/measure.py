@@ -77,8 +77,7 @@ class Measurements:
 
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""
-        total = self.total
-        return [shares_of(axis, self._combined(a), total) for a, axis in enumerate(self.axes)]
+        return shares_of(self.axes, [self._combined(a) for a in range(len(self.axes))], self.total)
 
     def _combined(self, a: int) -> Histogram:
         """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least

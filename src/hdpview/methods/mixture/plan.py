@@ -7,9 +7,10 @@ out. The number of tables and the number of their cells both grow with √(N·ε
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -44,8 +45,11 @@ DEVIATIONS_OFF_THE_COMMONEST = 5.0
 _PART_OF_FEW, _BESIDE_FEW, _LEAST_FEW = 0.4, Fraction(8, 10), 2
 # All pairs are measured where so many of them can be had: then none has to be chosen.
 _NEARLY_ALL = 0.8
-# Tables of three attributes are measured beside all pairs where so many times as many tables can be had.
-_TRIPLES_FROM = 3
+# Tables of three attributes are measured instead of pairs where every pair keeps this part of the cells that
+# it would have in a table of its own: all threes where so many times as many tables as pairs and threes can
+# be had, else so many that every pair is in one of them. Those are sought among so many at most, which takes
+# less than a second.
+_TRIPLES_FROM, _KEPT_BY_ALL, _KEPT_BY_SOME, _MOST_SOUGHT = 3, 0.25, 0.4, 2_000
 # Bins of an ordered attribute in a table, at least (so that a table can show a shape) and at most.
 _LEAST_BINS, _MOST_BINS = 3, 128
 # Cells of all tables together, so that drawing noise and fitting take seconds.
@@ -112,13 +116,84 @@ def plan_for(
     for_histograms = _BESIDE_FEW if few and not focus else _for_histograms(axes)
     divided = [a for a in divided if a not in left_out]
     pairs, triples = ([*combinations(divided, k)] for k in (2, 3))
-    # Tables of three attributes pay where several times as many tables could be had.
-    tables = pairs + triples if _TRIPLES_FROM * (len(pairs) + len(triples)) <= n_tables else pairs
+    share = 1 - TOTAL_SHARE - for_histograms
+    worthwhile = partial(_worthwhile_cells, noisy_total, accounting, share, FOCUS_WEIGHT * len(focus))
+    sizes = [axis.size for axis in axes]
+    tables = pairs if few else _threes(sizes, pairs, triples, n_tables, worthwhile) or pairs
     candidates = tuple(table for table in tables if table not in focus)
     n_choices = 0 if few and (focus or n_tables < _LEAST_FEW) else min(len(candidates), n_tables)
     if n_choices >= _NEARLY_ALL * len(candidates):
         n_choices = len(candidates)
     return Plan(for_histograms, candidates, focus, n_choices)
+
+
+def _threes(
+    sizes: Sequence[int],
+    pairs: Sequence[Attributes],
+    triples: Sequence[Attributes],
+    n_tables: int,
+    worthwhile: Callable[[int], float],
+) -> Sequence[Attributes]:
+    """Tables of three attributes that hold all pairs, if those lose little of their cells; else none.
+
+    Summed over its third attribute, a table tells of three pairs. There may be a third as many tables, so
+    each has three times the budget, and its noise in a pair grows with the root of the bins summed over.
+    worthwhile: number of cells of each table, if there are so many tables.
+    """
+    if not triples:
+        return ()
+    of_pairs = worthwhile(len(pairs) if n_tables >= _NEARLY_ALL * len(pairs) else n_tables)
+    all_fit = _TRIPLES_FROM * (len(pairs) + len(triples)) <= n_tables
+    if all_fit and _cells_kept(sizes, triples, worthwhile(len(triples)), of_pairs) >= _KEPT_BY_ALL:
+        return triples
+    if len(triples) > _MOST_SOUGHT:
+        return ()
+    found = _covering(sizes, pairs, triples)
+    kept = _cells_kept(sizes, found, worthwhile(len(found)), of_pairs)
+    return found if len(found) <= n_tables and kept >= _KEPT_BY_SOME else ()
+
+
+def _covering(
+    sizes: Sequence[int], pairs: Sequence[Attributes], triples: Sequence[Attributes]
+) -> list[Attributes]:
+    """Some of the threes that hold all pairs: always one with the most pairs that no other holds, and among
+    such with the fewest codes.
+    """
+    left, found = set(pairs), list[Attributes]()
+    by_codes = sorted(triples, key=lambda three: math.prod(sizes[a] for a in three))
+    while left:
+        found.append(max(by_codes, key=lambda three: sum(pair in left for pair in combinations(three, 2))))
+        left.difference_update(combinations(found[-1], 2))
+    return sorted(found)
+
+
+def _cells_kept(sizes: Sequence[int], threes: Sequence[Attributes], n_cells: float, of_pairs: float) -> float:
+    """The least part that any pair keeps of its cells in tables of three with n_cells each, where a table of
+    its own would have `of_pairs`.
+    """
+    kept: dict[Attributes, float] = {}
+    for three in threes:
+        for pair in combinations(three, 2):
+            (third,) = set(three) - set(pair)
+            summed = min(sizes[third], max(_LEAST_BINS, n_cells ** (1 / 3)))
+            most = min(of_pairs, math.prod(sizes[a] for a in pair))
+            kept[pair] = max(kept.get(pair, 0.0), n_cells / summed / most)
+    return min(kept.values(), default=0.0)
+
+
+def _worthwhile_cells(
+    noisy_total: float, accounting: Accounting, share: Fraction, weight: int, n_tables: int
+) -> float:
+    """How many cells pay in each of so many tables that have this share of the budget, beside others of this
+    weight.
+    """
+    noise = accounting.noise(accounting.total * share / (n_tables + weight))
+    return _cells_for(noisy_total, noise.variance**0.5)
+
+
+def _cells_for(noisy_total: float, deviation: float) -> float:
+    """How many cells pay in a table whose cells have noise of this standard deviation."""
+    return noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL
 
 
 def _for_histograms(axes: tuple[Axis, ...]) -> Fraction:
@@ -153,10 +228,7 @@ def shape_for(
     n_tables: int = 1,
 ) -> TableShape:
     """Bins of a table whose cells have noise of this standard deviation, one of so many."""
-    worthwhile, affordable = (
-        noisy_total / (deviation / math.sqrt(2)) / RECORDS_PER_CELL,
-        _MOST_CELLS / n_tables,
-    )
+    worthwhile, affordable = _cells_for(noisy_total, deviation), _MOST_CELLS / n_tables
     n_cells = min(worthwhile, affordable)
     sizes = [axes[a].size for a in attributes]
     most = [_bins_of_one(i, sizes, n_cells) for i in range(len(attributes))]

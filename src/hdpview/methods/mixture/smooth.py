@@ -18,12 +18,15 @@ Floats = NDArray[np.float64]
 
 # Share of every code, so that no cell is impossible.
 LEAST_SHARE = 1e-6
-# Standard deviations from which on a coefficient of a table is taken for real by itself, and the variance
-# that noise has below, as a share of all.
-_STRONG, _NOISE_OF_WEAK = 3.0, 0.95
-# Degrees of freedom that are not shrunk in each group of a table: James and Stein's 2. Histograms are shrunk
-# by all, because most of their contrasts are none where records lie at few codes.
-_FREE_OF_TABLE, _FREE_OF_HISTOGRAM = 2, 0
+# Spreads that coefficients may have without noise: this many at most, from half the least noise upwards.
+_MOST_SPREADS = 14
+# How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
+_ROUNDS, _BEFOREHAND = 30, 0.1
+# Of a contrast, as a share of a code's: rounding must not make it negative.
+_LEAST_VARIANCE = 1e-9
+# Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
+# the place of the first cut decides too much, so what is kept is the mean over several: shares of the length.
+_SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,53 +50,115 @@ class Histogram:
         spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
         parts = contrasts.forward(spread, 0)
         within = self.variance * (1 - parts**2 @ sizes)
-        found: Floats = np.maximum(within + ((parts @ self.covariance) * parts).sum(axis=1), 0.0)
-        return found
+        found: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
+        return np.maximum(found, _LEAST_VARIANCE * self.variance)
 
 
-def shares_of(axis: Axis, known: Histogram, total: float) -> Floats:
-    """Shares of an attribute's codes, positive, sum 1, shape (size,).
+def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) -> list[Floats]:
+    """Shares of the codes of every attribute, positive, sum 1, shape (size,) each.
 
     Contrasts between neighbouring runs of ordered codes are shrunk; other codes stay as they are.
     """
-    n = axis.n_ordered
-    counts = known.counts.copy()
-    if n > 1:
-        even = counts[:n].mean()
-        variances = known.variances_of(n, _Contrasts(n, n))
-        counts[:n] = even + Shrinkage([n], (n,), variances, _FREE_OF_HISTOGRAM)(counts[:n] - even)
-    positive = project_to_simplex(counts, total) + LEAST_SHARE * total
-    shares: Floats = positive / positive.sum()
+    smoothed = [one.counts.copy() for one in known]
+    ordered = [a for a, axis in enumerate(axes) if axis.n_ordered > 1]
+    cuts = {a: _FIRST_CUTS if axes[a].n_ordered <= _SHORT else (_MIDDLE,) for a in ordered}
+    for a in ordered:
+        smoothed[a][: axes[a].n_ordered] = 0.0
+    for cut in _FIRST_CUTS:
+        cut_here = [a for a in ordered if cut in cuts[a]]
+        for a, runs in zip(cut_here, _shrunk_together(axes, known, cut_here, cut), strict=True):
+            smoothed[a][: len(runs)] += runs / len(cuts[a])
+    shares = []
+    for counts in smoothed:
+        positive = project_to_simplex(counts, total) + LEAST_SHARE * total
+        shares.append(positive / positive.sum())
     return shares
+
+
+def _shrunk_together(
+    axes: Sequence[Axis], known: Sequence[Histogram], attributes: Sequence[int], cut: float
+) -> list[Floats]:
+    """Counts of the ordered codes of these attributes, their contrasts shrunk.
+
+    Contrasts of the same depth tell of each other what to expect; those of short histograms across
+    attributes.
+    """
+    if not attributes:
+        return []
+    bases = [_Contrasts(axes[a].n_ordered, axes[a].n_ordered, cut) for a in attributes]
+    coefficients = [
+        basis.forward(known[a].counts[: len(basis.level)], 0)
+        for a, basis in zip(attributes, bases, strict=True)
+    ]
+    variances = [
+        known[a].variances_of(len(basis.level), basis) for a, basis in zip(attributes, bases, strict=True)
+    ]
+    level = np.concatenate([basis.level for basis in bases])
+    lengths = np.array([len(basis.level) for basis in bases])
+    own = np.repeat(np.where(lengths <= _SHORT, 0, 1 + np.arange(len(bases))), lengths)
+    group = own * (int(level.max()) + 1) + level
+    flat, variance = np.concatenate(coefficients), np.concatenate(variances)
+    # The sum of all codes is not shrunk: nothing says that it is small.
+    contrast = level > 0
+    flat[contrast] *= kept_shares(flat[contrast], variance[contrast], group[contrast])
+    ends = np.cumsum(lengths)[:-1]
+    return [basis.backward(part, 0) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
+
+
+def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]) -> Floats:
+    """What share of each coefficient is more than noise: empirical Bayes, shape as given.
+
+    Without noise the coefficients of a group are drawn from a mixture of normal distributions around 0 with
+    spreads from none to large. How common each spread is, the group's own coefficients tell (expectation
+    maximisation); the share is that of the posterior mean.
+
+    group: numbers from 0 on, of coefficients that have this in common.
+    """
+    spread = _spreads(coefficients, variance)
+    widened = variance[:, None] + spread**2
+    log_density = -0.5 * (coefficients[:, None] ** 2 / widened + np.log(widened))
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    order = np.argsort(group, kind="stable")
+    of_group = group[order]
+    numbers, first, which = np.unique(of_group, return_index=True, return_inverse=True)
+    density, common = density[order], np.full((len(numbers), len(spread)), 1 / len(spread))
+    for _ in range(_ROUNDS):
+        chance = density * common[which]
+        chance /= chance.sum(axis=1, keepdims=True)
+        common = np.add.reduceat(chance, first, axis=0) + _BEFOREHAND
+        common /= common.sum(axis=1, keepdims=True)
+    chance = density * common[which]
+    chance /= chance.sum(axis=1, keepdims=True)
+    kept = np.empty(len(coefficients))
+    kept[order] = (chance * (spread**2 / widened[order])).sum(axis=1)
+    return kept
+
+
+def _spreads(coefficients: Floats, variance: Floats) -> Floats:
+    """None, and from half the least noise to the greatest coefficient in even steps of their logarithm."""
+    least = 0.5 * math.sqrt(float(variance.min()))
+    most = max(float(np.abs(coefficients).max()), 4.0 * least)
+    steps = min(_MOST_SPREADS - 1, math.ceil(math.log2(most / least)) + 1)
+    return np.concatenate([[0.0], np.geomspace(least, most, steps)])
 
 
 class Shrinkage:
     """What of a table's departures from a model is more than noise, for tables of one shape and noise.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
-    basis, so that noise is the same in all of them). Those that stand out by themselves are kept but for what
-    noise explains of them; the others of the same lengths of runs are shrunk alike (James and Stein). Along
-    other axes nothing is taken apart: their codes have no neighbours.
+    basis, so that noise is the same in all of them). Along other axes nothing is taken apart: their codes
+    have no neighbours. Coefficients of the same lengths of runs are shrunk by what they tell of each other.
     """
 
-    def __init__(
-        self,
-        n_ordered: Sequence[int],
-        shape: tuple[int, ...],
-        variance: float | Floats,
-        free: int = _FREE_OF_TABLE,
-    ) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of the
-        coefficients, which is that of the cells where they all have the same. free: coefficients of each
-        group that noise is not taken off.
+    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
+        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of a
+        cell.
         """
-        self._free = free
         self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
         group = np.zeros((), np.int64)
         for axis in self._axes:
             group = group[..., None] * (int(axis.level.max()) + 1) + axis.level
-        self._group = np.unique(group, return_inverse=True)[1].reshape(-1)
-        self._variance = np.broadcast_to(np.asarray(variance, np.float64), shape).reshape(-1)
+        self._group, self._variance = group.reshape(-1), np.full(group.size, variance)
 
     def __call__(self, departures: Floats) -> Floats:
         """Any table of the given shape to another of it."""
@@ -101,15 +166,7 @@ class Shrinkage:
         for i, axis in enumerate(self._axes):
             coefficients = axis.forward(coefficients, i)
         flat = coefficients.reshape(-1)
-        squares = flat**2
-        weak = squares <= _STRONG**2 * self._variance
-        n = np.bincount(self._group, weak)
-        beyond = np.maximum(0.0, n - self._free) / np.maximum(n, 1)
-        noise = _NOISE_OF_WEAK * beyond * np.bincount(self._group, self._variance * weak)
-        energy = np.bincount(self._group, squares * weak)
-        believed = np.maximum(0.0, 1.0 - noise / np.maximum(energy, 1e-300))[self._group]
-        kept = flat * np.where(weak, believed, 1.0 - self._variance / np.maximum(squares, 1e-300))
-        cells = kept.reshape(departures.shape)
+        cells = (flat * kept_shares(flat, self._variance, self._group)).reshape(departures.shape)
         for i, axis in enumerate(self._axes):
             cells = axis.backward(cells, i)
         return cells
@@ -124,14 +181,15 @@ class _Contrasts:
         run.
     """
 
-    def __init__(self, n_ordered: int, size: int) -> None:
+    def __init__(self, n_ordered: int, size: int, first_cut: float = _MIDDLE) -> None:
+        """first_cut: where all ordered bins are cut in two, as a share of their number."""
         self._n = n = n_ordered if n_ordered > 1 else 0
-        runs = [(0, n, 1)] if n else []
-        for first, last, at in runs:
-            half = (first + last + 1) // 2
-            runs += [run for run in ((first, half, at + 1), (half, last, at + 1)) if run[1] - run[0] > 1]
-        start, stop, depth = np.array(runs, np.int64).reshape(-1, 3).T
-        middle = (start + stop + 1) // 2
+        # Of each run the first code, the one that it is cut before, the one after the last, and the depth.
+        runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)] if n else []
+        for first, cut, last, at in runs:
+            halves = ((first, cut), (cut, last))
+            runs += [(a, (a + b + 1) // 2, b, at + 1) for a, b in halves if b - a > 1]
+        start, middle, stop, depth = np.array(runs, np.int64).reshape(-1, 4).T
         left, right = middle - start, stop - middle
         self._start, self._middle, self._stop = start, middle, stop
         self._left = np.sqrt(right / np.maximum(left * (left + right), 1))

@@ -164,6 +164,7 @@ class _TableBounds:
         self.sizes, self.tables = part.components.sizes, part.tables
         single = (table for table in self.tables if len(table.attributes) == 1)
         self.of_attribute = {table.attributes[0]: table for table in single}
+        self.measured = {frozenset(table.attributes) for table in self.tables}
         # Of tables that are equally precise, the last.
         self.of_total = min(reversed(self.tables), key=lambda table: table.counts.size * table.variance)
 
@@ -198,8 +199,15 @@ class _TableBounds:
         return [
             self._sum(table, possible, touched=True)
             for table in self.tables
-            if set(table.attributes) <= set(possible)
+            if self._tells(table, set(possible))
         ] or [self._sum(self.of_total, {})]
+
+    def _tells(self, table: Table, asked: set[int]) -> bool:
+        """Whether all attributes of a table are asked for, or two that only larger tables hold."""
+        inside = asked.intersection(table.attributes)
+        return len(inside) == len(table.attributes) or (
+            len(inside) == 2 and frozenset(inside) not in self.measured
+        )
 
     def _lowers(self, certain: dict[int, Flags]) -> list[list[_Sum]]:
         """Chains of sums: records of the first that no other takes away satisfy all conditions."""
@@ -207,8 +215,8 @@ class _TableBounds:
             return [[self._sum(self.of_total, {})]]
         chains = []
         for table in self.tables:
-            inside = set(table.attributes) & set(certain)
-            if inside == set(table.attributes):
+            if self._tells(table, set(certain)):
+                inside = set(table.attributes) & set(certain)
                 others = [a for a in certain if a not in inside]
                 chains.append(
                     [

@@ -21,7 +21,7 @@ from hdpview.query.interval.dependence import dependence
 from hdpview.query.question.batch import Batch, Functions
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
-from hdpview.view.tables import Table
+from hdpview.view.tables import Table, pairs_inside
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -166,13 +166,15 @@ class MixtureErrors:
 
     @cached_property
     def _tables(self) -> list[Table]:
-        """Tables of several attributes; of those with the same attributes, the most precise."""
+        """Tables of several attributes and the pairs inside them; of those with the same attributes, the most
+        precise.
+        """
         best: dict[tuple[int, ...], Table] = {}
         for table in self.part.tables:
             known = best.get(table.attributes)
             if len(table.attributes) > 1 and (known is None or table.variance < known.variance):
                 best[table.attributes] = table
-        return list(best.values())
+        return [*best.values(), *pairs_inside(self.part.tables)]
 
     @cached_property
     def _outside(self) -> Floats:

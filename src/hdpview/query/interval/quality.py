@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from hdpview.query.interval.dependence import dependence
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
+from hdpview.view.tables import pairs_inside
 
 
 class Known(NamedTuple):
@@ -111,6 +112,6 @@ def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
     if isinstance(part.components, Blocks):
         return ()
     names = view.schema.names
-    tables = [table for table in part.tables if len(table.attributes) > 1]
+    tables = [table for table in part.tables if len(table.attributes) > 1] + pairs_inside(part.tables)
     found = [Known(tuple(names[a] for a in table.attributes), dependence(part, table)) for table in tables]
     return tuple(sorted(found, key=lambda each: -each.dependence))
