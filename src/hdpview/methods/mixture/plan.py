@@ -140,9 +140,9 @@ def _threes(
     each has three times the budget, and its noise in a pair grows with the root of the bins summed over.
     worthwhile: number of cells of each table, if there are so many tables.
     """
-    if not triples:
+    if not triples or n_tables < _NEARLY_ALL * len(pairs):
         return ()
-    of_pairs = worthwhile(len(pairs) if n_tables >= _NEARLY_ALL * len(pairs) else n_tables)
+    of_pairs = worthwhile(len(pairs))
     all_fit = _TRIPLES_FROM * (len(pairs) + len(triples)) <= n_tables
     if all_fit and _cells_kept(sizes, triples, worthwhile(len(triples)), of_pairs) >= _KEPT_BY_ALL:
         return triples
@@ -150,7 +150,7 @@ def _threes(
         return ()
     found = _covering(sizes, pairs, triples)
     kept = _cells_kept(sizes, found, worthwhile(len(found)), of_pairs)
-    return found if len(found) <= n_tables and kept >= _KEPT_BY_SOME else ()
+    return found if kept >= _KEPT_BY_SOME else ()
 
 
 def _covering(
