@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category, Integer, Schema
 from hdpview.engine.local import LocalEngine
@@ -141,3 +142,16 @@ def test_progress_is_told() -> None:
     )
     assert (1.0, "fitting components") in told
     assert {text for _, text in told} >= {"adding up tables", "fitting components"}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", ["1/10000", "1000", "100000"])
+def test_budgets_far_out_give_answers_with_intervals(epsilon: str) -> None:
+    """Where there is hardly anything but noise, and where there is none at all."""
+    counts = counts_of(rows())
+    view = release(counts, Fraction(epsilon), Mixture(), Randomness.from_test_key(b"far out"))
+    answer = view.count("a = 'c' AND b >= 1")
+    assert answer.lower <= answer.estimate <= answer.upper
+    if Fraction(epsilon) > 1:
+        truth = int(((rows()[:, 0] == 2) & (rows()[:, 1] >= 1)).sum())
+        assert answer.lower <= truth <= answer.upper

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from hdpview.domain.tables import TableShape
 
+_LEAST_VARIANCE = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -38,10 +40,10 @@ class Table:
 
     @property
     def variance(self) -> float:
-        """Of the noise of one cell."""
+        """Of the noise of one cell; positive, also where a budget is so large that there is none."""
         if self.noise == "gaussian":
             return self.scale**2
-        return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
+        return max(2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2, _LEAST_VARIANCE)
 
 
 def pairs_inside(tables: Sequence[Table]) -> list[Table]:
