@@ -9,7 +9,7 @@ import { averaged, dense, gram, insideBins, isPoint, sum } from "./moments.js";
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
 const FINER = 1.2;
-const FIT_OF_CODES = 1.25;
+const OF_THE_FIT = 1.25;
 const UNEVEN = 0.5;
 const FEW = 2;
 const N_ORDERS = 4;
@@ -41,7 +41,7 @@ export class Mixture {
     });
     const measured = part.tables.filter((table) => !table.isMargin);
     const precision = sum(measured.map((table) => 1 / (table.cells * table.variance)));
-    this.totalVariance = precision ? 1 / precision : this.total ** 2;
+    this.totalVariance = precision ? OF_THE_FIT / precision : this.total ** 2;
     this.codeVariance = sizes.map((size, a) => {
       const known = measured
         .filter((table) => table.attributes.includes(a))
@@ -49,7 +49,7 @@ export class Mixture {
           const nBins = table.sizes[table.attributes.indexOf(a)];
           return Math.min(1, nBins / size) / ((table.variance * table.cells) / nBins);
         });
-      return known.length ? FIT_OF_CODES / sum(known) : this.total ** 2;
+      return known.length ? OF_THE_FIT / sum(known) : this.total ** 2;
     });
     const best = new Map();
     for (const table of part.tables) {

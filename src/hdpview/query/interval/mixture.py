@@ -31,8 +31,9 @@ _DEPENDENCE = 0.1
 _MISFIT = 0.25
 # Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
 _FINER = 1.2
-# Histograms and margins of tables are fitted together, not quite as well as their noise would allow.
-_FIT_OF_CODES = 1.25
+# The number of records, histograms and margins of tables are fitted together, not quite as well as their
+# noise would allow.
+_OF_THE_FIT = 1.25
 # How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
 # all.
 _UNEVEN = 0.5
@@ -146,7 +147,7 @@ class MixtureErrors:
     def _total_variance(self) -> float:
         """Every table measures the total; the fit combines them by precision."""
         precision = sum(1.0 / (table.counts.size * table.variance) for table in self.part.tables)
-        return 1.0 / precision if precision else self._total**2
+        return _OF_THE_FIT / precision if precision else self._total**2
 
     @cached_property
     def _code_variance(self) -> Floats:
@@ -160,7 +161,7 @@ class MixtureErrors:
                 of_bin = table.variance * table.counts.size / n_bins
                 precision[a] += min(1.0, n_bins / sizes[a]) / of_bin
         found: Floats = np.divide(
-            _FIT_OF_CODES, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
+            _OF_THE_FIT, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
         )
         return found
 
