@@ -26,7 +26,10 @@ from hdpview.view.data import ViewData
 __all__ = ["Result", "run", "run_tree"]
 
 # What the parser's own list takes for optional, and cannot be done without here.
-_ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {exp.Count: {"this": True}}
+_ALSO_REQUIRED: dict[type[exp.Expr], dict[str, bool]] = {
+    exp.Count: {"this": True},
+    exp.Select: {"expressions": True},
+}
 
 
 def run(
