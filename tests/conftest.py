@@ -26,6 +26,10 @@ from sparks import spark  # noqa: F401 a fixture
 
 _START_SECONDS = 30
 
+# A shell starts what runs in the background with Ctrl-C ignored; programs that tests interrupt would be, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def _binary(name: str) -> str:
     """Path of a PostgreSQL program: on PATH, or where Debian keeps it, the newest version."""
