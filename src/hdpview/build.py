@@ -94,8 +94,7 @@ def build(
             directory if it has a name (`table`), else none. False keeps no account.
         table: the table's name in the ledger; by default the name of the file.
         quality: whether to spend a twenty-fifth of the budget on measuring how far the view's own answers are
-            off.
-            Intervals rest on it; without, they rest on what other tables suggest.
+            off. Intervals rest on it; without, they rest on what other tables suggest.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.

@@ -4,19 +4,8 @@ import { element, counted } from "./parts.js";
 import { post } from "./server.js";
 import { field, trim } from "./page.js";
 
-const BINNINGS = {
-  integer: {
-    "": "each number",
-    every: "of width",
-    bins: "number of",
-    edges: "edges",
-    age: "by age",
-    percent: "percent",
-    log: "log scale",
-  },
-};
-BINNINGS.real = {
-  "": "100 equal",
+const OF_INTEGERS = {
+  "": "each number",
   every: "of width",
   bins: "number of",
   edges: "edges",
@@ -24,6 +13,7 @@ BINNINGS.real = {
   percent: "percent",
   log: "log scale",
 };
+const BINNINGS = { integer: OF_INTEGERS, real: { ...OF_INTEGERS, "": "100 equal" } };
 const WIDTHS = ["1h", "1d", "1w", "1mo", "1q", "1y"];
 const SIZED = ["every", "bins", "edges"];
 const SHOWN = ["min", "max", "binning", "size", "values", "ordered", "other", "rest"];
