@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from visitor import Visitor, bar, card, grain, number, picture, shows
+from visitor import Visitor, bar, card, grain, picture, shows
 
 from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
@@ -97,8 +97,9 @@ def test_two_views_side_by_side(visitor: Visitor, hospital: PView, blocky: PView
         assert float(text.replace(",", "")) == pytest.approx(row["count"], abs=0.51 * step)
     told = page.locator("#beside").inner_text()
     assert told.startswith("blocks.pview: about ")
+    count = blocky.count(where)
     assert float(told.split("about ")[1].split(" (")[0].replace(",", "")) == pytest.approx(
-        number(blocky, where), rel=0.02
+        count.estimate, abs=0.51 * grain(count.lower, count.upper)
     )
     scales = page.locator("[data-attribute=age] .ticks span, [data-beside=age] .ticks span").all_inner_texts()
     assert scales[: len(scales) // 2] == scales[len(scales) // 2 :]

@@ -34,6 +34,8 @@ class Page {
     this.state = new State();
     this.charts = new Map();
     this.visited = []; // filters looked at, for the report
+    this.turn = 0; // how often it was asked
+    this.due = 0; // the turn of a step that is not answered yet
     this.steps = new Steps((hash) => this.follow(hash));
     this.closer = new Closer(this);
     this.overlay = new Overlay(this, $("overlay"));
@@ -72,7 +74,7 @@ class Page {
       }
     });
     on("where", "input", () => this.mark());
-    on("undo", "click", () => this.steps.undo());
+    on("undo", "click", () => this.undo());
     on("redo", "click", () => this.steps.redo());
     on("reset", "click", () => {
       this.written = $("where").value;
@@ -152,7 +154,18 @@ class Page {
     )
       return;
     event.preventDefault();
-    this.steps[key === "y" || event.shiftKey ? "redo" : "undo"]();
+    if (key === "y" || event.shiftKey) this.steps.redo();
+    else this.undo();
+  }
+
+  /** Take back the last step; one that is still being answered is the last. */
+  undo() {
+    if (this.canTakeBack()) this.goTo(this.steps.link);
+    else this.steps.undo();
+  }
+
+  canTakeBack() {
+    return this.due > 0 && this.steps.link !== undefined;
   }
 
   async start() {
@@ -168,7 +181,12 @@ class Page {
 
   /** Another link is to be shown: by undo, back, forward, or from outside. */
   follow(hash) {
-    if (!this.schema || hash === this.steps.link) return;
+    if (this.schema && hash !== this.steps.link) this.goTo(hash);
+  }
+
+  /** Show what a link says, in place of what is shown or on its way. */
+  goTo(hash) {
+    this.due = 0;
     const view = this.served(hash) ?? this.wanted;
     if (view !== this.view || view !== this.wanted) {
       this.open(view, hash, false).catch((problem) => this.fail(problem.message));
@@ -224,6 +242,7 @@ class Page {
 
   async open(view, hash, isStep = true) {
     this.wanted = view;
+    if (isStep) this.due = this.turn + 1;
     $("view").value = view;
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
     if (view !== this.wanted) return; // meanwhile another one was chosen
@@ -302,7 +321,8 @@ class Page {
     const own = {};
     const asked = this.state.snapshot();
     const link = this.link();
-    const turn = (this.turn = (this.turn ?? 0) + 1);
+    const turn = (this.turn += 1);
+    if (isStep && !moving) this.due = turn;
     delete document.body.dataset.shown;
     const attributes = this.arrangement.visible();
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
@@ -325,7 +345,9 @@ class Page {
       if (!moving) {
         // How charts are drawn may have changed meanwhile; the filter may not, unless a newer answer is due.
         const now = turn === this.turn ? this.link() : link;
-        this.steps.remember(now, isStep && now !== this.steps.link);
+        const isDue = isStep || (this.due > 0 && this.due <= turn);
+        this.steps.remember(now, isDue && now !== this.steps.link);
+        if (this.due <= turn) this.due = 0;
       }
       this.controls();
       if (where === null) this.overlay.learn(this.view, null, answer.histograms);
@@ -339,6 +361,7 @@ class Page {
       }
     } catch (problem) {
       this.fail(`${problem.message} (Count and charts still show the last filter that worked.)`);
+      if (this.due <= turn) this.due = 0;
       if (turn === this.turn) await this.giveUp(problem.refused ? where : null);
     }
     // At rest: for whoever waits for the page, such as a test.
@@ -388,7 +411,7 @@ class Page {
   /** Chips and buttons, as the filter and its history are. */
   controls() {
     this.chips();
-    $("undo").disabled = !this.steps.canUndo;
+    $("undo").disabled = !this.steps.canUndo && !this.canTakeBack();
     $("redo").disabled = !this.steps.canRedo;
     $("reset").disabled = this.state.where() === null;
   }
