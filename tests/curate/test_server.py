@@ -75,6 +75,9 @@ def test_learning_is_charged_and_fills_the_forms(work: Curation) -> None:
     """
     document = Document.model_validate(work.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
+    with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
+        work.learnt(document, columns, "8", "1e-14", "Patient_id", 1)
+    assert work.ledger.spent("clinic") == 0
     found = work.learnt(document, columns, "8", "1e-9", "Patient_id", 1)
     assert found["open"] == []
     known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}

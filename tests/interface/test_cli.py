@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 import hdpview
 from command_line import run
+from hdpview.cli import output
 from hdpview.cli.main import app, main
 from hdpview.errors import HdpviewError
 
@@ -209,6 +210,47 @@ def test_query_prints_csv_and_tables(folder: Path) -> None:
     grouped = "SELECT 1000 + age // 10 * 10 AS key, COUNT(*) FROM view GROUP BY 1 ORDER BY 1"
     table = run("query", "people.pview", grouped, cwd=folder).stdout.splitlines()
     assert table[2].split()[0] == "1020"
+
+
+def test_tables_for_people_show_no_more_digits_than_intervals_allow(folder: Path) -> None:
+    """Numbers of records have no fractions, means two digits of their interval's half width; programs get all
+    digits.
+    """
+    sql = "SELECT education, COUNT(*) AS n, AVG(age) AS age FROM view WHERE member GROUP BY 1 ORDER BY 1"
+    header, *lines = run("query", "people.pview", sql, cwd=folder).stdout.splitlines()
+    shown = [dict(zip(header.split(), line.split(), strict=True)) for line in lines]
+    full = json.loads(run("query", "people.pview", sql, "--format", "json", cwd=folder).stdout)["rows"]
+    assert [row["education"] for row in shown] == [row["education"] for row in full]
+    assert any(row["n"] % 1 for row in full)
+    for row, told in zip(full, shown, strict=True):
+        for name in ("n", "age"):
+            half = (row[f"{name}_upper"] - row[f"{name}_lower"]) / 2
+            for end in ("", "_lower", "_upper"):
+                number = float(told[name + end].replace(",", ""))
+                assert number == pytest.approx(row[name + end], abs=max(0.1 * half, float(name == "n")))
+        assert all("." not in told[f"n{end}"] for end in ("", "_lower", "_upper"))
+    union = run("query", "people.pview", "SELECT COUNT(*) AS n FROM view UNION ALL SELECT 3", cwd=folder)
+    assert union.returncode == 0, union.stderr
+
+
+@pytest.mark.parametrize(
+    ("estimate", "least", "expected"),
+    [
+        ((76.34, 71.9, 80.2), 1.0, ["76", "72", "80"]),
+        ((24_459.4, 24_271.2, 24_647.0), 1.0, ["24,460", "24,270", "24,650"]),
+        ((12.0, 0.4, 230.0), 1.0, ["10", "10", "230"]),
+        ((5.6712, 5.031, 6.3), 0.0, ["5.67", "5.03", "6.30"]),
+        ((-0.2, -0.6, 0.3), 1.0, ["0", "-1", "0"]),
+        ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
+    ],
+)
+def test_estimates_are_rounded_as_on_the_page(
+    estimate: tuple[float, float, float], least: float, expected: list[str]
+) -> None:
+    """What `rounded` of the explorer's parts.js shows of the same numbers."""
+    names = ["x", "x_lower", "x_upper"]
+    row = dict(zip(names, estimate, strict=True))
+    assert [output.rounded_row(row, [names], ["x"] if least else [])[name] for name in names] == expected
 
 
 def test_info_tells_what_is_protected(folder: Path) -> None:

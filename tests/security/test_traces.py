@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import hdpview as hv
-from hdpview.cli.guard import warn_if_view_beside_table
+from hdpview.cli.build import warn_if_view_beside_table
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.spill import private_directory
 from hdpview.partition.grow import root

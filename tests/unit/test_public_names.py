@@ -104,9 +104,17 @@ def test_everything_that_builds_takes_the_default_method_unless_told_otherwise()
     they start at once.
     """
     from hdpview.audit.run import audit
-    from hdpview.cli import curate, guard
+    from hdpview.cli import audit as audit_command
+    from hdpview.cli import build
 
-    for function in (hdpview.build, hdpview.estimate, audit, curate.build, curate.estimate, guard.audit):
+    for function in (
+        hdpview.build,
+        hdpview.estimate,
+        audit,
+        build.build,
+        build.estimate,
+        audit_command.audit,
+    ):
         assert inspect.signature(function).parameters["method"].default in (DEFAULT_METHOD, None)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import curate, demo, explore, guard, schema, serve
+from hdpview.cli import audit, build, curate, demo, ledger, query, schema, serve
 from hdpview.cli.plugins import BenchCommands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
@@ -40,22 +40,22 @@ bench_app = typer.Typer(
     help="Measure: every figure in the documentation is printed by one of these.",
 )
 app.add_typer(schema_app, name="schema")
-schema_app.command("draft")(curate.draft)
+schema_app.command("draft")(schema.draft)
 schema_app.command("import")(schema.import_schema)
 schema_app.command("check")(schema.check)
 schema_app.command("json-schema")(schema.json_schema)
 app.command("curate")(curate.open_page)
-app.command("build")(curate.build)
-app.command("estimate")(curate.estimate)
+app.command("build")(build.build)
+app.command("estimate")(build.estimate)
 app.add_typer(ledger_app, name="ledger")
-ledger_app.command("show")(guard.show)
-ledger_app.command("limit")(guard.limit)
-app.command("audit")(guard.audit)
-app.command("info")(explore.info)
-app.command("query")(explore.query)
-app.command("plot")(explore.plot)
-app.command("sample")(explore.sample)
-app.command("merge")(explore.merge)
+ledger_app.command("show")(ledger.show)
+ledger_app.command("limit")(ledger.limit)
+app.command("audit")(audit.audit)
+app.command("info")(query.info)
+app.command("query")(query.query)
+app.command("plot")(query.plot)
+app.command("sample")(query.sample)
+app.command("merge")(query.merge)
 app.command("explore")(serve.explore)
 app.command("serve")(serve.serve)
 app.command("publish")(serve.publish)

@@ -40,3 +40,10 @@ TableName = Annotated[
     typer.Option(help="The table's name in the ledger; the file's by default.", show_default=False),
 ]
 Format = Annotated[output.JsonOrTable, typer.Option(help="table for people, json for programs.")]
+PrivacyUnit = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says whose row it is: protects the person, not the row.", show_default=False
+    ),
+]
+MaxRows = Annotated[int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")]

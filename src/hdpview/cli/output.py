@@ -9,7 +9,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -63,6 +62,35 @@ def _json_value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+class NumberText(str):
+    """A number as it is to be printed."""
+
+
+def rounded_row(
+    row: Mapping[str, Any], measured: Sequence[Sequence[str]], counts: Collection[str]
+) -> dict[str, Any]:
+    """A row whose estimates are rounded as their intervals allow, as on the explorer's page.
+
+    measured: names of an estimate and of both ends of its interval. counts: estimates of numbers of records.
+    """
+    found = dict(row)
+    for names in measured:
+        values = row[names[0]], row[names[1]], row[names[2]]
+        if all(isinstance(value, float) and math.isfinite(value) for value in values):
+            found |= zip(names, _rounded(*values, 1.0 if names[0] in counts else 0.0), strict=True)
+    return found
+
+
+def _rounded(value: float, lower: float, upper: float, least: float) -> list[NumberText]:
+    """Two digits of the interval's half width are left, and of numbers of records no fractions."""
+    half = (upper - lower) / 2
+    step = max(least, 10.0 ** (math.floor(math.log10(half)) - 1) if half > 0 else 0.1)
+    digits = min(6, max(0, -math.floor(math.log10(step) + 1e-9)))
+    # An end above 0 is not shown as 0 where nothing is beyond the point.
+    ends = value, step if lower > 0 and step >= 1 and lower < step / 2 else lower, upper
+    return [NumberText(f"{math.floor(end / step + 0.5) * step + 0.0:,.{digits}f}") for end in ends]
+
+
 def print_table(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], keys: Collection[str] = ()
 ) -> None:
@@ -78,9 +106,8 @@ def print_table(
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        numeric = any(
-            isinstance(row[column], (int, float)) and not isinstance(row[column], bool) for row in rows
-        )
+        values = [row[column] for row in rows if not isinstance(row[column], bool)]
+        numeric = any(isinstance(value, (int, float, NumberText)) for value in values)
         table.add_column(
             escape(column),
             justify="right" if numeric else "left",
@@ -120,31 +147,3 @@ def warn_if_not_private(view: PView) -> None:
     if not view.manifest.is_private:
         reasons = "; ".join(view.manifest.not_private_because)
         typer.secho(f"This view is NOT PRIVATE: {reasons}", fg="red", err=True)
-
-
-def check_draft_place(output_path: Path | None) -> None:
-    """Refuse, before anything is spent or read, a place where a draft could not be written."""
-    from hdpview.errors import SchemaError
-
-    if output_path is not None and output_path.exists():
-        raise SchemaError(
-            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or "
-            "name another file."
-        )
-    if output_path is not None and not output_path.parent.is_dir():
-        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
-
-
-def write_draft(text: str, output_path: Path | None, data: str, note: str = "") -> None:
-    """Write a draft, or print it, and say what comes next."""
-    from hdpview.domain.places import open_lines
-
-    if output_path is None:
-        typer.echo(text, nl=False)
-        return
-    output_path.write_text(text, encoding="utf-8")
-    n_open = len(open_lines(text))
-    next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
-    typer.echo(
-        f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
-    )

@@ -1,4 +1,4 @@
-"""Commands about schemas: the public description of a table."""
+"""The commands `hdpview schema …`: the public description of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,77 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.options import Columns, Exclude, Format
+from hdpview.cli.options import Columns, Data, Exclude, Format, LedgerFile, MaxRows, PrivacyUnit, TableName
 
 if TYPE_CHECKING:
     from hdpview.counts.preview import Concern
+
+
+def draft(
+    data: Data,
+    output_path: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the draft here instead of printing it.")
+    ] = None,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    from_data_not_private: Annotated[
+        bool,
+        typer.Option(
+            help="Fill in bounds and categories from the data. For public data only: the schema is marked."
+        ),
+    ] = False,
+    learn_bounds_epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn bounds from the data for this budget, charged in the ledger.", show_default=False
+        ),
+    ] = None,
+    learn_delta: Annotated[
+        str | None,
+        typer.Option(help="Learn frequent categories too, for this delta, such as 1e-9.", show_default=False),
+    ] = None,
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
+    ledger: LedgerFile = None,
+    table: TableName = None,
+) -> None:
+    """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
+
+    Example: hdpview schema draft adult.parquet -o adult.toml
+    """
+    from hdpview.counts.contributions import Contributions
+    from hdpview.counts.draft import draft_schema, learnable_columns, learnt_text
+    from hdpview.counts.learn import learn_charged
+    from hdpview.privacy.budget import exact_delta, exact_epsilon
+    from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
+
+    _check_learning(from_data_not_private, learn_bounds_epsilon, learn_delta, privacy_unit)
+    _check_place(output_path)
+    wanted, unwanted = output.names_in(columns), output.names_in(exclude)
+    if learn_bounds_epsilon is not None:
+        epsilon, delta = exact_epsilon(learn_bounds_epsilon), exact_delta(learn_delta or "0")
+        limits = Contributions(privacy_unit, max_rows)
+        kinds = learnable_columns(data, wanted, unwanted, privacy_unit)
+        account = Ledger(ledger or ledger_for(data, table) or default_ledger())
+        found = learn_charged(account, table or name_of(data), data, kinds, epsilon, delta, limits)
+        text = learnt_text(found, epsilon, delta)
+    else:
+        text = draft_schema(data, from_data_not_private, columns=wanted, exclude=unwanted)
+    not_private = "It is drawn from the data, so views built on it are NOT PRIVATE"
+    _write(text, output_path, data, not_private if from_data_not_private else "")
+
+
+def _check_learning(not_private: bool, epsilon: str | None, delta: str | None, unit: str | None) -> None:
+    from hdpview.errors import SchemaError
+
+    if not_private and epsilon is not None:
+        raise SchemaError(
+            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
+            "costs budget."
+        )
+    for name, given in (("--learn-delta", delta is not None), ("--privacy-unit", bool(unit))):
+        if given and epsilon is None:
+            raise SchemaError(f"{name} goes with --learn-bounds-epsilon, the budget for learning.")
 
 
 def check(
@@ -102,11 +169,11 @@ def import_schema(
     """
     from hdpview.domain.importing import import_description
 
-    output.check_draft_place(output_path)
+    _check_place(output_path)
     text = import_description(
         description, kind, table, columns=output.names_in(columns), exclude=output.names_in(exclude)
     )
-    output.write_draft(text, output_path, "DATA")
+    _write(text, output_path, "DATA")
 
 
 def json_schema(
@@ -128,3 +195,31 @@ def json_schema(
         typer.echo(
             f"Wrote {output_path}. As first line of a schema write: #:schema ./{output_path}", err=True
         )
+
+
+def _check_place(output_path: Path | None) -> None:
+    """Refuse, before anything is spent or read, a place where a draft could not be written."""
+    from hdpview.errors import SchemaError
+
+    if output_path is not None and output_path.exists():
+        raise SchemaError(
+            f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or "
+            "name another file."
+        )
+    if output_path is not None and not output_path.parent.is_dir():
+        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+
+
+def _write(text: str, output_path: Path | None, data: str, note: str = "") -> None:
+    """Write a draft, or print it, and say what comes next."""
+    from hdpview.domain.places import open_lines
+
+    if output_path is None:
+        typer.echo(text, nl=False)
+        return
+    output_path.write_text(text, encoding="utf-8")
+    n_open = len(open_lines(text))
+    next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
+    typer.echo(
+        f"Wrote {output_path}. {next_step}; then run: hdpview schema check {output_path} {data}", err=True
+    )

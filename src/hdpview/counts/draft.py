@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,16 +10,16 @@ from typing import Any
 
 import ibis
 
-from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.files import files_of, kind_of_file
 from hdpview.counts.guess import guess_format
 from hdpview.counts.ingest import can_be_read, column_types
-from hdpview.counts.sources import describe, open_source
+from hdpview.counts.learn import UNDECIDED, Learnt
+from hdpview.counts.refusals import quoting_no_value
+from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
 from hdpview.domain.drafting import DraftColumn, draft_text
-from hdpview.errors import DataError, HdpviewError, quoted, unknown_name
+from hdpview.errors import DataError, quoted, unknown_name
 
 _KINDS = {
     "boolean": ("boolean",),
@@ -93,13 +93,8 @@ def learnable_columns(
     columns: those that are wanted; all where it is empty. exclude: those that are not. unit: the column that
         names persons, which is no attribute.
     """
-    from hdpview.counts.learn import UNDECIDED
-
     types, is_text = column_types(source), _is_text(source)
-    for name in (*columns, *exclude, *([] if unit is None else [unit])):
-        if name not in types:
-            raise DataError(unknown_name("column", name, types, "The table has"))
-    wanted = [name for name in columns or types if name not in exclude and name != unit]
+    wanted = _chosen(types, columns, [*exclude, *([] if unit is None else [unit])])
     kinds = {name: UNDECIDED if is_text else _kind(types[name]) for name in wanted}
     found = {name: kind for name, kind in kinds.items() if kind is not None}
     if not found:
@@ -107,32 +102,20 @@ def learnable_columns(
     return found
 
 
-def learnt_schema(
-    source: Any,
-    kinds: Mapping[str, str],
-    epsilon: Fraction,
-    delta: Fraction,
-    limits: Contributions = EACH_ROW,
-) -> str:
-    """Text of a schema file with bounds learnt for ε, and categories where δ > 0. It says what it cost.
-    kinds: of `learnable_columns`.
-    """
-    from hdpview.counts.learn import learn
-
-    found = learn(source, kinds, epsilon, delta, limits)
-    spent = {"learnt_epsilon": str(epsilon), "learnt_delta": str(delta) if delta else None}
+def learnt_text(found: Learnt, epsilon: Fraction, delta: Fraction) -> str:
+    """Text of a schema file with what was learnt, and what it cost: ε, and δ where it is above 0."""
     if not found.attributes:
         raise DataError(
             "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
         )
-    learnt = {attribute.name: attribute for attribute in found.attributes}
     drafts = [
-        DraftColumn(
-            name, kind, _known(learnt[name]) if name in learnt else {}, "" if name in learnt else _NOT_LEARNT
-        )
-        for name, kind in kinds.items()
+        DraftColumn(name, kind, _known(found.attributes[name]))
+        if name in found.attributes
+        else DraftColumn(name, kind, note=_NOT_LEARNT)
+        for name, kind in found.kinds.items()
     ]
-    return draft_text(drafts, learnt={key: cost for key, cost in spent.items() if cost is not None})
+    cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
+    return draft_text(drafts, learnt=cost)
 
 
 def _known(attribute: Attribute) -> dict[str, Any]:
@@ -157,21 +140,15 @@ def _typed_column(name: str, written: str) -> DraftColumn:
 
 
 def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
-    try:
+    def read() -> list[Attribute]:
         with open_source(source) as opened:
             chosen = _chosen(opened.types, columns, exclude)
             kinds = {name: kind for name in chosen if (kind := _kind(opened.types[name])) is not None}
-            attributes = [
+            return [
                 _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
             ]
-    except HdpviewError:
-        raise
-    except Exception as refusal:
-        raise DataError(
-            f"Cannot draw a schema from {describe(source)} ({type(refusal).__name__}). "
-            f"{where_it_is_told(refusal)}"
-        ) from None
-    return Schema(attributes, learnt_from_data=True)
+
+    return Schema(quoting_no_value(source, read), learnt_from_data=True)
 
 
 def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> Attribute:

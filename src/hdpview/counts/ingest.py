@@ -4,25 +4,22 @@ back. Exact: private side.
 
 from __future__ import annotations
 
-import errno
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar, cast
 
-import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
 
 from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
-from hdpview.counts.debug import where_it_is_told
 from hdpview.counts.encode import encode
 from hdpview.counts.files import csv_layout, files_of, kind_of_file, needs_one_reader
 from hdpview.counts.pack import pack
-from hdpview.counts.sources import OpenSource, describe, open_source
+from hdpview.counts.refusals import quoting_no_value, without_values
+from hdpview.counts.sources import OpenSource, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
 from hdpview.counts.unpack import unpack, words_of
 from hdpview.counts.values import is_one_of
@@ -127,17 +124,6 @@ def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
     return quoting_no_value(source, read)
 
 
-def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
-    """What `read` returns. Errors of a database or file reader may quote values: their kind is passed on."""
-    try:
-        return read()
-    except HdpviewError:
-        raise
-    except Exception as refusal:
-        problem = without_values(refusal, source)
-    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
-
-
 def check_columns(types: Mapping[str, str], schema: Schema) -> None:
     """Raise a DataError where a table with columns of these types cannot be read by the schema."""
     for attribute in schema:
@@ -227,23 +213,3 @@ def _collected(
     all_codes = cast("Codes", np.concatenate(codes))
     codes.clear()
     return SparseCounts(schema, all_codes, np.concatenate(counts), threads)
-
-
-def without_values(refusal: Exception, source: Any) -> DataError:
-    """What may be said of an error that came from outside: its kind. Its words may quote what a row holds."""
-    kind, name = type(refusal).__name__, describe(source)
-    if isinstance(refusal, duckdb.OutOfMemoryException):
-        return DataError(
-            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit "
-            "or free disk space."
-        )
-    if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
-        return DataError(
-            f"There was no room on the disk for the encoded rows of {name}. Free space in "
-            f"{tempfile.gettempdir()!r}, or set TMPDIR to a folder with more."
-        )
-    advice = "Check that it is complete and of the kind its name says, and that you may read it."
-    return DataError(
-        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). "
-        f"{advice} {where_it_is_told(refusal)}"
-    )

@@ -23,15 +23,16 @@ import ibis
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.contributions import EACH_ROW, Contributions, bounded, md5
-from hdpview.counts.debug import where_it_is_told
+from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions, bounded, md5
 from hdpview.counts.plain_text import plain_text
-from hdpview.counts.sources import OpenSource, describe, open_source, step_by_step
+from hdpview.counts.refusals import quoting_no_value
+from hdpview.counts.sources import OpenSource, open_source, step_by_step
 from hdpview.counts.values import Column, exact_float, make_castable, real_number
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, TextFormat
 from hdpview.domain.text_format import PLAIN
-from hdpview.errors import DataError, HdpviewError
+from hdpview.errors import BudgetError
 from hdpview.privacy.budget import Budget
+from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.noise import laplace_scale, laplace_with_threshold, opendp_laplace
 
 # of two; what is nearer to 0 counts as 0, what is beyond as the last bin
@@ -48,6 +49,8 @@ _PLAIN_KINDS: dict[str, Attribute] = {
 }
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
 _MOST_BINS, _MOST_CATEGORIES = 1_000, 1_000
+# OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
+_LEAST_DELTA = Fraction(1, 10**12)
 UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
 _TEXT_KINDS = ("integer", "real", "datetime", "boolean", "category")
 _SHARE_FOR_KINDS = Fraction(1, 5)  # of the budget, to learn the types of a text file's columns
@@ -56,13 +59,34 @@ _MOST_VALUES = 0.95  # of a column's values have to be of a type for it to have 
 
 @dataclass(frozen=True)
 class Learnt:
-    """attributes: what was found; open: columns that need a person's knowledge, such as texts where no δ was
-    given or too few rows.
+    """kinds: per column, the type of attribute it becomes, with those that were learnt.
+    attributes: what was found, by column. The other columns need a person's knowledge, such as texts where no
+        δ was given or too few rows.
     """
 
-    attributes: tuple[Attribute, ...]
-    open: tuple[tuple[str, str], ...]
-    charges: tuple[tuple[str, Fraction], ...]
+    kinds: dict[str, str]
+    attributes: dict[str, Attribute]
+
+
+def learn_charged(
+    ledger: Ledger,
+    table: str,
+    source: Any,
+    kinds: Mapping[str, str],
+    epsilon: Fraction,
+    delta: Fraction,
+    limits: Contributions,
+    text: TextFormat = PLAIN,
+) -> Learnt:
+    """As `learn`, for a budget that is charged to a table's ledger before a value is looked at. [P12]"""
+    if 0 < delta < _LEAST_DELTA:
+        raise BudgetError(
+            f"Categories are learnt for a delta of {float(_LEAST_DELTA):g} or more, such as 1e-9, not "
+            f"{float(delta):g}."
+        )
+    unit = limits.unit or EACH_ROW_UNIT
+    with ledger.charged(table, epsilon, "learn bounds", unit, limits.max_rows, delta):
+        return learn(source, kinds, epsilon, delta, limits, text)
 
 
 def learn(
@@ -81,26 +105,17 @@ def learn(
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
     """
     budget = Budget(epsilon)
-    try:
+
+    def read() -> Learnt:
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            kinds = _decided(opened, kinds, budget, limits)
-            found = _learn_columns(opened, kinds, budget, delta, limits, text)
-    except HdpviewError:
-        raise
-    except Exception as refusal:  # its words may quote values
-        problem = DataError(
-            f"Cannot learn from {describe(source)} ({type(refusal).__name__}). Check that it is complete. "
-            f"{where_it_is_told(refusal)}"
-        )
-    else:
-        return Learnt(
-            attributes=tuple(attribute for name in kinds if (attribute := found.get(name)) is not None),
-            open=tuple((name, kind) for name, kind in kinds.items() if found.get(name) is None),
-            charges=tuple((charge.purpose, charge.total) for charge in budget.close()),
-        )
-    raise problem
+            decided = _decided(opened, kinds, budget, limits)
+            return Learnt(decided, _learn_columns(opened, decided, budget, delta, limits, text))
+
+    found = quoting_no_value(source, read)
+    budget.close()
+    return found
 
 
 def _decided(
@@ -136,7 +151,8 @@ def _learn_columns(
     delta: Fraction,
     limits: Contributions,
     text: TextFormat,
-) -> dict[str, Attribute | None]:
+) -> dict[str, Attribute]:
+    """What was learnt of each column, in their order."""
     asked = {
         name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
     }
@@ -156,7 +172,7 @@ def _learn_columns(
     for name, kind in asked.items():
         own = _Column(opened, rows, name, share, limits.max_rows)
         found[name] = own.category(delta / len(texts)) if kind == "category" else own.ordered(kind)
-    return found
+    return {name: attribute for name in kinds if (attribute := found.get(name)) is not None}
 
 
 def _plain_table(

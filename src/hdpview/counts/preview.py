@@ -17,8 +17,9 @@ import ibis
 import pyarrow as pa
 
 from hdpview.counts.files import csv_layout, files_of, first_lines, kind_of_file
-from hdpview.counts.ingest import check_columns, column_types, quoting_no_value
+from hdpview.counts.ingest import check_columns, column_types
 from hdpview.counts.plain_text import plain_text
+from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of, make_castable, value
 from hdpview.domain import Attribute, Category, Integer, Schema

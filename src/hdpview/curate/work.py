@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hdpview.counts.contributions import EACH_ROW_UNIT, Contributions
+from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import drafted_columns
-from hdpview.counts.learn import learn
+from hdpview.counts.learn import learn_charged
 from hdpview.counts.preview import preview
 from hdpview.curate.forms import (
     KINDS,
@@ -215,12 +215,10 @@ class Curation:
         budget, limits = exact_epsilon(epsilon), Contributions(unit, max_rows)
         slack = exact_delta(delta) if delta.strip() else Fraction(0)
         text = TextFormat.from_dict(source_of(document.source))
-        protected = unit or EACH_ROW_UNIT
-        with self.ledger.charged(self.table, budget, "learn bounds", protected, max_rows, slack):
-            found = learn(self.data, kinds, budget, slack, limits, text)
+        found = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
         known = {
-            each.name: form_of(each.name, each.to_dict()).model_dump(exclude={"use"})
-            for each in found.attributes
+            name: form_of(name, attribute.to_dict()).model_dump(exclude={"use"})
+            for name, attribute in found.attributes.items()
         }
         costs = document.learnt
         return {

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from hdpview.counts.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows, quoting_no_value
+from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows
 from hdpview.counts.preview import N_LINES, Concern, concerns_about
+from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import RowLayout
 from hdpview.counts.sources import step_by_step
 from hdpview.counts.sparse import code_type

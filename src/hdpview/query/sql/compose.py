@@ -162,11 +162,14 @@ def _united(results: Sequence[Result], distinct: bool) -> Result:
         raise QueryError("Each SELECT of a UNION must have the same number of columns.")
     columns: list[Column] = []
     aggregates: list[str] = []
+    counts: list[str] = []
     for groups in zip(*parts, strict=True):
         most = max(groups, key=len)
         name = groups[0][0].name
         names = [name, f"{name}_lower", f"{name}_upper"][: len(most)]
         aggregates += [name] * (len(most) > 1)
+        are_counts = [group[0].name in each.counts for group, each in zip(groups, results, strict=True)]
+        counts += [name] * all(are_counts)
         for i, own_name in enumerate(names):
             pieces = [
                 group[i] if i < len(group) else Column("", [None] * len(group[0].values)) for group in groups
@@ -174,7 +177,7 @@ def _united(results: Sequence[Result], distinct: bool) -> Result:
             columns.append(_stacked(own_name, pieces))
     notes = tuple(dict.fromkeys(note for result in results for note in result.notes))
     inferred = tuple(dict.fromkeys(note for result in results for note in result.inferred))
-    found = Result(columns, results[0].confidence, tuple(aggregates), notes, inferred)
+    found = Result(columns, results[0].confidence, tuple(aggregates), notes, inferred, tuple(counts))
     if distinct:
         rows = list(zip(*(group[0].plain() for group in found.outputs()), strict=True))
         firsts = {row: i for i, row in reversed(list(enumerate(rows)))}

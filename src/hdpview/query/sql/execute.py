@@ -33,6 +33,7 @@ _ENDS = {"dp_interval_low": 1, "dp_interval_high": 2}
 class Result:
     """Rows of an answer, column by column. Each aggregate `n` is followed by `n_lower` and `n_upper`.
 
+    counts: the aggregates that are numbers of records.
     notes: sentences on what the statement meets in the schema.
     inferred: a sentence on relations that the statement shows and that were not measured.
     """
@@ -42,6 +43,7 @@ class Result:
     aggregates: tuple[str, ...]
     notes: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +117,12 @@ class _Execution:
             tuple(aggregates),
             self._notes(),
             self._inferred(),
+            tuple(name for name, node in self.plan.columns if self._is_count(node)),
         )
+
+    def _is_count(self, node: exp.Expr) -> bool:
+        slot = slot_of(node.unnest())
+        return slot is not None and slot[0] == AGGREGATE and self.plan.aggregates[slot[1]].kind == "count"
 
     def _holds(self, condition: exp.Expr) -> NDArray[np.bool_]:
         return np.array([self._truth(value, condition) for value in self._rows(condition)], dtype=bool)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hdpview.cli import output
-from hdpview.errors import ViewFileError
+from hdpview.errors import QueryError, ViewFileError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hdpview.domain import Attribute
     from hdpview.view.card import PrivacyCard
 
@@ -135,9 +138,9 @@ def query(
     elif format == output.Format.csv:
         output.print_csv(columns, rows)
     else:
-        measured = [name for name in columns if f"{name}_lower" in columns]
-        with_ends = {f"{name}{end}" for name in measured for end in ("", "_lower", "_upper")}
-        output.print_table(columns, rows, keys=set(columns) - with_ends)
+        measured = [[column.name for column in each] for each in result.outputs() if len(each) == 3]
+        keys = set(columns) - {name for names in measured for name in names}
+        output.print_table(columns, [output.rounded_row(row, measured, result.counts) for row in rows], keys)
     if format != output.Format.json:
         for note in (*result.notes, *result.inferred):
             typer.echo(note, err=True)
@@ -167,7 +170,6 @@ def plot(
 
     Example: hdpview plot adult.pview age hours -o age-hours.png
     """
-    from hdpview.errors import QueryError
     from hdpview.pview import PView
     from hdpview.query.present.plots import save
 
@@ -195,10 +197,25 @@ def sample(
 
     Example: hdpview sample adult.pview -n 1000 -o synthetic.csv
     """
-    from hdpview.cli.tables import write_table
     from hdpview.pview import PView
 
-    write_table(PView.open(view).sample(n, seed=seed, as_="pyarrow"), output_path)
+    _write(PView.open(view).sample(n, seed=seed, as_="pyarrow"), output_path)
+
+
+def _write(table: pa.Table, path: Path | None) -> None:
+    """Write an Arrow table as CSV or Parquet."""
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    if path is None:
+        pc.write_csv(table, sys.stdout.buffer)
+        return
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise QueryError(f"Records are written as .csv or .parquet; {path.name!r} has another ending.")
+    try:
+        pq.write_table(table, path) if path.suffix.lower() == ".parquet" else pc.write_csv(table, path)
+    except OSError as problem:
+        raise QueryError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
 
 
 def merge(

@@ -1,0 +1,259 @@
+"""The commands `hdpview build` and `hdpview estimate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hdpview.cli import output
+from hdpview.cli.options import (
+    Data,
+    Delta,
+    Format,
+    LedgerFile,
+    MaxRows,
+    MethodName,
+    PrivacyUnit,
+    SchemaFile,
+    TableName,
+)
+from hdpview.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from hdpview.domain import Schema
+    from hdpview.pview import PView
+
+Epsilon = Annotated[
+    str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
+]
+Engine = Annotated[
+    str, typer.Option(help="Where to build: local, spark, or a cluster such as spark://host:7077.")
+]
+NoPerson = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="What --privacy-unit holds where nobody is named, such as NA; else it is one person.",
+        show_default=False,
+    ),
+]
+Count = Annotated[
+    str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
+]
+Focus = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Attributes to count together for certain, such as age,income. May be given several times.",
+        show_default=False,
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
+MemoryLimit = Annotated[
+    str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
+]
+TestKey = Annotated[
+    str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
+]
+
+
+def build(
+    data: Data,
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    output_path: Annotated[
+        Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)
+    ],
+    delta: Delta = None,
+    method: MethodName = "mixture",
+    engine: Engine = "local",
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
+    no_person: NoPerson = None,
+    count: Count = None,
+    ledger: LedgerFile = None,
+    table: TableName = None,
+    no_ledger: NoLedger = False,
+    force: Force = False,
+    threads: Threads = None,
+    memory_limit: MemoryLimit = None,
+    test_key: TestKey = None,
+    focus: Focus = None,
+    yes: Yes = False,
+    format: Format = output.JsonOrTable.table,
+) -> None:
+    """Build a view of a table, spending EPSILON once. The table is not needed afterwards.
+
+    Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
+    """
+    options: dict[str, Any] = {
+        "delta": delta,
+        "method": method,
+        "engine": engine,
+        "privacy_unit": privacy_unit,
+        "max_rows": max_rows,
+        "count": count,
+        "no_person": no_person or (),
+        "ledger": False if no_ledger else ledger,
+        "table": table,
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "test_key": None if test_key is None else test_key.encode(),
+    }
+    if focus:
+        options["focus"] = [tuple(output.names_in(names)) for names in focus]
+    view = _built(data, schema, epsilon, output_path, force, yes, options)
+    warn_if_view_beside_table(data, output_path)
+    _print_built(view, output_path, format)
+
+
+def _built(
+    data: str, schema: Path, epsilon: str, output_path: Path, force: bool, yes: bool, options: dict[str, Any]
+) -> PView:
+    """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
+    from hdpview.build import account_of, budget_line
+    from hdpview.build import build as build_view
+    from hdpview.cli.save import Saver
+    from hdpview.domain import Schema
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import name_of
+
+    saver = Saver(output_path)
+    saver.check(force)
+    described = Schema.load(schema)
+    if options["engine"] == "local" and not yes:
+        with ProgressBar():
+            confirm_reading(data, described)
+    is_test = options["test_key"] is not None
+    account = account_of(data, options["ledger"], options["table"], is_test=is_test)
+    name = None if account is None else options["table"] or name_of(data)
+    typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
+    with ProgressBar() as progress:
+        view = build_view(data, described, epsilon, progress=progress, on_charge=saver.keep, **options)
+        progress(None, "writing the view")
+        elsewhere = saver.save(view)
+    typer.echo(budget_line(account, name, None), err=True)
+    end_if_elsewhere(elsewhere)
+    return view
+
+
+def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> None:
+    """What was written, what its histograms say about mistakes in the schema, and how to ask it."""
+    size = output_path.stat().st_size
+    findings = view.diagnosis()
+    if format == output.JsonOrTable.json:
+        found = [dataclasses.asdict(finding) for finding in findings]
+        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
+        return
+    typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
+    for finding in findings:
+        typer.secho(f"Look: {finding}", fg="yellow")
+    typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')
+
+
+def warn_if_view_beside_table(data: str, view: Path) -> None:
+    """Warn where a view lies beside the table it protects and more people may read it."""
+    table = Path(data)
+    if (
+        table.exists()
+        and table.resolve().parent == view.resolve().parent
+        and view.stat().st_mode & ~table.stat().st_mode & 0o044
+    ):
+        typer.secho(
+            f"Note: {view.name} may be read by more people than {table.name}, and lies in the same "
+            "folder. Move it to one of its own.",
+            fg="yellow",
+            err=True,
+        )
+    elif table.is_file() and table.stat().st_mode & 0o004:
+        typer.secho(
+            f"Note: every user of this machine may read {table.name}. Consider: chmod o-r {table.name}",
+            fg="yellow",
+            err=True,
+        )
+
+
+def end_if_elsewhere(sentence: str | None) -> None:
+    """Exit with code 3 where a view had to be written to another place than was asked for."""
+    from hdpview.cli.save import SAVED_ELSEWHERE
+
+    if sentence is not None:
+        typer.secho(sentence, fg="red", err=True)
+        raise typer.Exit(SAVED_ELSEWHERE)
+
+
+def confirm_reading(data: str, schema: Schema) -> None:
+    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read."""
+    from hdpview.counts.preview import preview
+    from hdpview.errors import DataError
+
+    grave = [concern for concern in preview(data, schema) if concern.is_grave]
+    if not grave:
+        return
+    told = "\n".join(f"  {concern}" for concern in grave)
+    if sys.stdin.isatty():
+        typer.secho(f"Before the budget is spent:\n{told}", fg="yellow", err=True)
+        typer.confirm("Build all the same?", abort=True, err=True)
+        return
+    raise DataError(
+        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{told}\n"
+        "Correct the schema, or pass --yes to build all the same."
+    )
+
+
+def estimate(
+    schema: SchemaFile,
+    rows: Annotated[
+        int,
+        typer.Option(
+            min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False
+        ),
+    ],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Or: the error wanted, in records, of a range of two attributes (or one)."),
+    ] = None,
+    delta: Delta = None,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
+    ] = 1,
+    method: MethodName = "mixture",
+    format: Format = output.JsonOrTable.table,
+) -> None:
+    """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
+
+    Example: hdpview estimate --schema adult.toml --rows 50000 --epsilon 1.0
+    """
+    from hdpview.domain import Schema
+    from hdpview.forecast import estimate as estimate_build
+
+    with ProgressBar() as progress:
+        found = estimate_build(
+            Schema.load(schema),
+            rows,
+            epsilon,
+            error=error,
+            delta=delta,
+            max_rows=max_rows,
+            method=method,
+            progress=progress,
+        )
+    if format == output.JsonOrTable.json:
+        errors, relations = (
+            {kind: bounds._asdict() for kind, bounds in kinds.items()}
+            for kinds in (found.errors, found.relations)
+        )
+        output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
+    else:
+        typer.echo(str(found))

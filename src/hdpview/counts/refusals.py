@@ -1,0 +1,62 @@
+"""Errors of databases and file readers, in words that quote no value. Their own words may: they are for the
+curator alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import duckdb
+
+from hdpview.counts.sources import describe
+from hdpview.errors import DataError, HdpviewError
+
+Result = TypeVar("Result")
+
+DEBUG_VARIABLE = "HDPVIEW_DEBUG"
+
+
+def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
+    """What `read` returns. Of errors that come from outside, only the kind is passed on."""
+    try:
+        return read()
+    except HdpviewError:
+        raise
+    except Exception as refusal:
+        problem = without_values(refusal, source)
+    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+
+
+def without_values(refusal: Exception, source: Any) -> DataError:
+    """What may be said of an error that came from outside: its kind, and what to do."""
+    kind, name = type(refusal).__name__, describe(source)
+    if isinstance(refusal, duckdb.OutOfMemoryException):
+        return DataError(
+            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit "
+            "or free disk space."
+        )
+    if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
+        return DataError(
+            f"There was no room on the disk for the encoded rows of {name}. Free space in "
+            f"{tempfile.gettempdir()!r}, or set TMPDIR to a folder with more."
+        )
+    advice = "Check that it is complete and of the kind its name says, and that you may read it."
+    return DataError(
+        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). "
+        f"{advice} {_where_its_words_are(refusal)}"
+    )
+
+
+def _where_its_words_are(refusal: Exception) -> str:
+    """With HDPVIEW_DEBUG=1 they are in a new file that only its owner can read, otherwise nowhere."""
+    if os.environ.get(DEBUG_VARIABLE, "") in ("", "0"):
+        return f"{DEBUG_VARIABLE}=1 has its words written to a file that only you can read."
+    handle, path = tempfile.mkstemp(".txt", "hdpview-debug-")  # mode 0600
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(traceback.format_exception(refusal))
+    return f"Its words are in {path}, which only you can read: they may quote values, so delete it when done."
