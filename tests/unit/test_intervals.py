@@ -12,6 +12,7 @@ from cells import mixture_view
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.query.interval import spans
 from hdpview.query.interval.answers import Kind
+from hdpview.query.interval.errors import evaluate
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.paper_bound import error_bound
 from hdpview.query.interval.spans import Measures
@@ -19,6 +20,8 @@ from hdpview.query.interval.statistics import histograms
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
+from hdpview.query.question.batch import pack, times_functions
+from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import boxes_of
 from hdpview.query.sql import run
 
@@ -267,3 +270,56 @@ def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(
     where = "age = 95 AND stay_days = 59 AND cost > 40000"
     (row,) = run(view, f"SELECT {expression} AS x FROM view WHERE {where}").to_rows()
     assert ends[0] <= row["x_lower"] < row["x_upper"] <= ends[1]
+
+
+def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view: hv.PView) -> None:
+    """A median near one end of its interval stays there in expressions of it; what lies between the ends
+    counts.
+    """
+    (row,) = run(
+        view,
+        "SELECT MEDIAN(age) AS x, MEDIAN(age) / 2.0 AS half, 10 - MEDIAN(age) AS less, "
+        "MEDIAN(age) + COUNT(*) AS more FROM view WHERE smoker",
+    ).to_rows()
+    low, high = row["x_lower"], row["x_upper"]
+    assert [row["half_lower"], row["half_upper"]] == pytest.approx([low / 2, high / 2])
+    assert [row["less_lower"], row["less_upper"]] == pytest.approx([10 - high, 10 - low])
+    assert row["more_lower"] < row["more"] - (row["x"] - low)
+    assert row["more_upper"] > row["more"] + (high - row["x"])
+    middle = low + 0.4 * (high - low)
+    (row,) = run(
+        view,
+        f"SELECT ABS(MEDIAN(age) - {middle}) AS size, 1 / (MEDIAN(age) - {middle}) AS x "
+        "FROM view WHERE smoker",
+    ).to_rows()
+    assert row["size_lower"] == pytest.approx(0.0, abs=1e-9)
+    assert (row["x_lower"], row["x_upper"]) == (-math.inf, math.inf)
+
+
+def test_limits_pass_through_a_division_by_a_number(view: hv.PView) -> None:
+    """A mean whose count cannot be told from 0 may be anything its values allow, and a tenth of it too."""
+    where = "smoker AND age < 30 AND ward = 'surgery'"
+    statement = (
+        f"SELECT AVG(age) AS x, AVG(age) / 10 AS tenth, AVG(age) / -10 AS less FROM view WHERE {where}"
+    )
+    (row,) = run(view, statement).to_rows()
+    assert row["x_upper"] - row["x_lower"] > 0
+    assert [row["tenth_lower"], row["tenth_upper"]] == pytest.approx(
+        [row["x_lower"] / 10, row["x_upper"] / 10]
+    )
+    assert [row["less_lower"], row["less_upper"]] == pytest.approx(
+        [row["x_upper"] / -10, row["x_lower"] / -10]
+    )
+
+
+def test_errors_of_quantities_that_may_be_negative_do_not_depend_on_their_sign() -> None:
+    """Records up to a value, less half of all, err as much as the rest of all less half."""
+    view = mixture_view(hospital_schema(), 3)
+    a = view.schema.names.index("age")
+    records = pack([count_of(boxes_of(where, view.schema)) for where in QUESTIONS[1:4]], view.schema)
+    codes = np.arange(view.schema.sizes[a])
+    steps = np.where(codes <= codes[:, None], 0.5, -0.5)
+    one, other = (
+        evaluate(view, times_functions(records, a, sign * steps), records).variance for sign in (1, -1)
+    )
+    assert one == pytest.approx(other)

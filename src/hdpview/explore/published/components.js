@@ -191,6 +191,13 @@ export class Mixture {
     return independent > 0 ? Math.max(estimate / independent, 1) : 1;
   }
 
+  /** The same of the records of a box, computed once. */
+  #moreOf(records) {
+    return this.#once(records, records, "more", () =>
+      this.#beyondIndependence(records, this.estimate(records)),
+    );
+  }
+
   /** What lies where more records are than if attributes were independent errs by as much more. */
   #size({ noise, model, finer, inside }, more) {
     const chance = sum(model.slice(1)) / this.total;
@@ -198,9 +205,13 @@ export class Mixture {
     return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 };
   }
 
-  /** The squared error to expect of the count of a box. */
-  variance(box, estimate) {
-    const { noise, rest } = this.#size(this.errors(box, box), this.#beyondIndependence(box, estimate));
+  /**
+   * The squared error to expect of the count of a box. records: the box of the records that it is about,
+   * where what they add may be negative.
+   */
+  variance(box, estimate, records = null) {
+    const more = records ? this.#moreOf(records) : this.#beyondIndependence(box, estimate);
+    const { noise, rest } = this.#size(this.errors(box, box), more);
     return Math.max(Math.max(noise, 0) + rest, 0) + this.#ofAFew(box) ** 2;
   }
 

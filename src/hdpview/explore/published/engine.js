@@ -311,9 +311,15 @@ export class Engine {
     };
   }
 
-  /** A sum over a box, and half the width of its interval. */
-  #linear(box, estimates = this.parts.map((part) => part.estimate(box))) {
-    const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
+  /**
+   * A sum over a box, and half the width of its interval. records: the box of the records that it is about,
+   * where what they add may be negative.
+   */
+  #linear(box, estimates = this.parts.map((part) => part.estimate(box)), records = null) {
+    const variance = this.parts.reduce(
+      (total, part, i) => total + part.variance(box, estimates[i], records),
+      0,
+    );
     return { estimate: estimates.reduce((x, y) => x + y, 0), half: this.tail * Math.sqrt(variance) };
   }
 
@@ -340,7 +346,7 @@ export class Engine {
       const estimates = histograms.map((counted) =>
         counted.reduce((total, count, code) => total + count * step[code], 0),
       );
-      const found = this.#linear(new Map([...rest, [a, f]]), estimates);
+      const found = this.#linear(new Map([...rest, [a, f]]), estimates, records);
       return [found.estimate + found.half, found.estimate - found.half];
     };
     const [first, last] = codesAround(attribute.nValues, nGroups, ends);

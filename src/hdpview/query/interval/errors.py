@@ -93,10 +93,14 @@ class Evaluation(NamedTuple):
         )
 
 
-def evaluate(view: ViewData, asked: Batch | Grids) -> Evaluation:
-    """Every quantity, with its errors."""
+def evaluate(view: ViewData, asked: Batch | Grids, records: Batch | None = None) -> Evaluation:
+    """Every quantity, with its errors.
+
+    records: counts of the records that quantities are about, for quantities that may be negative: each count
+        is that of equally many quantities, in order.
+    """
     found = (
-        _of_blocks(part, asked) if isinstance(part.components, Blocks) else _of_mixture(part, asked)
+        _of_blocks(part, asked) if isinstance(part.components, Blocks) else _of_mixture(part, asked, records)
         for part in view.parts
     )
     return reduce(Evaluation.plus, found)
@@ -122,11 +126,15 @@ def _orders(asked: Batch | Grids) -> NDArray[np.int64]:
     return np.clip(batch.n_attributes, 1, N_ORDERS) - 1
 
 
-def _of_mixture(part: ViewPart, asked: Batch | Grids) -> Evaluation:
+def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = None) -> Evaluation:
     estimate, terms = part_estimates(part, asked), _read(part, asked)
     errors = _summed(part, terms, terms)
     noise = np.maximum(errors.noise, 0.0)
-    more = mixture_errors(part).beyond_independence(terms, estimate)
+    if records is None:
+        more = mixture_errors(part).beyond_independence(terms, estimate)
+    else:
+        own = mixture_errors(part).beyond_independence(_read(part, records), part_estimates(part, records))
+        more = np.repeat(own, len(asked) // max(len(records), 1))
     variance = np.maximum(noise + _of_model(part, errors, more), 0.0) + _of_a_few(terms.batch) ** 2
     zero = np.zeros(len(asked))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)

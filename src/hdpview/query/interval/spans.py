@@ -256,8 +256,8 @@ class Measures:
         # 1 − p up to a code, −p after it, and nothing where the value is missing.
         steps = np.where(np.arange(attribute.size) <= different[:, None], 1.0 - p, -p)
         steps[:, attribute.n_values :] = 0.0
-        batch = times_functions(pack([count_of(own) for own in boxes], schema), a, steps)
-        found = evaluate(self.groups.view, batch)
+        records = pack([count_of(own) for own in boxes], schema)
+        found = evaluate(self.groups.view, times_functions(records, a, steps), records)
         if self.interval == "noise":
             width = found.noise.half_width(confidence)
             lower, upper = found.raw - width, found.raw + width

@@ -1,14 +1,17 @@
 """Expressions of aggregates in all groups at once, with their intervals.
 
 The typical interval of an expression follows from the errors of all sums behind it together (the delta
-method), so that a rate has one interval however it is written. Noise and guaranteed intervals are those that
-the ends of its parts allow. No interval goes beyond what an expression can be.
+method), so that a rate has one interval however it is written. Quantiles and totals of windows have intervals
+that may reach further to one side: what the expression is over them is added, side by side. Noise and
+guaranteed intervals are those that the ends of its parts allow. No interval goes beyond what an expression
+can be.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +26,7 @@ from hdpview.query.sql.limits import limits
 from hdpview.query.sql.plan import AGGREGATE, TOTAL, Plan, slot_of
 
 _ESTIMATES = (AGGREGATE, TOTAL)
+_N_PLACES = 9  # inside an interval, at which an expression is computed: ABS may be least between the ends
 
 
 class _Slot(NamedTuple):
@@ -87,41 +91,56 @@ class Expressions:
         linear = [
             s for s in slots if s.kind == AGGREGATE and self.plan.aggregates[s.number].kind != "quantile"
         ]
-        alone = [s for s in slots if s.kind == TOTAL or (s.kind == AGGREGATE and s not in linear)]
         quantities: list[Quantity] = []
         rows: dict[_Slot, list[int]] = {}
         for slot in linear:
             rows[slot] = [
                 _place(quantities, quantity) for quantity in self.plan.aggregates[slot.number].quantities
             ]
-        spans = [self._of_slot(slot, confidence) for slot in alone]
-        extra = [np.full(self.n, np.nan) if span is None else span.estimate for span in spans]
-        sums = np.concatenate([self.measures.sums(quantities), np.array(extra).reshape(len(alone), self.n)])
-        m = len(quantities)
-        covariances = np.zeros((len(sums), len(sums), self.n))
-        if m:
-            covariances[:m, :m] = self.measures.groups.covariances(quantities)
-        for i, span in enumerate(spans):
-            if span is not None:
-                covariances[m + i, m + i] = (np.nan_to_num(span.upper - span.lower) / (2 * tail)) ** 2
+        others = ((s, self._of_slot(s, confidence)) for s in slots if s.kind in _ESTIMATES and s not in rows)
+        alone = {slot: span for slot, span in others if span is not None}
 
-        def value(at: Floats) -> Floats:
+        def value(at: Floats, instead: Mapping[_Slot, Floats] = MappingProxyType({})) -> Floats:
+            """The expression where sums and, if given, slots that err by themselves have these values."""
+
             def lookup(kind: str, number: int) -> Floats | None:
                 slot = _Slot(kind, number)
                 if slot in rows:
                     return self.plan.aggregates[number].value(at[rows[slot]])
-                return at[m + alone.index(slot)] if slot in alone else fixed(kind, number)
+                return instead[slot] if slot in instead else fixed(kind, number)
 
             found = values(node, self.n, lookup, fixed)
             assert found is not None
             return found
 
-        estimate = value(sums)
-        half = tail * np.sqrt(delta_variance(value, sums, covariances))
-        unsafe = self._divides_by_nothing(node, slots, rows, sums, covariances, tail)
-        lower, upper = np.where(unsafe, -np.inf, estimate - half), np.where(unsafe, np.inf, estimate + half)
+        sums, squared, unsafe = (
+            self.measures.sums(quantities),
+            np.zeros(self.n),
+            self._through_zero(node, alone, confidence),
+        )
+        if quantities:
+            covariances = self.measures.groups.covariances(quantities)
+            squared = tail**2 * delta_variance(value, sums, covariances)
+            unsafe |= self._divides_by_nothing(node, slots, rows, sums, covariances, tail)
+        estimate, below, above = value(sums), squared, squared
+        for slot, span in alone.items():
+            reached = np.stack([value(sums, {slot: place}) for place in _places(span)])
+            below = below + np.fmax(estimate - np.fmin.reduce(reached), 0.0) ** 2
+            above = above + np.fmax(np.fmax.reduce(reached) - estimate, 0.0) ** 2
+        lower = np.where(unsafe, -np.inf, estimate - np.sqrt(below))
+        upper = np.where(unsafe, np.inf, estimate + np.sqrt(above))
         lower, upper = (np.where(np.isnan(estimate), np.nan, end) for end in (lower, upper))
         return Span(estimate, lower, upper).within(*limits(node, self.plan))
+
+    def _through_zero(self, node: exp.Expr, alone: Mapping[_Slot, Span], confidence: float) -> Flags:
+        """Where what the expression divides by may be 0, if it is made of quantiles or totals."""
+        found = np.zeros(self.n, dtype=bool)
+        for division in node.find_all(exp.Div):
+            slots = (slot_of(part) for part in division.expression.walk())
+            if any(slot is not None and _Slot(*slot) in alone for slot in slots):
+                span = self._from_ends(division.expression, confidence)
+                found |= True if span is None else (span.lower <= 0) & (span.upper >= 0)
+        return found
 
     def _divides_by_nothing(
         self,
@@ -162,6 +181,14 @@ class Expressions:
         if any(span is None for span in spans):
             return None
         return _carried(node, estimate, [span for span in spans if span is not None])
+
+
+def _places(span: Span) -> list[Floats]:
+    """Numbers from the lower to the upper ends of intervals."""
+    inside = np.arange(1, _N_PLACES + 1) / (_N_PLACES + 1)
+    with np.errstate(invalid="ignore"):
+        between = [span.lower + share * (span.upper - span.lower) for share in inside.tolist()]
+    return [span.lower, *between, span.upper]
 
 
 def _carried(node: exp.Expr, estimate: Floats, spans: Sequence[Span]) -> Span:

@@ -141,7 +141,11 @@ def _times(a: float, b: float) -> float:
 
 
 def _ratio(limits: Sequence[Limits]) -> Limits:
-    return (0.0, math.inf) if limits[0][0] >= 0 and limits[1][0] >= 0 else _ANYTHING
+    part, (low, high) = limits
+    if (low > 0 or high < 0) and all(map(math.isfinite, (low, high))):
+        corners = [end / divisor for end in part for divisor in (low, high)]
+        return min(corners), max(corners)
+    return (0.0, math.inf) if part[0] >= 0 and low >= 0 else _ANYTHING
 
 
 _LIMITS: dict[type[exp.Expr], Callable[[Sequence[Limits]], Limits]] = {
