@@ -13,7 +13,7 @@ from hdpview.domain import Category, Integer, Schema
 from hdpview.errors import MethodError
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.mixture.accounting import Accounting, delta_helps, split
-from hdpview.methods.mixture.bins import Axis, axes_of, bins_of, refinement
+from hdpview.methods.mixture.bins import Axis, Gathering, axes_of, bins_of, membership, refinement
 from hdpview.methods.mixture.plan import effort_for, nearly_constant, plan_for, shape_for
 from hdpview.privacy.budget import Budget
 
@@ -177,6 +177,21 @@ def test_refinement_tells_apart_what_any_table_does() -> None:
     for i in range(5):
         for j in range(5):
             assert (fine[i] == fine[j]) == (first[i] == first[j] and second[i] == second[j])
+
+
+def test_gathering_adds_up_as_a_matrix_of_membership_does() -> None:
+    """Sums over the fine bins of each coarse one, and back, equal products with the matrix of 0 and 1."""
+    rng = np.random.default_rng(2)
+    coarse = np.concatenate([np.arange(7), rng.integers(0, 7, 60)]).astype(np.int32)
+    fine = refinement(67, [coarse, rng.integers(0, 4, 67).astype(np.int32)])
+    gathering, inside = Gathering(coarse, fine), membership(coarse, fine)
+    of_fine = rng.random((inside.shape[1], 5)).astype(np.float32)
+    of_coarse = rng.random((7, 5)).astype(np.float32)
+    assert gathering.sums(of_fine) == pytest.approx(inside @ of_fine, rel=1e-5)
+    assert gathering.sums_of_one(of_fine[:, 0]) == pytest.approx(inside @ of_fine[:, 0], rel=1e-5)
+    added = of_fine.copy()
+    gathering.add_to_fine(of_coarse, added)
+    assert added == pytest.approx(of_fine + inside.T @ of_coarse, rel=1e-5)
 
 
 def test_less_noise_gives_finer_tables() -> None:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+# Entries of a matrix of codes by bins, 2 MB: multiplying by larger ones takes longer than adding up bins.
+_LARGEST_MATRIX = 262_144
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +57,18 @@ class Mixture:
 
     def factors(self, a: int, values: Floats) -> Floats:
         """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""
-        spread = self._spread[a]
-        found: Floats = (values if spread is None else values @ spread) @ self.share[a]
+        found: Floats = self._in_bins(a, values) @ self.share[a]
         return found
+
+    def _in_bins(self, a: int, values: Floats) -> Floats:
+        """Mean, in each bin, of values per code: (k, size) → (k, n_bins)."""
+        if self._codes_are_bins[a]:
+            return values
+        spread = self._spread[a]
+        if spread is not None:
+            return values @ spread
+        bins, shape, n_bins = self.bin_of_code[a], self.shape[a], len(self.share[a])
+        return np.array([np.bincount(bins, row * shape, n_bins) for row in values]).reshape(-1, n_bins)
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:
         """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, one axis per attribute."""
@@ -68,7 +79,7 @@ class Mixture:
             return np.asarray(weight.sum())
         last = attributes[-1]
         found: Floats = table @ self.share[last].T
-        if self._spread[last] is not None:
+        if not self._codes_are_bins[last]:
             found = found[:, self.bin_of_code[last]] * self.shape[last]
         return found.reshape([self.sizes[a] for a in attributes])
 
@@ -88,11 +99,19 @@ class Mixture:
         return codes
 
     @cached_property
+    def _codes_are_bins(self) -> tuple[bool, ...]:
+        """Per attribute, whether every code is a bin of the same number."""
+        return tuple(
+            len(share) == len(bins) and bool((bins == np.arange(len(bins))).all())
+            for bins, share in zip(self.bin_of_code, self.share, strict=True)
+        )
+
+    @cached_property
     def _spread(self) -> tuple[Floats | None, ...]:
-        """Share of each bin's records at each code, shape (size, n_bins); None where every code is a bin."""
+        """Share of each bin's records at each code, shape (size, n_bins); None where that is too large."""
         found: list[Floats | None] = []
         for bins, shape, share in zip(self.bin_of_code, self.shape, self.share, strict=True):
-            if len(share) == len(bins) and (bins == np.arange(len(bins))).all():
+            if len(bins) * len(share) > _LARGEST_MATRIX:
                 found.append(None)
                 continue
             matrix = np.zeros((len(bins), len(share)))
@@ -102,7 +121,7 @@ class Mixture:
 
     def _per_code(self, a: int) -> Floats:
         """Share of each component's records at each code, shape (size, n_components)."""
-        if self._spread[a] is None:
+        if self._codes_are_bins[a]:
             return self.share[a]
         per_code: Floats = self.share[a][self.bin_of_code[a]] * self.shape[a][:, None]
         return per_code

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
+from hdpview.jit import numba as nb
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Bins = NDArray[np.int32]
 # From this size on, bins of different tables are made to nest, so that few of them differ.
 _NESTED_FROM = 256
@@ -96,7 +99,7 @@ def refinement(size: int, bins: Sequence[Bins]) -> Bins:
     return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
-def sums_over(bins: Bins, values: Floats) -> Floats:
+def sums_over(bins: NDArray[np.integer[Any]], values: Floats) -> Floats:
     """Sums of values over the codes of each bin."""
     return np.bincount(bins, values).astype(np.float64)
 
@@ -108,6 +111,40 @@ def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
+
+
+class Gathering:
+    """Which fine bins of an attribute make up each coarse one. Both shape (size,), nested."""
+
+    def __init__(self, coarse: Bins, fine: Bins) -> None:
+        self._n = int(coarse.max()) + 1
+        self._of_fine = np.empty(int(fine.max()) + 1, np.int64)
+        self._of_fine[fine] = coarse
+
+    def sums(self, values: Singles) -> Singles:
+        """Sums over the fine bins of each coarse one: (n_fine, k) → (n_coarse, k)."""
+        found = np.zeros((self._n, values.shape[1]), values.dtype)
+        _add_rows(found, self._of_fine, values)
+        return found
+
+    def add_to_fine(self, values: Singles, sums: Singles) -> None:
+        """Add to each fine bin what its coarse one has: (n_coarse, k) to (n_fine, k)."""
+        sums += values[self._of_fine]
+
+    def sums_of_one(self, values: Floats) -> Floats:
+        """The same sums of one value per fine bin: (n_fine,) → (n_coarse,)."""
+        return sums_over(self._of_fine, values)
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_rows(sums, place, rows):  # type: ignore[no-untyped-def]
+    """Add every row to the sum at its place: a category may have 50,000 bins, and a matrix of 0 and 1 for
+    them would be multiplied for minutes.
+    """
+    for i in range(len(place)):
+        to = place[i]
+        for k in range(rows.shape[1]):
+            sums[to, k] += rows[i, k]
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:

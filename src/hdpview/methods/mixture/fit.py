@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.bins import membership
+from hdpview.methods.mixture.bins import Gathering
 from hdpview.methods.mixture.smooth import Shrinkage
 from hdpview.view.blocks import project_to_simplex
 from hdpview.view.tables import Table
@@ -101,7 +101,7 @@ class Target:
         self.noisy = table.counts.astype(np.float64)
         self.variance = variance
         bins = table.shape.bin_of_code
-        self.inside = [membership(of, fine[a]) for a, of in zip(self.attributes, bins, strict=True)]
+        self._gathered = [Gathering(of, fine[a]) for a, of in zip(self.attributes, bins, strict=True)]
         ordered = [
             int(of[: n_ordered[a]].max(initial=-1)) + 1 for a, of in zip(self.attributes, bins, strict=True)
         ]
@@ -114,8 +114,8 @@ class Target:
     def of_margins(self, margins: Sequence[Floats]) -> Floats:
         """The probability of each cell if attributes were independent."""
         table = np.ones(())
-        for a, inside in zip(self.attributes, self.inside, strict=True):
-            table = np.multiply.outer(table, inside @ margins[a])
+        for a, gathered in zip(self.attributes, self._gathered, strict=True):
+            table = np.multiply.outer(table, gathered.sums_of_one(margins[a]))
         return table
 
     def towards(self, expected: Floats, total: float) -> Singles:
@@ -128,7 +128,7 @@ class Target:
 
     def _factors(self, shares: Sequence[Singles]) -> tuple[list[Singles], Singles]:
         """Shares of the table's bins: of all attributes but the last, and of the last."""
-        factors = [inside @ shares[a] for a, inside in zip(self.attributes, self.inside, strict=True)]
+        factors = [of.sums(shares[a]) for a, of in zip(self.attributes, self._gathered, strict=True)]
         return factors[:-1], factors[-1]
 
     def add_factors(self, target: Singles, model: Components, sums: Sequence[Singles]) -> None:
@@ -143,8 +143,8 @@ class Target:
         for_left: Any = ratio @ right
         for_right: Any = ratio.T @ joint
         factors: list[Singles] = [*_others(left, for_left), for_right]
-        for a, inside, factor in zip(self.attributes, self.inside, factors, strict=True):
-            sums[a][...] += inside.T @ factor
+        for a, gathered, factor in zip(self.attributes, self._gathered, factors, strict=True):
+            gathered.add_to_fine(factor, sums[a])
 
 
 def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.int32]]) -> Floats:
@@ -152,7 +152,7 @@ def model_table(shape: TableShape, model: Components, fine: Sequence[NDArray[np.
     schema.
     """
     factors = [
-        membership(bins, fine[a]) @ model.share[a]
+        Gathering(bins, fine[a]).sums(model.share[a])
         for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True)
     ]
     return _cells(factors[:-1], factors[-1], model.weight).reshape(shape.shape)
