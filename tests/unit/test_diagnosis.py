@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpview.domain import Attribute, Boolean, Category, Integer, Real, Schema
-from hdpview.view.diagnosis import Histogram, diagnose
+from hdpview.view.diagnosis import Finding, Histogram, diagnose, in_brief
 
 
 def findings(attribute: Attribute, counts: list[float], half_width: float = 10.0) -> list[str]:
@@ -76,3 +76,14 @@ def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
         Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]), lambda _: found
     )
     assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are not declared")
+
+
+def test_many_findings_of_a_kind_are_told_in_brief() -> None:
+    """Of a wide table the first three of each kind are told whole, twelve more by their names."""
+    findings = [Finding(f"a{i}", "bound", "too tight.") for i in range(20)]
+    told = in_brief([*findings, Finding("b", "other", "much is not declared.")])
+    assert told[:3] == ["a0: too tight.", "a1: too tight.", "a2: too tight."]
+    assert told[3].startswith("The same goes for 17 more: a3, a4, ")
+    assert told[3].endswith(", a14, …")
+    assert told[4:] == ["b: much is not declared."]
+    assert in_brief(findings[:3]) == [str(each) for each in findings[:3]]

@@ -22,6 +22,7 @@ from hdpview.cli.options import (
     TableName,
 )
 from hdpview.cli.progress import ProgressBar
+from hdpview.view.diagnosis import in_brief
 
 if TYPE_CHECKING:
     from hdpview.domain import Schema
@@ -154,8 +155,8 @@ def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> 
         output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
         return
     typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
-    for finding in findings:
-        typer.secho(f"Look: {finding}", fg="yellow")
+    for sentence in in_brief(findings):
+        typer.secho(f"Look: {sentence}", fg="yellow")
     typer.echo(f'Ask it: hdpview query {output_path} "SELECT COUNT(*) FROM view"')
 
 

@@ -28,6 +28,7 @@ from hdpview.curate.work import Curation, check_budget
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.explore.server import LOOPBACK, Guard, refuse_in_words
 from hdpview.pview import PView
+from hdpview.view.diagnosis import in_brief
 
 MAX_BODY_BYTES = 4_000_000  # a schema with many values
 _COOKIE = "hdpview_curate_token"
@@ -223,7 +224,7 @@ def _progress(work: Curation, job: BuildJob) -> dict[str, Any]:
             "bytes": job.path.stat().st_size if job.path.exists() else None,
             "about": str(job.view),
             "private": job.view.manifest.is_private,
-            "findings": [str(finding) for finding in job.view.diagnosis()],
+            "findings": in_brief(job.view.diagnosis()),
             "commands": {
                 "explore": shlex.join(["hdpview", "explore", name]),
                 "publish": shlex.join(["hdpview", "publish", name, "-o", _page_name(name)]),

@@ -12,7 +12,7 @@ from hdpview.domain import Attribute
 from hdpview.view.audited import AUDITED
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
-from hdpview.view.diagnosis import Finding
+from hdpview.view.diagnosis import Finding, in_brief
 from hdpview.view.manifest import Manifest
 from hdpview.view.risk import largest_belief, risk_sentence
 
@@ -230,7 +230,7 @@ def _found(findings: Sequence[Finding]) -> list[str]:
         return [
             "Nothing: no sign of unreadable values, of bounds too tight or too wide, or of undeclared values."
         ]
-    return [str(finding) for finding in findings]
+    return in_brief(findings)
 
 
 def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:

@@ -6,7 +6,7 @@ categories that were not declared, and bounds that are too wide. Each shows in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ _SURELY_FEW = (
     0.05  # share of records that bins together have to stay below, noise included, to be called empty
 )
 _SURELY_RARE = 0.02  # likewise one value of a category
+_MOST_OF_A_KIND, _MOST_NAMES = 3, 12  # findings told whole, and names told of the others
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,19 @@ def diagnose(schema: Schema, histogram_of: Callable[[str], Histogram]) -> tuple[
     return tuple(
         finding for attribute in schema for finding in _findings(attribute, histogram_of(attribute.name))
     )
+
+
+def in_brief(findings: Sequence[Finding]) -> list[str]:
+    """Findings as sentences for people: the first few of each kind whole, of the others the attributes."""
+    told = []
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        own = [finding for finding in findings if finding.kind == kind]
+        told += [str(finding) for finding in own[:_MOST_OF_A_KIND]]
+        more = list(dict.fromkeys(finding.attribute for finding in own[_MOST_OF_A_KIND:]))
+        if more:
+            names = ", ".join(more[:_MOST_NAMES]) + (", …" if len(more) > _MOST_NAMES else "")
+            told.append(f"The same goes for {len(more)} more: {names}")
+    return told
 
 
 def _findings(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
