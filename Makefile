@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # One more than there are cores: browsers, databases and Spark work in processes of their own meanwhile.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test lint types unit hunt format clean fuzz kill benchmarks docs
+.PHONY: demo test lint types kernels unit hunt format clean fuzz kill benchmarks docs
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
@@ -17,7 +17,10 @@ docs: $(VENV)/.installed-for-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
 
-test: lint types unit
+# Types are checked on one core while the other compiles.
+test: lint
+	$(MAKE) --no-print-directory --jobs 2 types kernels
+	$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
@@ -25,6 +28,10 @@ lint: $(VENV)/.installed-for-tests
 
 types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
+
+# Once for all workers, which would otherwise each compile the same ones.
+kernels: $(VENV)/.installed-for-tests
+	$(BIN)/python tests/compile_kernels.py
 
 unit: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder

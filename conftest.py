@@ -19,39 +19,54 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("hunt", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# What starts first, the longest groups, so that all workers end together. The explorer's and Spark's compile
-# the kernels that builds need; meanwhile another worker has tests that build nothing, and then finds the
-# kernels in the cache. The many short groups fill up at the end.
+# What starts first, the longest groups, so that all workers end together. The many short ones fill up at the
+# end. `make test` compiles the kernels that builds need before any of them starts.
 _FIRST = (
-    "explorer",
     "spark",
-    "install",
-    "tests/unit/test_sql.py",
-    "tests/unit/test_predicates.py",
-    "tests/property/test_logic.py",
-    "tests/property/test_answers.py",
+    "tests/explore/test_charts.py",
+    "tests/security/test_audit.py",
+    "tests/explore/test_published.py",
+    "tests/explore/test_appearance.py",
+    "tests/explore/test_filters_and_links.py",
+    "tests/curate/test_page.py",
+    "tests/explore/test_gestures.py",
+    "audit, mixture: sizes of errors chosen by exact argmax",
+    "audit, mixture from a file: one row more of a person than noise is for",
+    "bench/tests/test_accuracy.py",
+    "bench/tests/test_coverage.py",
+    "tests/explore/test_panels.py",
     "tests/conformance/test_sql_against_duckdb.py",
-    "tests/conformance/test_rows_against_duckdb.py",
-    "postgres-server",
     "spark cluster",
     "tests/interface/test_readme.py",
-    "tests/security/test_audit.py",
-    "tests/curate/test_page.py",
-    "tests/curate/test_recorded_run.py",
+    "postgres-server",
+    "install",
+    "bench/tests/test_evaluate_cli.py",
+    "audit, mixture: pairs chosen by exact argmax",
+    "audit, mixture with delta: half the noise",
+    "tests/unit/test_predicates.py",
+    "tests/conformance/test_sources_agree.py",
     "tests/interface/test_notebook.py",
-    "tests/interface/test_cli.py",
+    "tests/explore/test_arrangement.py",
+    "tests/conformance/test_methods.py",
     "tests/unit/test_estimate.py",
+    "tests/interface/test_demo.py",
+    "tests/explore/test_nothing_false.py",
+    "tests/property/test_encode_properties.py",
+    "tests/interface/test_cli.py",
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of a file, or of all files that share a browser, so that what they share is
+    """One worker runs all tests of a file, or of all files that ask one server, so that what they share is
     made once. Tests that name a group of their own keep it.
+
+    It comes first, since pytest-xdist reads the groups in a hook of the same name.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             file = item.path.relative_to(item.config.rootpath).as_posix()
-            group = "explorer" if file.startswith("tests/explore/") else file
+            group = "postgres-server" if file.startswith("tests/postgres/") else file
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_place)
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from hdpview_bench.gesture import launch_chromium
+
+# On a machine that does much else.
+expect.set_options(timeout=60_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in a browser are tried a second time, for the reason that tests/explore/conftest.py gives."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="module")

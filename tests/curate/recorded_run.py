@@ -17,9 +17,9 @@ from hdpview_bench.gesture import launch_chromium
 Steps = list[tuple[str, float]]
 
 
-def record(browser: Browser, data: Path) -> Steps:
+def record(browser: Browser, data: Path, environment: dict[str, str] | None = None) -> Steps:
     """What was done, and the seconds that each step took. The view, its page and its card lie beside the
-    table."""
+    table. environment: of the command, if not ours."""
     steps: Steps = []
 
     def step(words: str, act: Callable[[], object]) -> None:
@@ -28,7 +28,7 @@ def record(browser: Browser, data: Path) -> Steps:
         steps.append((words, time.monotonic() - started))
 
     started = time.monotonic()
-    with served_by_command(data) as url:
+    with served_by_command(data, environment) as url:
         curator = Curator(browser, url)
         page = curator.visit()
         steps.append((f"hdpview curate {data.name}", time.monotonic() - started))

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import hostile_names
 import pyarrow as pa
 import pytest
-from playwright.sync_api import Browser, Route, expect
-from visitor import Visitor, agrees, bar, brush, card, number, picture, saves, shown_count, shows
+from playwright.sync_api import Browser, expect
+from visitor import Held, Visitor, agrees, bar, brush, card, number, picture, saves, shown_count, shows
 
 from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
@@ -225,20 +225,17 @@ def test_waiting_and_a_server_that_ended_are_told(browser: Browser, postcodes: E
     person = Visitor(browser, postcodes)
     page = person.visit("many.pview")
     count = page.locator("#count").inner_text()
-    held: list[Route] = []
-    page.route("**/api/histograms", lambda route: held.append(route))
+    held = Held(page, "**/api/histograms")
     bar(page, "size", 2).click()
     page.wait_for_selector("body.waiting", state="attached")
-    held.pop().continue_()
+    held.let_all_go()
     shows(page, "size")
     expect(page.locator("body")).not_to_have_class("waiting")
-    page.unroute("**/api/histograms")
-    page.route("**/api/sql", lambda route: held.append(route))
+    held = Held(page, "**/api/sql")
     page.locator("#tab-table").click()
     page.wait_for_selector("#panel-table.waiting", state="attached")
-    held.pop().continue_()
+    held.let_all_go()
     page.wait_for_selector("#panel-table:not(.waiting) tbody tr")
-    page.unroute("**/api/sql")
     page.locator("#undo").click()
     shows(page, "everything")
     postcodes.stop()

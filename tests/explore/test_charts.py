@@ -33,6 +33,7 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
     count, and the link keeps both."""
     page = visitor.visit()
     page.get_by_label("Records or percent").select_option("percent")
+    page.wait_for_selector("body[data-shown]")
     counts = hospital.histogram("ward", as_="pyarrow")["count"].to_numpy()
     for text, share in zip(numbers_of(page, "ward"), 100 * counts / counts.sum(), strict=True):
         assert float(text.removesuffix(" %")) == pytest.approx(share, abs=0.51 if share >= 9.95 else 0.051)

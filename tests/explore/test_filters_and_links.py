@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
-from visitor import Visitor, agrees, bar, brush, number, picture, shown_count, shows
+from playwright.sync_api import Browser, expect
+from visitor import Held, Visitor, agrees, bar, brush, number, picture, shown_count, shows
 
 from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
@@ -138,24 +138,20 @@ def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
     page = visitor.visit()
     bar(page, "sex", 0).click()
     first = shows(page, "Female")
-    waiting: list[Route] = []
-    page.route("**/api/histograms", lambda route: waiting.append(route))
+    held = Held(page, "**/api/histograms")
     bar(page, "smoker", 1).click()
+    held.wait()
     expect(page.locator("#chips")).to_contain_text("smoker")
     page.locator("#undo").click()
     expect(page.locator("#chips")).not_to_contain_text("smoker")
-    while waiting:
-        waiting.pop().continue_()
-    page.unroute("**/api/histograms")
+    held.let_all_go()
     assert shows(page, "Female") == first
-    page.route("**/api/histograms", lambda route: waiting.append(route))
+    held = Held(page, "**/api/histograms")
     page.get_by_label("View", exact=True).select_option("hostile.pview")
     expect(page.locator("#banner")).to_be_visible()
     page.locator("#undo").click()
     expect(page.locator("#banner")).to_be_hidden()
-    while waiting:
-        waiting.pop().continue_()
-    page.unroute("**/api/histograms")
+    held.let_all_go()
     assert shows(page, "Female") == first
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
-from visitor import Visitor, bar, brush, card, shows
+from playwright.sync_api import expect
+from visitor import Held, Visitor, bar, brush, card, shows
 
 from hdpview.pview import PView
 
@@ -73,6 +73,7 @@ def test_no_answer_leaves_no_older_picture_under_new_labels(visitor: Visitor) ->
     brush(page, "age", 0.5, 0.9)
     expect(page.locator("#error")).to_contain_text("does not answer")
     expect(page.locator("#chips")).to_have_text("sex: Female ✕")
+    page.wait_for_selector("body[data-shown]")
     assert page.locator("#where").input_value() == "sex IN ('Female')"
     assert (page.locator("#count").inner_text(), page.url) == (count, link)
     page.unroute("**/api/histograms")
@@ -85,15 +86,14 @@ def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
     """The answer to an older question, coming after a newer one was asked, is not drawn."""
     page = visitor.visit()
     page.wait_for_selector("#panel-heatmap svg[aria-label*='age and sex']")
-    held: list[Route] = []
-    page.route("**/api/pairs", lambda route: held.append(route))
-    with page.expect_request("**/api/pairs"):
-        page.get_by_label("Down").select_option("ward")
+    held = Held(page, "**/api/pairs")
+    page.get_by_label("Down").select_option("ward")
+    held.wait()
     page.get_by_label("Down").select_option("admission")
-    with page.expect_request("**/api/pairs"):  # the newer question is sent once the older one is answered
-        held[0].continue_()
+    held.let_one_go()
+    held.wait()  # the newer question is sent once the older one is answered
     assert page.locator("#panel-heatmap svg[aria-label*='ward']").count() == 0
-    held[1].continue_()
+    held.let_all_go()
     page.wait_for_selector("#panel-heatmap svg[aria-label*='age and admission']")
 
 

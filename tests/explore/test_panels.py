@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
-from visitor import ARTEFACTS, Visitor, bar, brush, number, picture, saves, shown_count, shows
+from visitor import ARTEFACTS, Visitor, bar, brush, grain, number, picture, saves, shown_count, shows
 
 from hdpview.pview import PView
 from hdpview.query.interval.statistics import compare_shares
@@ -154,9 +154,8 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
     expect(page.locator("#cell")).to_contain_text("surgery × 2: ")
     told = page.locator("#cell").inner_text().removeprefix("surgery × 2: about ").split(" (")[0]
     counted = hospital.count("age = 2 AND ward = 'surgery'")
-    # Rounded as its interval allows: two digits of the half width are left.
-    grain = max(1.0, (counted.upper - counted.estimate) / 10)
-    assert float(told.replace(",", "")) == pytest.approx(counted.estimate, abs=0.51 * grain)
+    step = grain(counted.lower, counted.upper)
+    assert float(told.replace(",", "")) == pytest.approx(counted.estimate, abs=0.51 * step)
     page.keyboard.press("Enter")
     where = shows(page, "ward IN", "age")
     assert where == "age >= 2 AND age < 3 AND ward IN ('surgery')"

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from random_filters import random_filters
 from typer.testing import CliRunner
-from visitor import bar, brush, grain, picture, saves, shown_count
+from visitor import PATIENCE_MS, bar, brush, grain, picture, saves, shown_count
 
 from hdpview.cli.main import app
 from hdpview.errors import ViewFileError
@@ -41,7 +41,7 @@ class Reader:
 
     def __init__(self, browser: Browser, path: Path) -> None:
         self.context = browser.new_context(viewport={"width": 1400, "height": 1000}, offline=True)
-        self.context.set_default_timeout(10_000)
+        self.context.set_default_timeout(PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.requested: list[str] = []
         self.complaints: list[str] = []

@@ -10,12 +10,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, Route
 
 from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
+PATIENCE_MS = 30_000  # with what a page is waited for, on a machine that does much else
 
 
 class Visitor:
@@ -33,7 +34,7 @@ class Visitor:
             viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
         )  # type: ignore[arg-type]
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=explorer.url)
-        self.context.set_default_timeout(10_000)
+        self.context.set_default_timeout(PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requested: set[str] = set()
@@ -54,6 +55,42 @@ class Visitor:
         self.context.close()
         assert not self.complaints, self.complaints
         assert self.requested <= {urlsplit(self.home).netloc, "inline"}
+
+
+class Held:
+    """Requests that do not reach the server until they are let go, in the order in which they came."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self.page, self.pattern = page, pattern
+        self.routes: list[Route] = []
+        self._is_over = False
+        page.route(pattern, self._meet)
+
+    def _meet(self, route: Route) -> None:
+        if self._is_over:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def wait(self) -> None:
+        """Until there is one."""
+        for _ in range(PATIENCE_MS // 10):
+            if self.routes:
+                return
+            # Events of the browser are only seen while something is asked of it.
+            self.page.wait_for_timeout(10)
+        raise AssertionError(f"no request for {self.pattern}")
+
+    def let_one_go(self) -> None:
+        self.wait()
+        self.routes.pop(0).continue_()
+
+    def let_all_go(self) -> None:
+        """These, and those that come from now on."""
+        self._is_over = True
+        while self.routes:
+            self.routes.pop(0).continue_()
+        self.page.unroute(self.pattern)
 
 
 def card(page: Page, name: str) -> Locator:

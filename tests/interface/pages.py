@@ -3,7 +3,8 @@
 A block under `<!-- file: NAME -->` is written to a file; one under `<!-- run -->` is run, a program in the
 same Python process as the programs above it; one under `<!-- output -->` is what the block above it prints.
 
-Commands `hdpview …` run in this process, which saves starting Python for each; all others in a shell.
+Commands `hdpview …` run in this process, which saves starting Python for each; all others in a shell. Noise
+is the same each time (tests/repeatable.py).
 
     python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them, renews their outputs
     python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
@@ -54,9 +55,11 @@ class Output:
 
 def run_page(text: str, folder: Path) -> list[Output]:
     """Do what a page shows in a folder, in its order. Raises where something fails."""
+    from repeatable import repeatable_noise
+
     outputs: list[Output] = []
     printed = ""
-    with _python(folder) as execute:
+    with repeatable_noise(), _python(folder) as execute:
         for block in BLOCK.finditer(text):
             if block["name"]:
                 (folder / block["name"]).write_text(block["text"], encoding="utf-8")
@@ -84,8 +87,10 @@ def renewed(text: str, outputs: list[Output]) -> str:
 
 
 def _environment() -> dict[str, str]:
+    import repeatable
+
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
+    return {**repeatable.environment(), "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
 
 
 def _commands(text: str) -> list[list[str]]:
@@ -149,11 +154,15 @@ def execute_notebook(path: Path, folder: Path) -> Any:
     import nbformat
     from nbclient import NotebookClient
 
+    import repeatable
+
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(
+    client = NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources=resources, record_timing=False
-    ).execute()
+    )
+    with patch.dict(os.environ, repeatable.environment()):
+        client.execute()
     notebook.metadata["language_info"] = {"name": "python"}
     return notebook
 

@@ -15,13 +15,6 @@ from hdpview.explore.postgres import PostgresServer, ServerSettings
 from hdpview.pview import PView
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker builds the view and runs all these tests."""
-    for item in items:
-        if "tests/postgres" in str(item.path):
-            item.add_marker(pytest.mark.xdist_group("postgres-server"))
-
-
 @pytest.fixture(scope="session")
 def hospital_view() -> PView:
     return build(hospital_table(), hospital_schema(), 1.0, test_key=b"postgres")

@@ -251,19 +251,19 @@ THREE_ATTRIBUTES = pair("three attributes", np.full((2, 2, 2), tables.CROWD), (0
 ONE = Fraction(1)
 PLANTED = {
     "mixture: tables of pairs without noise": planted(
-        1, Mixture(), noise_replaced(is_table, no_noise), CROWD, 200
+        1, Mixture(), noise_replaced(is_table, no_noise), CROWD, 100
     ),
     "mixture: number of records without noise": planted(
-        1, Mixture(), noise_replaced(is_total, no_noise), CROWD, 200
+        1, Mixture(), noise_replaced(is_total, no_noise), CROWD, 100
     ),
     "mixture: half the noise on one of two histograms": planted(
         2, Mixture(), noise_replaced(is_first_histogram, half_the_noise), TWO_HISTOGRAMS, 1_000
     ),
     "mixture: pairs chosen by exact argmax": planted(
-        1, Mixture(), best_choices(mixture), tables.undecided_tables(1.0), 1_000
+        1, Mixture(), best_choices(mixture), tables.undecided_tables(1.0), 500
     ),
     "mixture: sizes of errors chosen by exact argmax": planted(
-        1, Mixture(), best_choices(quality), tables.undecided_quality(1.0), 500, quality=True
+        1, Mixture(), best_choices(quality), tables.undecided_quality(1.0), 300, quality=True
     ),
     "mixture with delta: half the noise": planted(
         4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 600

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 from unittest.mock import patch
 
 import numpy as np
@@ -112,9 +113,12 @@ def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
             for factor, usual in zip(factors, prior.factors, strict=True)
         ]
         unmeasured = replace(part, quality=prior)
-        scores = [
-            _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)
-        ]
+        # The questions are those of the view, whichever table it is of.
+        about = cache(partial(quality.questions_about, unmeasured))
+        with patch.object(quality, "questions_about", lambda _part, k: about(k)):
+            scores = [
+                _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)
+            ]
         best, best_with = (
             sum(one[i] == one.max() for one, i in zip(each, drawn, strict=False)) for each in scores
         )

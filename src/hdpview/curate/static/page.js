@@ -63,6 +63,7 @@ class Page {
   /** Something was typed: ask the server soon what it makes of it. */
   changed() {
     document.body.dataset.checked = "";
+    this.asked += 1; // an answer that is under way is about what was there before
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.checkNow(), PATIENCE);
   }

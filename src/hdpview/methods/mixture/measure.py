@@ -58,6 +58,8 @@ class Measurements:
     total_variance: float
     histograms: list[Measured] = field(default_factory=list)
     tables: list[Measured] = field(default_factory=list)
+    # The shares as they were with so many tables: several steps of a build ask for the same ones.
+    _known: tuple[int, list[Floats]] = field(default=(-1, []), repr=False)
 
     @property
     def total_to_plan_with(self) -> float:
@@ -77,7 +79,10 @@ class Measurements:
 
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""
-        return shares_of(self.axes, [self._combined(a) for a in range(len(self.axes))], self.total)
+        if self._known[0] != len(self.tables):
+            combined = [self._combined(a) for a in range(len(self.axes))]
+            self._known = (len(self.tables), shares_of(self.axes, combined, self.total))
+        return list(self._known[1])
 
     def _combined(self, a: int) -> Histogram:
         """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least
