@@ -63,7 +63,7 @@ def test_a_notebook_shows_it_in_a_frame(explorer: notebook.Explorer, hospital: P
     running = notebook.explore(hospital)
     address = urlsplit(running.url)
     assert address.hostname == "127.0.0.1"
-    connection = http.client.HTTPConnection(address.netloc, timeout=10)
+    connection = http.client.HTTPConnection(address.netloc, timeout=60)
     connection.request("GET", "/")
     answer = connection.getresponse()
     assert b"hdpview" in answer.read()
@@ -71,7 +71,7 @@ def test_a_notebook_shows_it_in_a_frame(explorer: notebook.Explorer, hospital: P
     connection.close()
     running.stop()
     with pytest.raises(ConnectionRefusedError):
-        http.client.HTTPConnection(address.netloc, timeout=10).request("GET", "/")
+        http.client.HTTPConnection(address.netloc, timeout=60).request("GET", "/")
 
 
 def test_a_view_opens_the_explorer_on_itself(hospital: PView) -> None:

@@ -155,7 +155,7 @@ def test_every_answer_carries_the_security_headers(client: TestClient, path: str
 )
 def test_files_beside_the_page_stay_hidden(explorer: notebook.Explorer, path: str) -> None:
     """No spelling of a path leads out of the page's own folder."""
-    connection = http.client.HTTPConnection(urlsplit(explorer.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(explorer.url).netloc, timeout=60)
     connection.request("GET", path)  # as it stands: clients would tidy it up
     answer = connection.getresponse()
     text = answer.read()

@@ -139,7 +139,7 @@ def test_broken_messages_harm_nobody(served: Served) -> None:
 @pytest.mark.parametrize("length", [0, 3, 2_000_000, 2**31 - 1, 2**32 - 1])
 def test_lengths_are_checked_before_a_byte_is_waited_for(served: Served, length: int) -> None:
     """A message that claims too much or too little ends its connection at once."""
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as client:
         client.sendall(messages.StartupMessage({"user": "x", "database": "hdpview"}).to_wire())
         client.sendall(b"Q" + struct.pack("!I", length))
         content = b""
@@ -150,18 +150,19 @@ def test_lengths_are_checked_before_a_byte_is_waited_for(served: Served, length:
 
 def test_a_statement_can_be_cancelled(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another connection with the right key stops an answer that takes long; the session goes on."""
-    waiting = threading.Event()
+    waiting, is_cancelled = threading.Event(), threading.Event()
 
     def slow(*_: object) -> None:
         waiting.set()
-        time.sleep(2)
+        is_cancelled.wait(60)
 
     with psycopg.connect(served.url, autocommit=True) as connection:
         monkeypatch.setattr(served.server.answerer, "answer", slow)
-        stopper = threading.Thread(target=lambda: (waiting.wait(10), connection.cancel_safe()))
+        stopper = threading.Thread(target=lambda: (waiting.wait(60), connection.cancel_safe()))
         stopper.start()
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("SELECT count(*) FROM admissions")
+        is_cancelled.set()
         stopper.join()
         monkeypatch.undo()
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -187,8 +188,15 @@ def test_clients_are_limited_in_number(odd_view: PView, monkeypatch: pytest.Monk
         with pytest.raises(psycopg.OperationalError, match="too many clients"):
             psycopg.connect(url)
         first.close()
-        time.sleep(0.5)
-        psycopg.connect(url).close()
+        deadline = time.monotonic() + 60
+        while True:
+            # The server learns a little later that it is gone.
+            try:
+                psycopg.connect(url).close()
+                break
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
         second.close()
 
 
