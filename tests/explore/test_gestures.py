@@ -91,26 +91,25 @@ def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> No
     page.wait_for_selector("body[data-shown='smoker IS NULL']")
 
 
-@pytest.mark.parametrize("name", ["age", "cost", "admitted", "systolic_bp", "stay_days"])
-def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView, name: str) -> None:
+def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView) -> None:
     """One bin of an ordered attribute, first or last, counts exactly what its bar says: labels, SQL and bins
     agree.
     """
     page = visitor.visit()
-    values = hospital.histogram(name, as_="pyarrow")
-    expected = values[values.column_names[-3]].to_pylist()
-    last = hospital.schema[name].size - 1 - hospital.schema[name].nullable
-    for code in (0, last):
-        bar(page, name, code).focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector(
-            f"[data-attribute={name}] [data-code='{code}'][aria-checked='true']", state="attached"
-        )
-        shows(page, name)
-        expect(page.locator("#count")).not_to_have_text("50,050")
-        assert shown_count(page) == pytest.approx(expected[code], abs=1e-6)
-        page.keyboard.press("Escape")
-        shows(page, "everything")
+    for name in ("age", "cost", "admitted", "systolic_bp", "stay_days"):
+        values = hospital.histogram(name, as_="pyarrow")
+        expected = values[values.column_names[-3]].to_pylist()
+        last = hospital.schema[name].size - 1 - hospital.schema[name].nullable
+        for code in (0, last):
+            bar(page, name, code).focus()
+            page.keyboard.press("Enter")
+            page.wait_for_selector(
+                f"[data-attribute={name}] [data-code='{code}'][aria-checked='true']", state="attached"
+            )
+            shows(page, name)
+            assert shown_count(page) == pytest.approx(expected[code], abs=1e-6), (name, code)
+            page.keyboard.press("Escape")
+            shows(page, "everything")
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
