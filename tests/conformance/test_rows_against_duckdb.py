@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
 def test_rows_are_those_of_duckdb(records: pa.Table, sql: str) -> None:
     """Filters, expressions, orders, limits and subqueries, row by row; rows in order where one is asked
     for."""
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("records", records)
         theirs = connection.execute(sql.replace("FROM view", "FROM records")).fetchall()
     assert asks_for_rows(parse(sql))

@@ -31,7 +31,7 @@ def people() -> tuple[PView, duckdb.DuckDBPyConnection]:
         ["F", "M"],
     ]
     columns = {name: [values[a][code] for code in codes[:, a]] for a, name in enumerate(PEOPLE.names)}
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     connection.register("people", pa.table(columns))
     return cell_view(PEOPLE, tensor), connection
 
