@@ -56,6 +56,33 @@ def test_each_round_raises_the_likelihood(seed: int) -> None:
         before, model = likelihood, maximise(model, targets, wanted, 1)
 
 
+@pytest.mark.parametrize("rounds", [10, 40])
+def test_long_steps_come_nearer_in_as_many_rounds(rounds: int) -> None:
+    """Rounds of either kind end nearer to tables without noise than they started, those with long steps
+    nearest."""
+    sizes, rng = (6, 5, 4), np.random.default_rng(3)
+    cells, fine = rng.dirichlet(np.full(120, 0.3)).reshape(sizes), [np.arange(size) for size in sizes]
+    targets, wanted = [], []
+    for left_out in range(3):
+        table = cells.sum(axis=left_out)
+        shape = TableShape.of_codes([a for a in range(3) if a != left_out], sizes)
+        counts = np.rint(10_000 * table).astype(np.int64)
+        targets.append(Target(Table(shape, counts, "laplace", 0.1), 0.02, fine, sizes))
+        wanted.append(table.astype(np.float32))
+    margins = [cells.sum(axis=tuple(b for b in range(3) if b != a)) for a in range(3)]
+    start = Components.start(margins, 32, rng)
+
+    def distance(model: Components) -> float:
+        pairs = zip(targets, wanted, strict=True)
+        return sum(float(np.abs(target.of_model(model) - table).sum()) for target, table in pairs)
+
+    plain, long = (maximise(start, targets, wanted, rounds, long_steps) for long_steps in (False, True))
+    assert distance(long) < distance(plain) < distance(start)
+    assert long.weight.sum() == pytest.approx(1.0, abs=1e-5)
+    for share in long.share:
+        assert share.sum(axis=0) == pytest.approx(1.0, abs=1e-5)
+
+
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_a_fit_is_a_distribution_with_the_margins(seed: int) -> None:

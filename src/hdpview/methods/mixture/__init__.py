@@ -240,6 +240,7 @@ class _Build:
                 effort.passes,
                 effort.rounds,
                 step,
+                long_steps=effort.long_steps,
             )
             for _ in range(effort.members)
         ]

@@ -57,6 +57,9 @@ _MOST_CELLS = 200_000
 # Cells times components times rounds of all fits: about ten seconds of one core. At least so many passes in
 # any case.
 _MOST_WORK, _LEAST_PASSES = 1.2e10, 3
+# From so many cells on there is structure enough that fits follow it sooner with long steps; on fewer they
+# follow noise.
+_LONG_STEPS_FROM = 10_000
 # A table that the curator asks for gets the budget of so many others.
 FOCUS_WEIGHT = 4
 # Tables beyond the spanning tree are chosen in so many rounds.
@@ -259,6 +262,7 @@ class Effort:
     passes: int
     rounds: int
     members: int
+    long_steps: bool
 
 
 def effort_for(n_cells: int) -> Effort:
@@ -271,4 +275,5 @@ def effort_for(n_cells: int) -> Effort:
     n_components = int(max(64, min(most, 16 * round(2 * math.sqrt(n_cells) / 16))))
     wanted = min(14, max(3, round(0.65 * n_cells**0.25)))
     affordable = int(_MOST_WORK / (max(1, n_cells) * n_components * members * rounds))
-    return Effort(n_components, min(wanted, max(_LEAST_PASSES, affordable)), rounds, members)
+    passes = min(wanted, max(_LEAST_PASSES, affordable))
+    return Effort(n_components, passes, rounds, members, long_steps=n_cells >= _LONG_STEPS_FROM)
