@@ -8,15 +8,17 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Beside the sources: a cache of the tests' own, that no other checkout writes to.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".cache" / "numba"))
 
 # Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
-# hunt` looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("hunt", derandomize=False, print_blob=True)
+# hunt` looks for new ones. How long an example takes depends on what else the machine does, so it decides
+# nothing.
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
+settings.register_profile("hunt", _ANY_SPEED, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # What starts first, the longest groups, so that all workers end together. The many short ones fill up at the

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
-import sys
 from collections import Counter
 from datetime import datetime
 from fractions import Fraction
@@ -192,9 +190,6 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
     """
     pq.write_table(table(10), tmp_path / "people.parquet")
     draft = [
-        sys.executable,
-        "-m",
-        "hdpview",
         "schema",
         "draft",
         "people.parquet",
@@ -204,7 +199,7 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
         "l.sqlite",
     ]
     for words in (["--learn-delta", "1e-40", "-o", "p.toml"], ["-o", "nowhere/p.toml"]):
-        done = subprocess.run([*draft, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = command_line.run(*draft, *words, cwd=tmp_path)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
     assert not (tmp_path / "l.sqlite").exists()

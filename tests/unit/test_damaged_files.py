@@ -57,7 +57,10 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path, smallest: bytes) -
     assert PView.open(target).n_components in (2, 4, 10)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 255)), min_size=1, max_size=3))
 def test_flipped_bytes_give_a_view_or_a_refusal(
     tmp_path: Path, smallest: bytes, flips: list[tuple[int, int]]
