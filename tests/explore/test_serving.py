@@ -108,6 +108,8 @@ def small(tmp_path: Path) -> Path:
     return tmp_path / "small.pview"
 
 
+# In a browser of its own: a second try, as conftest.py gives all tests in a browser.
+@pytest.mark.flaky(reruns=1)
 def test_a_gesture_is_measured_in_a_browser(small: Path) -> None:
     """Every move of the mouse is measured, from the move to the other chart redrawn to the redrawn chart
     painted.
