@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.domain import Attribute, Integer, Schema
 from sparks import spark  # noqa: F401 a fixture
 
@@ -126,7 +126,7 @@ def row_codes() -> RowCodes:
 
     def encode_rows(source: Any, *attributes: Attribute, n_rows: int) -> NDArray[np.int64]:
         schema = Schema([Integer(name="row", min=0, max=max(n_rows - 1, 0)), *attributes])
-        counts = read_counts(source, schema, threads=2)
+        counts = read_counts(source, schema, ReadOptions(threads=2))
         order = np.argsort(counts.exact_codes[:, 0], kind="stable")
         assert counts.exact_codes[order, 0].tolist() == list(range(n_rows))
         assert (counts.exact_counts == 1).all()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import Hdpview
+from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.large import bytes_in

@@ -14,22 +14,22 @@ from typing import Any, Literal
 
 from hdpview._version import __version__
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.preview import Concern
 from hdpview.counts.preview import preview as preview_here
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.methods.quality import QUALITY_SHARE, measure_quality
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Budget, exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
-from hdpview.progress import Progress
+from hdpview.progress import Progress, silent
 from hdpview.pview import PView
 from hdpview.query.present.frames import kind_of
 from hdpview.view.data import ViewPart
@@ -114,13 +114,8 @@ def build(
     account = account_of(source, ledger, table, randomness.is_test)
     name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
     _log.info(budget_line(account, name, budget))
-    options = {
-        "memory_limit": memory_limit,
-        "threads": threads,
-        "progress": progress,
-        "limits": limits,
-        "salt": randomness.root_key("contributions").tobytes().hex(),
-    }
+    salt = randomness.root_key("contributions").tobytes().hex()
+    options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
     # Read, then charge, then draw.
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
@@ -244,26 +239,23 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 
 @contextmanager
 def _counted(
-    engine: str, source: Any, schema: Schema, reads: Reads, options: dict[str, Any]
+    engine: str, source: Any, schema: Schema, reads: Reads, options: ReadOptions
 ) -> Iterator[tuple[Counts, Engine]]:
     """The exact counts of a table as the method reads them, and the engine that grows blocks of them."""
     if engine == "local":
-        local = LocalEngine(options["threads"])
+        local = LocalEngine(options.threads)
         if reads == "cells":
-            yield read_counts(source, schema, **options), local
+            yield read_counts(source, schema, options), local
             return
-        with streamed_counts(source, schema, **options) as rows:
+        with streamed_counts(source, schema, options) as rows:
             yield rows, local
         return
     from hdpview.spark.counts import distributed_counts, distributed_rows
     from hdpview.spark.engine import SparkEngine
 
     master = None if engine == "spark" else engine
-    if reads == "cells":
-        with distributed_counts(source, schema, master=master, **options) as cells:
-            yield cells, SparkEngine()
-        return
-    with distributed_rows(source, schema, master=master, **options) as spread:
+    distributed = distributed_counts if reads == "cells" else distributed_rows
+    with distributed(source, schema, options, master) as spread:
         yield spread, SparkEngine()
 
 

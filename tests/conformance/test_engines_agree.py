@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import hdpview as hv
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain.tables import CodeBoxes, TableShape
@@ -163,14 +163,14 @@ def statistics_of(counts: Counts) -> list[list[int]]:
 def test_statistics_agree(limits: Contributions, spark: Any) -> None:
     """Tables and counts of boxes are the same for streamed rows, cells, rows on Spark and cells on Spark."""
     table, schema = table_of_persons()
-    options: dict[str, Any] = {"limits": limits, "salt": "salt"}
-    here = statistics_of(read_counts(table, schema, **options))
+    options = ReadOptions(limits, "salt")
+    here = statistics_of(read_counts(table, schema, options))
     assert sum(here[0]) > 100
-    with streamed_counts(table, schema, **options) as streamed:
+    with streamed_counts(table, schema, options) as streamed:
         assert statistics_of(streamed) == here
     frame = spark.createDataFrame(table).repartition(3)
     for read in (distributed_rows, distributed_counts):
-        with read(frame, schema, **options) as spread:
+        with read(frame, schema, options) as spread:
             assert statistics_of(spread) == here
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import METHODS, Method, method_named
 from hdpview.methods.protocol import Release, ViewRelease, release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw

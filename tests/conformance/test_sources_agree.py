@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from hdpview.counts import stream
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
@@ -234,12 +234,12 @@ def statistics_of(counts: Counts) -> list[list[int]]:
 @cache
 def statistics_of_cells(limits: Contributions) -> list[list[int]]:
     """Those of the occupied cells of an Arrow table."""
-    return statistics_of(read_counts(arrow_table(), Schema(ATTRIBUTES), limits=limits, salt="s"))
+    return statistics_of(read_counts(arrow_table(), Schema(ATTRIBUTES), ReadOptions(limits=limits, salt="s")))
 
 
 def assert_streamed_as_cells(source: Any, limits: Contributions) -> None:
     wanted = statistics_of_cells(limits)
-    with streamed_counts(source, Schema(ATTRIBUTES), limits=limits, salt="s") as counts:
+    with streamed_counts(source, Schema(ATTRIBUTES), ReadOptions(limits=limits, salt="s")) as counts:
         assert statistics_of(counts) == wanted
         assert statistics_of(counts) == wanted, "a second pass saw other rows"
     assert sum(wanted[0]) > 0

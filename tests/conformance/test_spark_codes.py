@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from test_sources_agree import ATTRIBUTES, N_ROWS, arrow_table, expected, padded
 
-from hdpview.counts.chunks import chunk_arrays
 from hdpview.counts.sparse import code_type
 from hdpview.domain import Integer, Schema
+from hdpview.spark.chunks import chunk_arrays
 from hdpview.spark.counts import distributed_counts
 from sparks import ONE_WORKER
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
 from hdpview.domain.text_format import date_pattern
 from hdpview.domain.toml import rewritten
@@ -112,6 +112,6 @@ def test_dates_are_read_as_python_reads_them(moments: list[datetime], date_forma
     schema = Schema(
         [Integer(name="row", min=0, max=len(written) - 1), days], source=TextFormat(dates=(date_format,))
     )
-    counts = read_counts(pa.table({"row": range(len(written)), "x": written}), schema, threads=1)
+    counts = read_counts(pa.table({"row": range(len(written)), "x": written}), schema, ReadOptions(threads=1))
     expected = [(datetime.strptime(text, date_format) - datetime(1970, 1, 1)).days for text in written]
     assert [int(code) for _, code in sorted(counts.exact_codes.tolist())] == expected

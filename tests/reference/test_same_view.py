@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Integer, Schema
-from hdpview.engine import local
-from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
+from hdpview.partition import local
 from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.randomness import Randomness

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hdpview as hv
 from hdpview.counts.contributions import Contributions
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import DataError
 from hdpview.view.manifest_json import from_dict, to_dict
@@ -52,7 +52,9 @@ def cells(counts: SparseCounts) -> Counter[tuple[int, ...]]:
 
 def chosen(rows: list[Any], max_rows: int, salt: str = "s") -> Counter[tuple[int, ...]]:
     return cells(
-        read_counts(frame(rows), SCHEMA, threads=1, limits=Contributions("who", max_rows), salt=salt)
+        read_counts(
+            frame(rows), SCHEMA, ReadOptions(threads=1, limits=Contributions("who", max_rows), salt=salt)
+        )
     )
 
 
@@ -86,7 +88,7 @@ def test_empty_text_and_nan_name_nobody(nobody: pa.Array) -> None:
     """
     who = pa.concat_arrays([pa.array([7, 7, 8]).cast(nobody.type), nobody])
     table = pa.table({"who": who, "age": [1, 1, 2, 3, 4, 5], "ill": [True] * 6})
-    found = cells(read_counts(table, SCHEMA, limits=Contributions("who", 3), salt="s"))
+    found = cells(read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", 3), salt="s")))
     assert found == Counter({(1, 1): 2, (2, 1): 1})
 
 
@@ -111,7 +113,7 @@ def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_
 
     def counted() -> Counter[tuple[int, ...]]:
         table = connection.table("visits")
-        return cells(read_counts(table, SCHEMA, limits=Contributions("who", 2), salt="s"))
+        return cells(read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", 2), salt="s")))
 
     alone = counted()
     connection.raw_sql("INSERT INTO visits SELECT 'aB', range % 6, false FROM range(6)")
@@ -132,16 +134,21 @@ def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_
 def test_the_curator_lists_what_names_nobody(who: pa.Array, no_person: tuple[str, ...]) -> None:
     """Rows with a listed value are left out like rows without a person; else they are one person's."""
     table = pa.table({"who": who, "age": [0, 1, 2, 3, 4, 5], "ill": [True] * 6})
-    found = cells(read_counts(table, SCHEMA, limits=Contributions("who", 1, None, no_person), salt="s"))
+    found = cells(
+        read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", 1, None, no_person), salt="s"))
+    )
     assert found == Counter({(0, 1): 1, (3, 1): 1, (5, 1): 1})
-    assert read_counts(table, SCHEMA, limits=Contributions("who", 1), salt="s").exact_counts.sum() == 5
+    assert (
+        read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", 1), salt="s")).exact_counts.sum()
+        == 5
+    )
 
 
 def test_a_csv_file_has_rows_of_nobody_too(tmp_path: Path) -> None:
     """An empty field is empty text there: rows with one for the person are left out."""
     (tmp_path / "t.csv").write_text('who,age,ill\na,1,true\n,2,true\n"",3,true\n ,4,true\nb,5,true\n')
     assert cells(
-        read_counts(tmp_path / "t.csv", SCHEMA, limits=Contributions("who", 3), salt="s")
+        read_counts(tmp_path / "t.csv", SCHEMA, ReadOptions(limits=Contributions("who", 3), salt="s"))
     ) == Counter({(1, 1): 1, (5, 1): 1})
 
 
@@ -174,7 +181,10 @@ def test_persons_may_be_named_by_any_plain_type(kind: pa.DataType) -> None:
             "ill": [True] * 5,
         }
     )
-    assert read_counts(table, SCHEMA, limits=Contributions("who", 2), salt="s").exact_counts.sum() == 3
+    assert (
+        read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", 2), salt="s")).exact_counts.sum()
+        == 3
+    )
 
 
 def test_a_database_chooses_by_the_same_rule(postgres_url: str) -> None:
@@ -183,14 +193,14 @@ def test_a_database_chooses_by_the_same_rule(postgres_url: str) -> None:
     connection = ibis.connect(postgres_url)
     table = connection.create_table("visits", frame(rows), temp=True)
     limits = Contributions("who", 4)
-    assert cells(read_counts(table, SCHEMA, limits=limits, salt="s")) == chosen(rows, 4)
+    assert cells(read_counts(table, SCHEMA, ReadOptions(limits=limits, salt="s"))) == chosen(rows, 4)
     connection.disconnect()
 
 
 def test_an_aggregated_table_counts_what_its_column_says() -> None:
     """Whole numbers from 0 count; what is missing, negative or no number counts as nothing."""
     table = pa.table({"age": [1, 1, 2, 3, 4, 5], "ill": [True] * 6, "n": ["2", "3", "-4", None, "x", "1e30"]})
-    found = cells(read_counts(table, SCHEMA, limits=Contributions(None, 1, "n")))
+    found = cells(read_counts(table, SCHEMA, ReadOptions(limits=Contributions(None, 1, "n"))))
     assert found == Counter({(1, 1): 5, (5, 1): 2**40})
 
 
@@ -208,7 +218,7 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows: list[Any], k: int
         "n": pa.array(n, pa.int64()),
     }
     table = pa.table({**columns, "ill": pa.array([True] * len(rows), pa.bool_())})
-    found = read_counts(table, SCHEMA, limits=Contributions("who", k, "n"), salt="s")
+    found = read_counts(table, SCHEMA, ReadOptions(limits=Contributions("who", k, "n"), salt="s"))
     expected = sum(min(k, sum(max(0, n) for who, _, n in rows if who == person)) for person in "ab")
     assert found.exact_counts.sum() == expected
 

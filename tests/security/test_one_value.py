@@ -14,7 +14,7 @@ import pytest
 
 import hdpview as hv
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import read_counts
+from hdpview.counts.ingest import ReadOptions, read_counts
 
 CALENDAR = hv.Schema([hv.Datetime(name="x", min="2020-01-01", max="2020-12-31", every="1mo", nullable=True)])
 SEXES = hv.Schema([hv.Category(name="x", values=("a", "b"), other="other", nullable=True)])
@@ -43,7 +43,7 @@ SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
 
 
 def cells(source: Any, schema: hv.Schema, limits: Contributions = EACH_ROW) -> Counter[int]:
-    found = read_counts(source, schema, threads=1, limits=limits, salt="s")
+    found = read_counts(source, schema, ReadOptions(threads=1, limits=limits, salt="s"))
     return Counter(dict(zip(found.exact_codes[:, 0].tolist(), found.exact_counts.tolist(), strict=True)))
 
 

@@ -9,9 +9,9 @@ from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods.baselines.histograms import Histograms, ProductRelease
 from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 
 

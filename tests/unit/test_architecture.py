@@ -14,7 +14,7 @@ import hdpview
 ROOT = Path(hdpview.__file__).parent
 FOUNDATION = ["_version", "errors", "jit", "machine", "progress", "domain"]
 RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
-PRIVATE = ["privacy", "counts", "partition", "engine", "spark"]  # likewise
+PRIVATE = ["privacy", "counts", "partition", "spark"]  # likewise
 BOTH_SIDES = ["methods", "build", "forecast", "audit", "demo", "curate", "cli"]
 ENTRANCES = ["__init__", "__main__"]
 # What a room of this list does not say, it may not import.
@@ -93,12 +93,14 @@ def _home(name: str) -> str:
 def test_the_import_finder_sees_every_kind_of_import() -> None:
     """Top-level, nested, relative, aliased and dynamic imports are all found: the tests below could fail."""
     source = (
-        "import hdpview.engine.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts "
+        "import hdpview.partition.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts "
         "import sparse as s\n"
         "def f():\n    from hdpview.privacy.budget import Budget\n    import_module('hdpview.methods')\n"
     )
     found = imports_of(source, "hdpview.query.answers", is_package=False)
-    assert {"engine", "build", "query", "counts", "privacy", "methods"} == {room_of(name) for name in found}
+    assert {"partition", "build", "query", "counts", "privacy", "methods"} == {
+        room_of(name) for name in found
+    }
 
 
 def test_every_room_has_its_place() -> None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods.baselines.dawa import MOST_CELLS, Dawa, least_cost_partition
 from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, draw
 

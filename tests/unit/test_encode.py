@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.counts.ingest import check_columns, column_types, read_counts
+from hdpview.counts.ingest import ReadOptions, check_columns, column_types, read_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import DataError
 
@@ -419,7 +419,7 @@ def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(DataError, match="'list' is not a table"):
         read_counts([1, 2], AGE)
     with pytest.raises(DataError, match="'4GB'"):
-        read_counts(pa.table({"age": [1]}), AGE, memory_limit="a lot")
+        read_counts(pa.table({"age": [1]}), AGE, ReadOptions(memory_limit="a lot"))
 
 
 def test_files_read_together_need_one_header(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_interruption_stops_the_database(private_tmp: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        read_counts(endless, AGE, progress=interrupt)
+        read_counts(endless, AGE, ReadOptions(progress=interrupt))
 
 
 def test_large_tables_spill_and_report(private_tmp: Path, tmp_path: Path) -> None:
@@ -482,7 +482,9 @@ def test_large_tables_spill_and_report(private_tmp: Path, tmp_path: Path) -> Non
     schema = Schema([Integer(name="a", min=0, max=49_999), Integer(name="b", min=0, max=29)])
     seen: list[float | None] = []
     counts = read_counts(
-        path, schema, memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction)
+        path,
+        schema,
+        ReadOptions(memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction)),
     )
     assert counts.exact_counts.sum() == len(counts.exact_counts) == 1_500_000
     assert counts.exact_codes.dtype == np.uint16

@@ -18,7 +18,6 @@ from scipy import optimize
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods.baselines.hdmm import Hdmm
 from hdpview.methods.baselines.hdmm.algebra import Algebra, logs_of, slopes_of_errors, subsets
 from hdpview.methods.baselines.hdmm.minimise import minimise
@@ -29,6 +28,7 @@ from hdpview.methods.baselines.hdmm.templates import Template, default_rows, err
 from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
 from hdpview.methods.baselines.identity import Identity
 from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes
 

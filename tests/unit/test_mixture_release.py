@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category, Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import ViewRelease, release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods.baselines.privbayes import Privbayes
 from hdpview.methods.baselines.privbayes.candidates import n_levels, parent_sets, size_at
 from hdpview.methods.baselines.privbayes.network import (
@@ -28,6 +27,7 @@ from hdpview.methods.baselines.privbayes.network import (
 )
 from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
 from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, draw
 

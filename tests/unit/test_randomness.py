@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.randomness import (
     Draws,

@@ -16,12 +16,13 @@ import pytest
 
 import hdpview as hv
 from hdpview.counts import stream
+from hdpview.counts.ingest import ReadOptions
 from hdpview.counts.protocol import CellCounts, Counts, as_cells
 from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.sparse import local_cells
 from hdpview.counts.stream import StoredRows, streamed_counts
 from hdpview.domain.tables import TableShape
-from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
+from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -41,14 +42,14 @@ def test_interruption_stops_an_endless_table(private_tmp: Path) -> None:
         if next(polls, None) is None:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), streamed_counts(endless, AGE, progress=interrupt):
+    with pytest.raises(KeyboardInterrupt), streamed_counts(endless, AGE, ReadOptions(progress=interrupt)):
         pytest.fail("an endless table has ended")
 
 
 def test_interruption_stops_a_pass() -> None:
     """Ctrl-C during a pass over rows ends it; another pass over the same rows is whole again."""
     table = pa.table({"age": np.arange(400_000) % 100})
-    with streamed_counts(table, AGE, threads=2) as counts:
+    with streamed_counts(table, AGE, ReadOptions(threads=2)) as counts:
         polls = iter(range(2))
 
         def interrupt(fraction: float | None, text: str) -> None:
@@ -117,7 +118,7 @@ def test_a_row_takes_a_byte_or_two_per_code() -> None:
 
 
 @dataclass(frozen=True)
-class OneBlock(Common):
+class OneBlock(Method):
     """A method for this test: one block with a noisy count, from a table of counts alone."""
 
     name = "one block"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hdpview.counts import transcode
-from hdpview.counts.ingest import column_types, read_counts
+from hdpview.counts.ingest import ReadOptions, column_types, read_counts
 from hdpview.domain import Attribute, Category, Datetime, Integer, Real, Schema, TextFormat
 from hdpview.errors import DataError
 
@@ -34,7 +34,7 @@ def codes(attribute: Attribute, text: TextFormat, *texts: str | None) -> list[in
     found = read_counts(
         pa.table({"row": range(len(texts)), "x": pa.array(texts, pa.string())}),
         Schema([rows, attribute], source=text),
-        threads=1,
+        ReadOptions(threads=1),
     )
     assert (found.exact_counts == 1).all()
     return [int(code) for _, code in sorted(found.exact_codes.tolist())]

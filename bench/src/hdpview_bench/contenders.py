@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import METHODS, method_named
 from hdpview.methods.protocol import KnownError, Method, Release, release_with
+from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.peers import PEERS, package_of, peer_release
 

@@ -258,13 +258,13 @@ def _question_reader(view: PView) -> Callable[[bytes], object]:
 
 
 def _table_reader(folder: Path) -> Callable[[bytes], object]:
-    from hdpview.counts.ingest import read_counts
+    from hdpview.counts.ingest import ReadOptions, read_counts
 
     path = folder / "table.csv"
 
     def read(data: bytes) -> object:
         path.write_bytes(data)
-        return read_counts(path, SCHEMA, threads=1, memory_limit="200MB")
+        return read_counts(path, SCHEMA, ReadOptions(threads=1, memory_limit="200MB"))
 
     return read
 

@@ -41,6 +41,7 @@ _PASSES = """
 import itertools, json, resource, sys, time
 import numpy as np, pyarrow as pa
 import hdpview as hv
+from hdpview.counts.ingest import ReadOptions
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain.tables import CodeBoxes, TableShape
 path, n_attributes, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
@@ -63,7 +64,7 @@ def lap(name):
 def passes(source):
     global wall, cpu
     wall, cpu = time.perf_counter(), time.process_time()
-    with streamed_counts(source, schema, memory_limit=limit) as counts:
+    with streamed_counts(source, schema, ReadOptions(memory_limit=limit)) as counts:
         lap("read")
         counts.exact_tables(one)
         lap("histograms")

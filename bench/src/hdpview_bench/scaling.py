@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview
+from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.trees import random_counts

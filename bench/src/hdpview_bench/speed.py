@@ -19,9 +19,9 @@ import numpy as np
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Ordered, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.methods import Hdpview, Mixture
 from hdpview.partition.grow import ExactBlocks
+from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.engine.local import LocalEngine
 from hdpview.errors import MethodError
 from hdpview.methods import Hdpview
+from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench import naive

@@ -96,9 +96,11 @@ def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
     if spent and implied > 1:
         precision = 1 / laplace_variance(spent[0] / manifest.max_rows)
         precisions = [1 / (table.counts.size * table.variance) for table in part.tables]
-        told = sum(p * float(table.counts.sum()) for p, table in zip(precisions, part.tables, strict=True))
+        of_tables = sum(
+            p * float(table.counts.sum()) for p, table in zip(precisions, part.tables, strict=True)
+        )
         seen[NUMBER_OF_RECORDS] = (
-            round((implied * (precision + sum(precisions)) - told) / precision) - exact_total
+            round((implied * (precision + sum(precisions)) - of_tables) / precision) - exact_total
         )
     return seen
 

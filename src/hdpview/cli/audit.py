@@ -56,14 +56,14 @@ def audit(
     if format == output.JsonOrTable.json:
         output.print_json({**dataclasses.asdict(found), "passed": found.passed})
     else:
-        typer.echo(_told(found))
+        typer.echo(_summary(found))
     if not found.passed:
         words = "MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md."
         typer.secho(words, fg="red", bold=True, err=True)
         raise typer.Exit(1)
 
 
-def _told(found: Audit) -> str:
+def _summary(found: Audit) -> str:
     claimed = f"epsilon {found.claimed:g}" + (f" and delta {found.delta:g}" if found.delta else "")
     shown = f"shows epsilon {found.lower_bound:.3g} at least ({found.confidence:.1%} sure)"
     lines = [f"{found.method}: claims {claimed}, {shown}"]

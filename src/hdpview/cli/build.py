@@ -199,13 +199,13 @@ def confirm_reading(data: str, schema: Schema) -> None:
     grave = [concern for concern in preview(data, schema) if concern.is_grave]
     if not grave:
         return
-    told = "\n".join(f"  {concern}" for concern in grave)
+    listed = "\n".join(f"  {concern}" for concern in grave)
     if sys.stdin.isatty():
-        typer.secho(f"Before the budget is spent:\n{told}", fg="yellow", err=True)
+        typer.secho(f"Before the budget is spent:\n{listed}", fg="yellow", err=True)
         typer.confirm("Build all the same?", abort=True, err=True)
         return
     raise DataError(
-        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{told}\n"
+        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{listed}\n"
         "Correct the schema, or pass --yes to build all the same."
     )
 

@@ -105,7 +105,7 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: boo
         # [P11] Where a database takes `Ab` and `aB` for equal they would share a quota, and one of them could
         # change which rows of the other are counted. Their hashes differ.
         own, person = own.mutate(exact_unit=md5(own["unit"])), ["unit", "exact_unit"]
-    cell = [name for name in own.columns if name.startswith("word_")]
+    cell = words_in(own)
     same = [name for name in own.columns if name in (*cell, "n")]
     # Rows of a person that agree in everything are told apart by a number, so that each row has the same
     # chance to be chosen.
@@ -123,6 +123,11 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: boo
     some = (room < running["n"].cast("float64"), room.cast("int64"))
     taken = running.mutate(n=ibis.cases((room <= exact_float(0), exact_int(0)), some, else_=running["n"]))
     return taken.filter(taken["n"] > 0)
+
+
+def words_in(rows: ibis.Table) -> list[str]:
+    """The columns `word_0`, `word_1`, … of packed cells."""
+    return [name for name in rows.columns if name.startswith("word_")]
 
 
 def _records(column: Column) -> Column:

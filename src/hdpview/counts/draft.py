@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import ibis
 
-from hdpview.counts.files import files_of, kind_of_file
+from hdpview.counts.files import csv_files
 from hdpview.counts.guess import guess_format
 from hdpview.counts.ingest import can_be_read, column_types
-from hdpview.counts.learn import UNDECIDED, Learnt
+from hdpview.counts.learn import MOST_CATEGORIES, UNDECIDED, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
-from hdpview.domain.drafting import DraftColumn, draft_text
-from hdpview.errors import DataError, quoted, unknown_name
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
+from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns
+from hdpview.errors import DataError, quoted
 
 _KINDS = {
     "boolean": ("boolean",),
@@ -28,7 +26,6 @@ _KINDS = {
     "datetime": ("timestamp", "date"),
 }
 _NOT_LEARNT = "could not be learnt with this budget"
-_MAX_CATEGORIES, _MAX_INTEGER_VALUES, _N_BINS = 1_000, 1_000, 100
 
 
 def draft_schema(
@@ -37,51 +34,26 @@ def draft_schema(
     *,
     columns: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    text: TextFormat | None = None,
 ) -> str:
     """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked.
 
     columns, exclude: names of the columns to use, all where there are none, and of those to leave out.
-    text: how a CSV file is written, where the curator says it; else it is guessed from the first lines.
     """
     if from_data_not_private:
         return _filled(source, columns, exclude).to_toml()
-    found = drafted_columns(source, columns, exclude, text)
-    return draft_text(found.columns, found.text, [found.remark] if found.remark else [])
+    return draft_of(source, columns, exclude).text()
 
 
-@dataclass(frozen=True)
-class Drafted:
-    """What is known of a table's columns before anyone looks at values.
-
-    text: how a CSV file is written; None for other sources. remark: what to say of how that was found out.
-    """
-
-    columns: tuple[DraftColumn, ...]
-    text: TextFormat | None = None
-    remark: str = ""
-
-
-def drafted_columns(
-    source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), text: TextFormat | None = None
-) -> Drafted:
+def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Draft:
     """Names and types of a table's columns; of a CSV file, by the format of its first lines."""
-    if _is_text(source):
-        found = guess_format(files_of(source)[0], text)
-        chosen = _chosen(found.kinds, columns, exclude)
-        return Drafted(
-            tuple(DraftColumn(name, found.kinds[name]) for name in chosen), found.text, found.remark
-        )
+    if (files := csv_files(source)) is not None:
+        found = guess_format(files[0])
+        chosen = chosen_columns(found.kinds, columns, exclude, DataError)
+        drafts = tuple(DraftColumn(name, found.kinds[name]) for name in chosen)
+        return Draft(drafts, found.text, (found.remark,))
     types = column_types(source)
-    return Drafted(tuple(_typed_column(name, types[name]) for name in _chosen(types, columns, exclude)))
-
-
-def _chosen(known: Iterable[str], columns: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    names = list(known)
-    for name in (*columns, *exclude):
-        if name not in names:
-            raise DataError(unknown_name("column", name, names, "The table has"))
-    return [name for name in names if (not columns or name in columns) and name not in exclude]
+    names = chosen_columns(types, columns, exclude, DataError)
+    return Draft(tuple(_typed_column(name, types[name]) for name in names))
 
 
 def learnable_columns(
@@ -93,8 +65,9 @@ def learnable_columns(
     columns: those that are wanted; all where it is empty. exclude: those that are not. unit: the column that
         names persons, which is no attribute.
     """
-    types, is_text = column_types(source), _is_text(source)
-    wanted = _chosen(types, columns, [*exclude, *([] if unit is None else [unit])])
+    types, is_text = column_types(source), csv_files(source) is not None
+    unwanted = [*exclude, *([] if unit is None else [unit])]
+    wanted = chosen_columns(types, columns, unwanted, DataError)
     kinds = {name: UNDECIDED if is_text else _kind(types[name]) for name in wanted}
     found = {name: kind for name, kind in kinds.items() if kind is not None}
     if not found:
@@ -108,23 +81,19 @@ def learnt_text(found: Learnt, epsilon: Fraction, delta: Fraction) -> str:
         raise DataError(
             "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
         )
-    drafts = [
+    drafts = tuple(
         DraftColumn(name, kind, _known(found.attributes[name]))
         if name in found.attributes
         else DraftColumn(name, kind, note=_NOT_LEARNT)
         for name, kind in found.kinds.items()
-    ]
+    )
     cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
-    return draft_text(drafts, learnt=cost)
+    return Draft(drafts, learnt=cost).text()
 
 
 def _known(attribute: Attribute) -> dict[str, Any]:
     """What was learnt of an attribute, save what holds by default in a draft."""
     return {key: value for key, value in attribute.to_dict().items() if key not in ("type", "nullable")}
-
-
-def _is_text(source: Any) -> bool:
-    return isinstance(source, (str, Path)) and kind_of_file(files_of(source)[0]) == "csv"
 
 
 def _kind(written: str) -> str | None:
@@ -142,7 +111,7 @@ def _typed_column(name: str, written: str) -> DraftColumn:
 def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
     def read() -> list[Attribute]:
         with open_source(source) as opened:
-            chosen = _chosen(opened.types, columns, exclude)
+            chosen = chosen_columns(opened.types, columns, exclude, DataError)
             kinds = {name: kind for name in chosen if (kind := _kind(opened.types[name])) is not None}
             return [
                 _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
@@ -167,12 +136,12 @@ def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> 
         return Boolean(name=name, nullable=True)
     counts = table.filter(column.notnull()).group_by(v=column.cast("string")).aggregate(n=ibis._.count())
     values = [
-        str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(_MAX_CATEGORIES + 1))["v"]
+        str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(MOST_CATEGORIES + 1))["v"]
     ]
     if not values:
         return Boolean(name=name, nullable=True)
-    other = "other" if len(values) > _MAX_CATEGORIES else None
-    return Category(name=name, values=tuple(sorted(values[:_MAX_CATEGORIES])), other=other, nullable=True)
+    other = "other" if len(values) > MOST_CATEGORIES else None
+    return Category(name=name, values=tuple(sorted(values[:MOST_CATEGORIES])), other=other, nullable=True)
 
 
 def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, Any]:
@@ -195,20 +164,9 @@ def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, An
 
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:
     if kind == "integer":
-        first, last = int(low), int(high)
-        return Integer(
-            name=name,
-            min=first,
-            max=last,
-            every=max(1, -(-(last - first + 1) // _MAX_INTEGER_VALUES)),
-            nullable=nullable,
-        )
-    if kind == "datetime":
-        first_day, last_day = str(low)[:10], str(high)[:10]
-        days = (high - low).days
-        every = "1h" if days <= 7 else "1d" if days <= 366 else "1mo"
-        return Datetime(name=name, min=first_day, max=last_day, every=every, nullable=nullable)
-    bottom, top = float(low), float(high)
-    return Real(
-        name=name, min=bottom, max=top if top > bottom else bottom + 1.0, bins=_N_BINS, nullable=nullable
-    )
+        return integer_between(name, int(low), int(high), nullable)
+    if kind == "real":
+        return real_between(name, float(low), float(high), nullable)
+    days = (high - low).days
+    every = "1h" if days <= 7 else "1d" if days <= 366 else "1mo"
+    return Datetime(name=name, min=str(low)[:10], max=str(high)[:10], every=every, nullable=nullable)

@@ -88,9 +88,9 @@ def _code(column: Column, attribute: Attribute) -> Column:
 def _bin(column: Column, attribute: Ordered) -> Column:
     if attribute.n_values == 1:
         return ibis.ifelse(column.notnull(), exact_int(0), ibis.null("int64"))
-    if isinstance(attribute, Integer) and attribute.explicit_edges is not None:
-        inner = attribute.explicit_edges[1:-1]
-        return ibis.ifelse(column.notnull(), _searched(column, inner, exact_int), ibis.null("int64"))
+    if isinstance(attribute, (Integer, Real)) and attribute.explicit_edges is not None:
+        inner, literal = attribute.explicit_edges[1:-1], exact_int if attribute.whole else exact_float
+        return ibis.ifelse(column.notnull(), _searched(column, inner, literal), ibis.null("int64"))
     if isinstance(attribute, Integer):
         return exact_quotient(
             _clamped(column, attribute.min, attribute.max) - exact_int(attribute.min), attribute.every
@@ -98,12 +98,6 @@ def _bin(column: Column, attribute: Ordered) -> Column:
     if isinstance(attribute, Datetime):
         return _moment_bin(_clamped(column, attribute.first, attribute.last), attribute)
     assert isinstance(attribute, Real)
-    if attribute.explicit_edges is not None:
-        return ibis.ifelse(
-            column.notnull(),
-            _searched(column, attribute.explicit_edges[1:-1], exact_float),
-            ibis.null("int64"),
-        )
     return _equal_bin(column, attribute)
 
 

@@ -75,6 +75,12 @@ def files_of(path: str | Path) -> list[Path]:
     return found
 
 
+def csv_files(source: Any) -> list[Path] | None:
+    """The CSV files that a source stands for; None where it is anything else."""
+    files = files_of(source) if isinstance(source, (str, Path)) else []
+    return files if files and kind_of_file(files[0]) == "csv" else None
+
+
 def open_files(
     con: Any, files: Sequence[Path], *, parallel: bool, text: TextFormat = PLAIN, room: Path | None = None
 ) -> ibis.Table:

@@ -37,8 +37,7 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        table = source.select(_kept(source.column_names, wanted))
-        return _clean_table(table.cast(_readable(table.schema)))
+        return _clean_table(source.select(_kept(source.column_names, wanted)))
     if isinstance(source, duckdb.DuckDBPyRelation):
         source = _narrow(
             source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted)))
@@ -48,19 +47,19 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
             columns=_kept(source.schema.names, wanted), batch_size=_BATCH_ROWS
         ).to_reader()
     if isinstance(source, pa.RecordBatchReader):
-        return clean_reader(source.cast(_readable(source.schema)))
-    table = _from_frame(source, wanted)
-    return _clean_table(table.cast(_readable(table.schema)))
+        return clean_reader(source)
+    return _clean_table(_from_frame(source, wanted))
 
 
 def clean_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """The same batches with null for values that a database would refuse. [P7]"""
+    readable = reader.cast(_readable(reader.schema))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in reader:
-            yield pa.record_batch([_clean(column) for column in batch.columns], schema=reader.schema)
+        for batch in readable:
+            yield pa.record_batch([_clean(column) for column in batch.columns], schema=readable.schema)
 
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+    return pa.RecordBatchReader.from_batches(readable.schema, batches())
 
 
 def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str]) -> bool:
@@ -91,16 +90,16 @@ def clean_parquet(files: Sequence[Path], wanted: Sequence[str]) -> pa.RecordBatc
         batch_readahead=_BATCHES_AHEAD,
         fragment_readahead=1,
     )
-    reader = scanner.to_reader()
-    return clean_reader(reader.cast(_readable(reader.schema)))
+    return clean_reader(scanner.to_reader())
 
 
 def _clean_table(table: pa.Table) -> pa.Table:
+    readable = table.cast(_readable(table.schema))
     columns = [
         pa.chunked_array([_clean(chunk) for chunk in column.chunks], type=column.type)
-        for column in table.columns
+        for column in readable.columns
     ]
-    return pa.table(columns, schema=table.schema)
+    return pa.table(columns, schema=readable.schema)
 
 
 def _clean(column: pa.Array) -> pa.Array:

@@ -38,29 +38,24 @@ class Guess:
     remark: str
 
 
-def guess_format(file: Path, stated: TextFormat | None = None) -> Guess:
-    """Types of columns and signs of a CSV file, from its header and the format of its first lines.
-
-    stated: what the curator says of the file; nothing of it is guessed.
-    """
-    text = stated or _with_encoding(file)
+def guess_format(file: Path) -> Guess:
+    """Types of columns and signs of a CSV file, from its header and the format of its first lines."""
+    text = _with_encoding(file)
     separator, names = csv_layout([file], text)
     lines = first_lines(file, text, N_LINES)
-    marks = set(text.missing or USUAL_MARKS)
     columns = {
-        name: [field for line in lines if (field := line[i].strip()) not in marks]
+        name: [field for line in lines if (field := line[i].strip()) not in USUAL_MARKS]
         for i, name in enumerate(names)
     }
-    if stated is None:
-        text = replace(text, separator=None if separator in ",\t" else separator, missing=USUAL_MARKS)
-        if any(fields and _all(_COMMA_REAL, fields) for fields in columns.values()) and separator != ",":
-            grouped = any(
-                "." in field for fields in columns.values() if _all(_COMMA_REAL, fields) for field in fields
-            )
-            text = replace(text, decimal=",", thousands="." if grouped else None)
-        elif any(fields and _all(_POINT_GROUPED, fields) for fields in columns.values()):
-            text = replace(text, thousands=",")
-        text = replace(text, dates=_date_formats(columns.values()))
+    text = replace(text, separator=None if separator in ",\t" else separator, missing=USUAL_MARKS)
+    if any(fields and _all(_COMMA_REAL, fields) for fields in columns.values()) and separator != ",":
+        grouped = any(
+            "." in field for fields in columns.values() if _all(_COMMA_REAL, fields) for field in fields
+        )
+        text = replace(text, decimal=",", thousands="." if grouped else None)
+    elif any(fields and _all(_POINT_GROUPED, fields) for fields in columns.values()):
+        text = replace(text, thousands=",")
+    text = replace(text, dates=_date_formats(columns.values()))
     kinds = {name: _kind(fields, text) for name, fields in columns.items()}
     remark = (
         f"Types, signs and dates were guessed from the first {N_LINES} lines of {file.name}: "

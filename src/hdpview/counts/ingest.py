@@ -5,8 +5,7 @@ back. Exact: private side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, TypeVar, cast
 
@@ -14,9 +13,9 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded
+from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded, words_in
 from hdpview.counts.encode import encode
-from hdpview.counts.files import csv_layout, files_of, kind_of_file, needs_one_reader
+from hdpview.counts.files import csv_files, csv_layout, needs_one_reader
 from hdpview.counts.pack import pack
 from hdpview.counts.refusals import quoting_no_value, without_values
 from hdpview.counts.sources import OpenSource, open_source
@@ -26,12 +25,11 @@ from hdpview.counts.values import is_one_of
 from hdpview.domain import Schema
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError, HdpviewError, unknown_name
-from hdpview.progress import Progress, silent
+from hdpview.progress import Progress, in_background, silent
 
 Result = TypeVar("Result")
 
 BATCH_ROWS = 131_072
-_POLL_SECONDS = 0.1
 _STEP = "Counting occupied cells"
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "string", "null")
 _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
@@ -43,61 +41,63 @@ _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
 }
 
 
-def read_counts(
-    source: Any,
-    schema: Schema,
-    *,
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    limits: Contributions = EACH_ROW,
-    salt: str = "",
-) -> SparseCounts:
-    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing
-    else does.
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is read.
 
-    source: see `sources.open_source`. memory_limit, threads: of the embedded database, which spills to disk
-        beyond it.
     limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
+    memory_limit, threads: of the embedded database, which spills to disk beyond it; on Spark, of a session of
+        our own on this machine.
     """
 
-    def read(opened: OpenSource, report: Progress) -> SparseCounts:
-        query = occupied_cells(opened.table, schema, limits, salt, is_ours=opened.is_ours)
-        batches = opened.batches_of_numbers(query, BATCH_ROWS)
-        return run_query(opened, lambda stop: _collected(batches, schema, stop, threads), report, _STEP)
+    limits: Contributions = EACH_ROW
+    salt: str = ""
+    memory_limit: str | None = None
+    threads: int | None = None
+    progress: Progress = silent
 
-    return read_with(
-        read, source, schema, limits, memory_limit=memory_limit, threads=threads, progress=progress
-    )
+    def wanted(self, schema: Schema) -> list[str]:
+        """The columns that are read, each once."""
+        return list(dict.fromkeys([*schema.names, *self.limits.columns]))
+
+
+READ_ALL = ReadOptions()
+
+
+def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> SparseCounts:
+    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing
+    else does. source: see `sources.open_source`.
+    """
+
+    def read(opened: OpenSource) -> SparseCounts:
+        query = occupied_cells(opened.table, schema, options.limits, options.salt, is_ours=opened.is_ours)
+        batches = opened.batches_of_numbers(query, BATCH_ROWS)
+        return run_query(
+            opened, lambda stop: _collected(batches, schema, stop, options.threads), options.progress, _STEP
+        )
+
+    return read_with(read, source, schema, options)
 
 
 def read_with(
-    read: Callable[[OpenSource, Progress], Result],
-    source: Any,
-    schema: Schema,
-    limits: Contributions,
-    *,
-    memory_limit: str | None,
-    threads: int | None,
-    progress: Progress | None,
+    read: Callable[[OpenSource], Result], source: Any, schema: Schema, options: ReadOptions
 ) -> Result:
     """Open a table, check its columns and read it; errors that come back quote no value."""
     problem: DataError | None = None
     for parallel_csv in (True, False):
         try:
-            wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
             with open_source(
                 source,
-                wanted,
-                memory_limit=memory_limit,
-                threads=threads,
+                options.wanted(schema),
+                memory_limit=options.memory_limit,
+                threads=options.threads,
                 parallel_csv=parallel_csv,
-                exact_text=[] if limits.unit is None else [limits.unit],
+                exact_text=[] if options.limits.unit is None else [options.limits.unit],
                 text=schema.source,
             ) as opened:
                 check_columns(opened.types, schema)
-                limits.check(opened.types)
-                return read(opened, progress or silent)
+                options.limits.check(opened.types)
+                return read(opened)
         except HdpviewError:
             raise
         # whatever a database or file reader raises may quote values: only its kind is passed on
@@ -106,7 +106,7 @@ def read_with(
             if not (parallel_csv and needs_one_reader(refusal)):
                 break
     assert problem is not None
-    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+    raise problem  # not in the handler: there the original, with its words, would become its context
 
 
 def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
@@ -114,7 +114,7 @@ def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
 
     text: how CSV files are written.
     """
-    if isinstance(source, (str, Path)) and kind_of_file((files := files_of(source))[0]) == "csv":
+    if (files := csv_files(source)) is not None:
         return dict.fromkeys(csv_layout(files, text)[1], "string")
 
     def read() -> dict[str, str]:
@@ -154,8 +154,7 @@ def packed_rows(
     if limits == EACH_ROW:
         return words
     rows = bounded(words, limits, salt, is_ours=is_ours)  # [P11]
-    cell = [name for name in rows.columns if name.startswith("word_")]
-    return rows.filter(rows["n"] > 0).select(*cell, *(["n"] if limits.count is not None else []))
+    return rows.filter(rows["n"] > 0).select(*words_in(rows), *(["n"] if limits.count is not None else []))
 
 
 def occupied_cells(
@@ -163,7 +162,7 @@ def occupied_cells(
 ) -> ibis.Table:
     """The query that counts: packed cells `word_0`, `word_1`, … and the records `n` > 0 in each."""
     rows = packed_rows(table, schema, limits, salt, is_ours=is_ours)
-    cell = [name for name in rows.columns if name.startswith("word_")]
+    cell = words_in(rows)
     if limits.count is None:
         return rows.group_by(cell).aggregate(n=rows.count())  # [P7]
     # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and
@@ -176,26 +175,24 @@ def occupied_cells(
 
 
 def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progress, text: str) -> Result:
-    """Do the work, on a thread where the database is DuckDB, while this one reports progress and listens for
-    Ctrl-C, which then stops the database at once. The work ends early when the event is set.
+    """Do the work, on a thread where the database is DuckDB, so that Ctrl-C stops the database at once. The
+    work ends early when the event is set.
     """
     report(None, text)
-    stop = Event()
+    event = Event()
     if not opened.is_duckdb:
-        return work(stop)
+        return work(event)
     connection = opened.backend.con
-    with ThreadPoolExecutor(1, "hdpview-counts") as worker:
-        running = worker.submit(work, stop)
-        try:
-            while not wait([running], _POLL_SECONDS).done:
-                percent = connection.query_progress()
-                report(percent / 100 if percent >= 0 else None, text)
-            return running.result()
-        finally:
-            stop.set()
-            while not running.done():  # again and again: an interrupt before the query begins is forgotten
-                connection.interrupt()
-                wait([running], _POLL_SECONDS)
+
+    def tell() -> None:
+        percent = connection.query_progress()
+        report(percent / 100 if percent >= 0 else None, text)
+
+    def stop() -> None:
+        event.set()
+        connection.interrupt()
+
+    return in_background(lambda: work(event), tell, stop)
 
 
 def _collected(

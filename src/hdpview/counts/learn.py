@@ -48,7 +48,7 @@ _PLAIN_KINDS: dict[str, Attribute] = {
     "category": Category(name="any", values=("any",)),
 }
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
-_MOST_BINS, _MOST_CATEGORIES = 1_000, 1_000
+_MOST_BINS, MOST_CATEGORIES = 1_000, 1_000
 # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
 _LEAST_DELTA = Fraction(1, 10**12)
 UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
@@ -241,20 +241,11 @@ class _Column:
             return None
         low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
         if kind == "real":
-            return Real(
-                name=self.name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=True
-            )
+            return real_between(self.name, low, high, nullable=True)
         # bins of positive numbers lack their upper end, the others have it
         beyond = math.ceil(high) - 1 if high > 0 else math.floor(high)
         least = math.ceil(low)
-        greatest = max(least, min(beyond, 2**62))
-        return Integer(
-            name=self.name,
-            min=least,
-            max=greatest,
-            every=max(1, -(-(greatest - least + 1) // _MOST_BINS)),
-            nullable=True,
-        )
+        return integer_between(self.name, least, max(least, min(beyond, 2**62)), nullable=True)
 
     def _moments(self) -> Attribute | None:
         bins = self._noticed(_LAST_YEAR - _FIRST_YEAR + 1)
@@ -281,10 +272,21 @@ class _Column:
         for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
             exact_counts.update(zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True))
         noisy = laplace_with_threshold(exact_counts, self.epsilon, delta, self.max_rows)
-        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:_MOST_CATEGORIES]
+        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
         if not values:
             return None
         return Category(name=self.name, values=tuple(sorted(values)), other="other", nullable=True)
+
+
+def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Integer:
+    """Whole numbers in bins of the least width that makes no more than a thousand of them."""
+    every = max(1, -(-(greatest - least + 1) // _MOST_BINS))
+    return Integer(name=name, min=least, max=greatest, every=every, nullable=nullable)
+
+
+def real_between(name: str, low: float, high: float, nullable: bool) -> Real:
+    """Real numbers in a hundred bins; from `low` to one more where all are equal."""
+    return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=nullable)
 
 
 def _kind_bin(column: Column) -> Column:

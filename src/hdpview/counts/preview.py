@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ibis
 import pyarrow as pa
 
-from hdpview.counts.files import csv_layout, files_of, first_lines, kind_of_file
+from hdpview.counts.files import csv_files, csv_layout, first_lines
 from hdpview.counts.ingest import check_columns, column_types
 from hdpview.counts.plain_text import plain_text
 from hdpview.counts.refusals import quoting_no_value
@@ -68,7 +67,7 @@ def concerns_about(
 
 def _head(source: Any, schema: Schema, names: list[str]) -> pa.Table:
     """Columns of texts of the first lines."""
-    if isinstance(source, (str, Path)) and kind_of_file((files := files_of(source))[0]) == "csv":
+    if (files := csv_files(source)) is not None:
         places = {name: i for i, name in enumerate(csv_layout(files, schema.source)[1])}
         lines = first_lines(files[0], schema.source, N_LINES)
         return pa.table(

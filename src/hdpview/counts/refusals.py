@@ -29,7 +29,7 @@ def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
         raise
     except Exception as refusal:
         problem = without_values(refusal, source)
-    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+    raise problem  # not in the handler: there the original, with its words, would become its context
 
 
 def without_values(refusal: Exception, source: Any) -> DataError:

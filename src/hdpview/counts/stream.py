@@ -23,8 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hdpview.counts import tally
-from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import BATCH_ROWS, packed_rows, read_with, run_query
+from hdpview.counts.ingest import BATCH_ROWS, READ_ALL, ReadOptions, packed_rows, read_with, run_query
 from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
@@ -87,33 +86,19 @@ class StreamedCounts:
 
 
 @contextmanager
-def streamed_counts(
-    source: Any,
-    schema: Schema,
-    *,
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    limits: Contributions = EACH_ROW,
-    salt: str = "",
-) -> Iterator[StreamedCounts]:
+def streamed_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> Iterator[StreamedCounts]:
     """Read and encode a table once; keep its rows while the block lasts. See `ingest.read_counts`."""
+    limits = options.limits
     layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
 
-    def read(opened: OpenSource, report: Progress) -> StoredRows:
-        query = packed_rows(opened.table, schema, limits, salt, is_ours=opened.is_ours)
-        return run_query(
-            opened,
-            lambda stop: _stored(opened.batches_of_numbers(query, BATCH_ROWS), layout, stop),
-            report,
-            _STEP,
-        )
+    def read(opened: OpenSource) -> StoredRows:
+        query = packed_rows(opened.table, schema, limits, options.salt, is_ours=opened.is_ours)
+        batches = opened.batches_of_numbers(query, BATCH_ROWS)
+        return run_query(opened, lambda stop: _stored(batches, layout, stop), options.progress, _STEP)
 
-    rows = read_with(
-        read, source, schema, limits, memory_limit=memory_limit, threads=threads, progress=progress
-    )
+    rows = read_with(read, source, schema, options)
     try:
-        yield StreamedCounts(schema, rows, threads)
+        yield StreamedCounts(schema, rows, options.threads)
     finally:
         rows.close()
 

@@ -196,7 +196,7 @@ class BoxTally:
         return dict(zip(self._bounds, [0, *ends], strict=False))
 
     @cached_property
-    def _corners(self) -> tuple[Ints, Ints]:
+    def _rows_of_bounds(self) -> tuple[Ints, Ints]:
         """Per box and attribute of it, the rows of bits of its lower and upper bound."""
         lower, upper = np.empty_like(self.boxes.lower), np.empty_like(self.boxes.upper)
         for a, bounds in self._bounds.items():
@@ -223,7 +223,7 @@ class BoxTally:
             _look_up(rows.exact_columns[a], lookup, segments[number])
         starts = np.array([*self._starts.values()], np.int64)
         n_bounds = np.array([len(bounds) for bounds in self._bounds.values()], np.int64)
-        _add_boxes(segments, _counts_of(rows), starts, n_bounds, *self._corners, exact_sums)
+        _add_boxes(segments, _counts_of(rows), starts, n_bounds, *self._rows_of_bounds, exact_sums)
 
 
 def _counts_of(rows: Rows) -> Ints:

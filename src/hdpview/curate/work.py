@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hdpview.counts.contributions import Contributions
-from hdpview.counts.draft import drafted_columns
+from hdpview.counts.draft import draft_of
 from hdpview.counts.learn import learn_charged
 from hdpview.counts.preview import preview
 from hdpview.curate.forms import (
@@ -56,7 +56,7 @@ class Curation:
         self._is_named = (ledger is not None, table is not None)
         self.schema_path = folder / f"{self.table}.toml"
         self._was_there = self.schema_path.exists()
-        self._draft = drafted_columns(data)  # refuses, before anything is served, what is no table
+        self._draft = draft_of(data)  # refuses, before anything is served, what is no table
 
     def described(self) -> dict[str, Any]:
         """The table as the page first shows it."""
@@ -70,17 +70,17 @@ class Curation:
             "kinds": KINDS,
             "document": document.model_dump(),
             "suggestions": self._suggestions(document),
-            "is_text": self._draft.text is not None,
+            "is_text": self._draft.source is not None,
             "identifiers": [column.name for column in self._draft.columns if is_identifier(column.name)],
             "ledger": self.budget(),
         }
 
     def _first_document(self) -> tuple[Document, str]:
         forms = [self._draft_form(column.name, column.kind) for column in self._draft.columns]
-        text = self._draft.text
+        text = self._draft.source
         source = SourceForm() if text is None else source_form(text)
         if not self._was_there:
-            return Document(columns=forms, source=source), self._draft.remark
+            return Document(columns=forms, source=source), " ".join(self._draft.remarks)
         try:
             described = tomllib.loads(self.schema_path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
@@ -179,8 +179,10 @@ class Curation:
         """The text and the schema. Raises a SchemaError where anything is wrong."""
         text, problems, schema = self._schema(document)
         if schema is None:
-            told = "; ".join(f"{name}: {problem}" if name else problem for name, problem in problems.items())
-            raise SchemaError(f"The schema is not complete. {told[:1_000]}")
+            listed = "; ".join(
+                f"{name}: {problem}" if name else problem for name, problem in problems.items()
+            )
+            raise SchemaError(f"The schema is not complete. {listed[:1_000]}")
         return text, schema
 
     def save_schema(self, document: Document) -> str:

@@ -195,7 +195,7 @@ class Ordered(Attribute):
         edges = self._edge_list
         if not edges[0] <= place <= edges[-1] or (self.whole and place == edges[-1]):
             return None
-        return min(self.bin_of(place)[0], self.n_values - 1) if place < edges[-1] else self.n_values - 1
+        return min(self.bin_of(place)[0], self.n_values - 1)
 
     def width_at(self, position: float) -> float:
         """Width of the bin that a place on the axis falls into, or of the nearest one."""

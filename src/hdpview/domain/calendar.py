@@ -30,7 +30,6 @@ _MONTH_UNITS = {"mo": 1, "q": 3, "y": 12}
 class Step:
     """The width of a time bin: a fixed number of microseconds, or a number of calendar months."""
 
-    text: str
     microseconds: int = 0
     months: int = 0
 
@@ -47,8 +46,8 @@ def parse_step(text: str) -> Step:
         )
     count = int(found.group(1))
     if unit in _MONTH_UNITS:
-        return Step(text.strip(), months=count * _MONTH_UNITS[unit])
-    return Step(text.strip(), microseconds=count * _FIXED_UNITS[unit])
+        return Step(months=count * _MONTH_UNITS[unit])
+    return Step(microseconds=count * _FIXED_UNITS[unit])
 
 
 def microseconds(moment: date | datetime | str) -> int:

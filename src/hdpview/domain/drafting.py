@@ -9,6 +9,7 @@ from typing import Any
 
 from hdpview.domain.text_format import TextFormat
 from hdpview.domain.toml import toml_key, toml_table, toml_value
+from hdpview.errors import HdpviewError, unknown_name
 
 OPEN = "?"  # what a person has to replace
 _HEADER = """\
@@ -46,23 +47,42 @@ class DraftColumn:
     note: str = ""
 
 
-def draft_text(
-    columns: Iterable[DraftColumn],
-    source: TextFormat | None = None,
-    remarks: Sequence[str] = (),
-    learnt: Mapping[str, str] | None = None,
-) -> str:
-    """A draft of a schema file.
+@dataclass(frozen=True)
+class Draft:
+    """What is known of a table before anyone looks at its values.
 
-    source: how texts are written, where that is known; remarks: sentences above the columns.
+    source: how texts are written, where that is known. remarks: sentences above the columns.
     learnt: what learning cost, by the keys of a schema file.
     """
-    spelled = {} if source is None else source.to_dict()
-    parts = [_HEADER, *(f"# {remark}" for remark in remarks), ""]
-    parts += [f"{key} = {toml_value(cost)}" for key, cost in (learnt or {}).items()]
-    parts += [toml_table("source", spelled)] if spelled else []
-    parts += ["[defaults]", "nullable = true   # missing values are counted by themselves", ""]
-    return "\n".join([*parts, "[attributes]", *map(_line, columns)]) + "\n"
+
+    columns: tuple[DraftColumn, ...]
+    source: TextFormat | None = None
+    remarks: tuple[str, ...] = ()
+    learnt: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """A draft of a schema file."""
+        spelled = {} if self.source is None else self.source.to_dict()
+        parts = [_HEADER, *(f"# {remark}" for remark in self.remarks), ""]
+        parts += [f"{key} = {toml_value(cost)}" for key, cost in self.learnt.items()]
+        parts += [toml_table("source", spelled)] if spelled else []
+        parts += ["[defaults]", "nullable = true   # missing values are counted by themselves", ""]
+        return "\n".join([*parts, "[attributes]", *map(_line, self.columns)]) + "\n"
+
+
+def chosen_columns(
+    known: Iterable[str], columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]
+) -> list[str]:
+    """Names among those known, in their order.
+
+    columns: those that are wanted; all where there are none. exclude: those that are not.
+    problem: raised where a name is not known.
+    """
+    names = list(known)
+    for name in (*columns, *exclude):
+        if name not in names:
+            raise problem(unknown_name("column", name, names, "The columns are"))
+    return [name for name in names if (not columns or name in columns) and name not in exclude]
 
 
 def is_identifier(name: str) -> bool:

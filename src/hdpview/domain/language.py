@@ -192,11 +192,11 @@ class _Lists:
 def _number(fields: Fields, whole: bool) -> Fields:
     """Bins by width, number, edges or preset, as the one of them that the type of attribute has."""
     bins, every = fields.get("bins"), fields.get("every")
+    if len({"bins", "every", "edges"} & set(fields)) > 1:
+        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
     if isinstance(bins, str):
         if bins not in PRESETS:
             raise SchemaError(unknown_name("preset", bins, PRESETS, "bins is a number or one of"))
-        if "edges" in fields or every is not None:
-            raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
         low, high = fields.pop("min", None), fields.pop("max", None)
         if whole and not all(bound is None or _is_whole(bound) for bound in (low, high)):
             raise SchemaError(f"min and max must be whole numbers, not {quoted(low)} and {quoted(high)}.")
@@ -215,8 +215,6 @@ def _whole_bins(fields: Fields) -> Fields:
     bins: Any = fields.pop("bins")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
-    if "every" in fields or "edges" in fields:
-        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
     if not _is_whole(bins) or bins < 1:
         raise SchemaError(
             f"bins must be a whole number from 1 or one of {', '.join(PRESETS)}, not {quoted(bins)}."
@@ -231,8 +229,6 @@ def _real_steps(fields: Fields) -> Fields:
     every: Any = fields.pop("every")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
-    if "bins" in fields or "edges" in fields:
-        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
     if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (every, low, high)):
         raise SchemaError("every, min and max must be numbers.")
     if not (every > 0 and low < high and all(map(math.isfinite, (every, low, high)))):

@@ -152,22 +152,25 @@ class Real(Ordered):
         return float(value)
 
     @property
-    def width(self) -> float:
-        """Width of equal bins. The database computes edges from it exactly as `edges` does."""
+    def _equal_bins(self) -> tuple[float, float, int]:
         assert self.min is not None
         assert self.max is not None
         assert self.bins is not None
-        return (self.max - self.min) / self.bins
+        return self.min, self.max, self.bins
+
+    @property
+    def width(self) -> float:
+        """Width of equal bins. The database computes edges from it exactly as `edges` does."""
+        low, high, n_bins = self._equal_bins
+        return (high - low) / n_bins
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         if self.explicit_edges is not None:
             return np.array(self.explicit_edges)
-        assert self.min is not None
-        assert self.max is not None
-        assert self.bins is not None
-        edges: NDArray[np.float64] = self.min + np.arange(self.bins + 1, dtype=np.float64) * self.width
-        edges[-1] = self.max
+        low, high, n_bins = self._equal_bins
+        edges: NDArray[np.float64] = low + np.arange(n_bins + 1, dtype=np.float64) * self.width
+        edges[-1] = high
         return edges
 
     def position(self, value: Any) -> float:

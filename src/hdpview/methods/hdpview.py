@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hdpview.counts.protocol import Counts, as_cells
 from hdpview.domain import Schema
-from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
+from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_scale, noisy_counts
@@ -18,7 +18,7 @@ _CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
 
 
 @dataclass(frozen=True)
-class Hdpview(PartitionSettings, Common):
+class Hdpview(PartitionSettings, Method):
     """The method of the paper with its parameters; see `partition/parameters.py` for their names there."""
 
     name = "hdpview"

@@ -82,33 +82,25 @@ class ViewRelease:
 
 
 class Method(Protocol):
-    """A way to build a view. Its settings are fields of a frozen object."""
+    """A way to build a view, to inherit from. Its settings are fields of a frozen object.
 
-    @property
-    def name(self) -> str: ...
+    makes_views: whether it releases a view; the others are here to be compared with.
+    supports_spark: True if all exact statistics come from the engine, so the method also runs on Spark.
+    reads: what it needs of a table: `cells`, all occupied ones grouped, or `tables`, counts alone.
+    """
 
-    @property
-    def makes_views(self) -> bool:
-        """Whether it releases a view; the others are here to be compared with."""
-        ...
-
-    @property
-    def supports_spark(self) -> bool:
-        """Whether it looks at no cell itself, so that cells may be spread over machines."""
-        ...
-
-    @property
-    def reads(self) -> Reads:
-        """What it needs of a table: `cells`, all occupied ones grouped, or `tables`, counts alone."""
-        ...
+    name: ClassVar[str]
+    makes_views: ClassVar[bool] = False
+    supports_spark: ClassVar[bool] = False
+    reads: ClassVar[Reads] = "cells"
 
     def settings(self) -> Mapping[str, float]:
-        """What the curator chose, for the manifest."""
-        ...
+        """What the curator chose, for the manifest: the numbers among its fields."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """Why this method cannot build a view of this domain with this budget; None if it can."""
-        ...
+        return None
 
     def release(
         self,
@@ -120,21 +112,6 @@ class Method(Protocol):
     ) -> Release:
         """Make the release, spending all of the budget. Rows of `counts` may be reordered, nothing else."""
         ...
-
-
-class Common:
-    """What most methods share, to inherit from. The settings are the numbers among a method's fields."""
-
-    name: ClassVar[str]
-    makes_views: ClassVar[bool] = False
-    supports_spark: ClassVar[bool] = False
-    reads: ClassVar[Reads] = "cells"
-
-    def settings(self) -> Mapping[str, float]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
-
-    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        return None
 
 
 @runtime_checkable

@@ -49,6 +49,12 @@ class ExactStatistics:
     exact_sums: Integers
     exact_occupied: Integers
 
+    @classmethod
+    def of(cls, exact_row: Integers) -> ExactStatistics:
+        """From what `top.add_statistics` added up for one block."""
+        sums, occupied = exact_row[2:].reshape(2, -1)
+        return cls(int(exact_row[0]), int(exact_row[1]), sums, occupied)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactAbove:
@@ -269,25 +275,17 @@ def decide_from_rows(
     sizes: tuple[int, ...],
 ) -> tuple[int, int] | None:
     """What becomes of a block whose rows are here, with what doubles cannot tell decided without them."""
-    decisions, rows = (
-        PaperDecisions(parameters, sizes),
-        slice(int(block.exact_first[0]), int(block.exact_last[0])),
-    )
-    codes, counts = exact_codes[rows], exact_counts[rows]
-    slots, offsets, n_values = (
-        np.zeros(len(counts), np.int32),
-        offsets_of(np.array(sizes, np.int32)),
-        sum(sizes),
-    )
+    decisions, n_values = PaperDecisions(parameters, sizes), sum(sizes)
+    rows = slice(int(block.exact_first[0]), int(block.exact_last[0]))
+    slots = np.zeros(rows.stop - rows.start, np.int32)
+    table = exact_codes[rows], exact_counts[rows], slots, decisions.offsets
     found = np.zeros((1, 2 + 2 * n_values), np.int64)
-    add_statistics(codes, counts, slots, offsets, np.array([least_above_mean(block)], np.int64), found)
-    own = found[0]
-    statistics = ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :])
+    add_statistics(*table, np.array([least_above_mean(block)], np.int64), found)
+    statistics = ExactStatistics.of(found[0])
     least, above = decisions.least_above(block, statistics), None
     if least is not None:
         sides = np.zeros((1, 3 * n_values), np.int64)
-        bounds = block.lower, block.upper
-        add_above(codes, counts, slots, offsets, *bounds, least[0][None], least[1][None], sides)
+        add_above(*table, block.lower, block.upper, least[0][None], least[1][None], sides)
         above = ExactAbove(*sides.reshape(3, -1))
     return decisions.cut(block, statistics, above)
 

@@ -119,10 +119,8 @@ def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type:
         n_left += work.occupied[start + v]
         left_cells = n_cells / width * (v + 1)
         right_cells = n_cells / width * (width - v - 1)
-        left, right = (
-            sparse_deviation(left_sum, n_left, left_cells),
-            sparse_deviation(total - left_sum, n_rows - n_left, right_cells),
-        )
+        left = sparse_deviation(left_sum, n_left, left_cells)
+        right = sparse_deviation(total - left_sum, n_rows - n_left, right_cells)
         work.deviations[out + v] = left + right
 
 

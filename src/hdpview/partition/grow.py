@@ -50,15 +50,8 @@ class ExactBlocks:
 
     def as_tuple(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays in the order the loop takes and returns them."""
-        return (
-            self.lower,
-            self.upper,
-            self.depth,
-            self.keys,
-            self.exact_first,
-            self.exact_last,
-            self.exact_sum,
-        )
+        rows = self.exact_first, self.exact_last, self.exact_sum
+        return self.lower, self.upper, self.depth, self.keys, *rows
 
     def __getitem__(self, which: slice | NDArray[np.bool_]) -> ExactBlocks:
         return ExactBlocks(*(array[which] for array in self.as_tuple()))  # type: ignore[arg-type]
@@ -164,11 +157,8 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
     """
     n_attributes, n_open, n_leaves = start.bounds.shape[2], len(start.facts), 0
     open_blocks, leaves = _with_room(start, max(64, 2 * n_open)), _with_room(start, 64)
-    lower, upper, key = (
-        np.empty(n_attributes, np.int32),
-        np.empty(n_attributes, np.int32),
-        np.empty(KEY_WORDS, np.uint32),
-    )
+    lower, upper = np.empty(n_attributes, np.int32), np.empty(n_attributes, np.int32)
+    key = np.empty(KEY_WORDS, np.uint32)
     most_rows = 0
     for i in range(n_open):
         most_rows = max(most_rows, start.facts[i, 2] - start.facts[i, 1])
@@ -198,19 +188,9 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
             open_blocks = _with_room(open_blocks, 2 * len(open_blocks.facts))
         child_keys(key, stream)  # whose draws are all made
         # The right half below the left one, so that the left one is grown first.
-        _put(
-            open_blocks,
-            n_open,
-            lower,
-            upper,
-            depth + 1,
-            stream,
-            KEY_WORDS,
-            first + n_left,
-            last,
-            total - left_sum,
-        )
-        _put(open_blocks, n_open + 1, lower, upper, depth + 1, stream, 0, first, first + n_left, left_sum)
+        middle = first + n_left
+        _put(open_blocks, n_open, lower, upper, depth + 1, stream, KEY_WORDS, middle, last, total - left_sum)
+        _put(open_blocks, n_open + 1, lower, upper, depth + 1, stream, 0, first, middle, left_sum)
         open_blocks.bounds[n_open, 0, a] = cut
         open_blocks.bounds[n_open + 1, 1, a] = cut
         n_open += 2
@@ -232,22 +212,8 @@ def _decide(  # type: ignore[no-untyped-def]
     if found != 0:
         return (-1, -1) if found > 0 else (UNDECIDED, UNDECIDED)
     if depth <= n_private_levels:  # [P3]
-        return cut_privately(
-            codes,
-            counts,
-            first,
-            last,
-            offsets,
-            lower,
-            upper,
-            total,
-            n_cells,
-            epsilon_cut,
-            key,
-            1,
-            stream,
-            work,
-        )
+        rows, block = (codes, counts, first, last), (offsets, lower, upper, total, n_cells)
+        return cut_privately(*rows, *block, epsilon_cut, key, 1, stream, work)
     return cut_blindly(lower, upper, key, 1, stream)
 
 
@@ -267,21 +233,15 @@ def _put(blocks, at, lower, upper, depth, keys, key_at, first, last, total):  # 
         blocks.bounds[at, 0, a], blocks.bounds[at, 1, a] = lower[a], upper[a]
     for word in range(KEY_WORDS):
         blocks.keys[at, word] = keys[key_at + word]
-    blocks.facts[at, 0], blocks.facts[at, 1], blocks.facts[at, 2], blocks.facts[at, 3] = (
-        depth,
-        first,
-        last,
-        total,
-    )
+    blocks.facts[at, 0], blocks.facts[at, 1] = depth, first
+    blocks.facts[at, 2], blocks.facts[at, 3] = last, total
 
 
 @compiled
 def _with_room(blocks, room):  # type: ignore[no-untyped-def]
     """A copy with space for `room` blocks, or of the first `room`."""
-    bounds, keys = (
-        np.empty((room, 2, blocks.bounds.shape[2]), np.int32),
-        np.empty((room, KEY_WORDS), np.uint32),
-    )
+    bounds = np.empty((room, 2, blocks.bounds.shape[2]), np.int32)
+    keys = np.empty((room, KEY_WORDS), np.uint32)
     facts = np.empty((room, 4), np.int64)
     n = min(room, len(blocks.facts))
     bounds[:n], keys[:n], facts[:n] = blocks.bounds[:n], blocks.keys[:n], blocks.facts[:n]

@@ -125,12 +125,8 @@ def split_rows(codes, counts, first, last, attribute, cut, scratch):  # type: ig
         n_pairs = min(n_right, n_left)
         for pair in range(n_pairs):
             _swap(codes, counts, scratch[0, from_right + pair], scratch[1, from_left + pair])
-        from_right, from_left, n_right, n_left = (
-            from_right + n_pairs,
-            from_left + n_pairs,
-            n_right - n_pairs,
-            n_left - n_pairs,
-        )
+        from_right, from_left = from_right + n_pairs, from_left + n_pairs
+        n_right, n_left = n_right - n_pairs, n_left - n_pairs
         if n_right == 0:
             for i in range(left, left + _RUN):
                 left_sum += counts[i]

@@ -52,12 +52,8 @@ class Top:
         """How rows find the nodes `wanted`, none of which is cut; slots are places in that list."""
         slot = np.full(len(self.blocks), -1, np.int32)
         slot[wanted] = np.arange(len(wanted), dtype=np.int32)
-        return Route(
-            np.array(self._attribute, np.int32),
-            np.array(self._cut, np.int32),
-            np.array(self._left, np.int32),
-            slot,
-        )
+        cuts = (np.array(each, np.int32) for each in (self._attribute, self._cut, self._left))
+        return Route._make([*cuts, slot])
 
     def ends(self) -> list[int]:
         """Nodes that are not cut, depth-first, left before right."""
@@ -81,17 +77,10 @@ def halves(
     upper[0, attribute] = lower[0, attribute] = cut
     middle, right_sum = block.exact_first + exact_n_left, block.exact_sum - exact_left_sum
     left_key, right_key = words[None, :KEY_WORDS], words[None, KEY_WORDS:]
+    left_sum, depth = block.exact_sum - right_sum, block.depth + 1
     return [
-        ExactBlocks(
-            block.lower,
-            upper,
-            block.depth + 1,
-            left_key,
-            block.exact_first,
-            middle,
-            block.exact_sum - right_sum,
-        ),
-        ExactBlocks(lower, block.upper, block.depth + 1, right_key, middle, block.exact_last, right_sum),
+        ExactBlocks(block.lower, upper, depth, left_key, block.exact_first, middle, left_sum),
+        ExactBlocks(lower, block.upper, depth, right_key, middle, block.exact_last, right_sum),
     ]
 
 

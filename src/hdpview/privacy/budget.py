@@ -69,26 +69,16 @@ class Budget:
 
     def close(self) -> tuple[Charge, ...]:
         """The charges of a finished build. A remainder is an error: it would be accuracy thrown away."""
-        if self.remaining != 0:
-            raise BudgetError(
-                f"The build left {self.remaining} of its budget unspent; this is a mistake in the method."
-            )
-        if self.remaining_delta != 0:
-            raise BudgetError(
-                f"The build left {self.remaining_delta} of its delta unspent; this is a mistake in the "
-                "method."
-            )
+        for what, left in (("budget", self.remaining), ("delta", self.remaining_delta)):
+            if left != 0:
+                raise BudgetError(f"The build left {left} of its {what} unspent: a mistake in the method.")
         return tuple(self.charges)
 
 
 def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
     """The budget a person wrote, as the exact fraction they meant: 0.1 is one tenth."""
-    try:
-        exact = epsilon if isinstance(epsilon, Fraction) else _fraction(str(epsilon))
-        usable = _LEAST_EPSILON <= exact <= _MOST_EPSILON
-    except (ValueError, ZeroDivisionError, OverflowError):
-        usable = False
-    if not usable:
+    exact = _exact(epsilon)
+    if exact is None or not _LEAST_EPSILON <= exact <= _MOST_EPSILON:
         raise BudgetError(
             f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}. "
             f"Smaller protects more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} possible."
@@ -98,12 +88,8 @@ def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
 
 def exact_delta(delta: float | str | Fraction) -> Fraction:
     """The δ a person wrote, as the exact fraction they meant; 0 for pure differential privacy."""
-    try:
-        exact = delta if isinstance(delta, Fraction) else _fraction(str(delta))
-        usable = 0 <= exact <= _MOST_DELTA
-    except (ValueError, ZeroDivisionError, OverflowError):
-        usable = False
-    if not usable:
+    exact = _exact(delta)
+    if exact is None or not 0 <= exact <= _MOST_DELTA:
         raise BudgetError(
             "delta must be 0, or a small number such as 1e-9, far below one over the number of records, not "
             f"{quoted(delta)}. {float(_MOST_DELTA):g} is the most."
@@ -111,11 +97,14 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
     return exact
 
 
-def _fraction(text: str) -> Fraction:
-    """A number as people write it. Texts that would take a page or an age to write out are refused first."""
-    exponent = re.search(r"[eE]\s*([+-]?[\d_]+)", text)
-    if len(text) > _LONGEST_NUMBER or (
-        exponent is not None and abs(int(exponent.group(1))) > _LARGEST_EXPONENT
-    ):
-        raise ValueError
-    return Fraction(text)
+def _exact(number: float | str | Fraction) -> Fraction | None:
+    """A number as people write it; None for other texts, and for what would take an age to write out."""
+    if isinstance(number, Fraction):
+        return number
+    try:
+        text = str(number)
+        exponent = re.search(r"[eE]\s*([+-]?[\d_]+)", text)
+        is_long = exponent is not None and abs(int(exponent.group(1))) > _LARGEST_EXPONENT
+        return None if is_long or len(text) > _LONGEST_NUMBER else Fraction(text)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None

@@ -110,17 +110,13 @@ class Ledger:
     def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
         """State what may be spent on a table in all; of δ, by default 1e-6. What is spent stays spent."""
         with self._write() as con:
-            spent, spent_delta = _spent(con, _checked(table))
-            if spent > epsilon:
-                raise BudgetError(
-                    f"{_shown(spent)} of epsilon has been spent on {table!r} already; its limit cannot "
-                    f"be {_shown(epsilon)}."
-                )
-            if delta is not None and spent_delta > delta:
-                raise BudgetError(
-                    f"{_shown(spent_delta)} of delta has been spent on {table!r} already; its limit "
-                    f"cannot be {_shown(delta)}."
-                )
+            wanted = {"epsilon": epsilon, "delta": delta}
+            for (what, limit), spent in zip(wanted.items(), _spent(con, _checked(table)), strict=True):
+                if limit is not None and spent > limit:
+                    raise BudgetError(
+                        f"{_shown(spent)} of {what} has been spent on {table!r} already; its limit cannot "
+                        f"be {_shown(limit)}."
+                    )
             row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", row)
 
@@ -176,20 +172,11 @@ class Ledger:
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         with self._write() as con:  # [P12] looked up and written under one lock
             _refuse_beyond_limit(con, _checked(table), epsilon, delta)
-            row = (
-                table,
-                str(epsilon),
-                str(delta),
-                purpose,
-                privacy_unit,
-                max_rows,
-                moment,
-                BEGUN,
-                not_private,
-            )
+            budget, protected = (str(epsilon), str(delta)), (privacy_unit, max_rows)
             names = "name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state, not_private"
             number = con.execute(
-                f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
+                f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (table, *budget, purpose, *protected, moment, BEGUN, not_private),
             ).lastrowid
         assert number is not None
         if is_new:

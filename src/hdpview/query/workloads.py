@@ -1,8 +1,7 @@
 """The paper's workloads: questions drawn at random, to measure with and to tell what a view is good for.
 
 A workload is a set of boxes of codes: all ranges of one attribute, all cells of all k-way marginals, all
-    prefixes of k attributes, or
-random ranges of k attributes. Questions are drawn uniformly from that set.
+prefixes of k attributes, or random ranges of k attributes. Questions are drawn uniformly from that set.
 """
 
 from __future__ import annotations
@@ -34,6 +33,20 @@ Ints = NDArray[np.int64]
 def n_attributes_of(workload: str) -> int:
     """How many attributes each question of a workload is about."""
     return int(workload.split("-")[1][0])
+
+
+def kind_for(workload: str, sizes: Sequence[int]) -> tuple[str, int]:
+    """The kind of a workload's ranges, such as `prefix`, and how many attributes each of its questions is
+    about. Raises where there is no such workload, or where a domain of these sizes has too few attributes.
+    """
+    if workload not in WORKLOADS:
+        raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
+    k = n_attributes_of(workload)
+    if k > len(sizes):
+        raise QueryError(
+            f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}."
+        )
+    return workload.split("-")[0], k
 
 
 def draw(workload: str, sizes: tuple[int, ...], n: int, rng: Generator) -> CodeBoxes | None:

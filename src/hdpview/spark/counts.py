@@ -22,9 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
-from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.ingest import check_columns, occupied_cells, packed_rows
+from hdpview.counts.ingest import READ_ALL, ReadOptions, check_columns, occupied_cells, packed_rows
 from hdpview.counts.preview import N_LINES, Concern, concerns_about
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import RowLayout
@@ -36,6 +34,7 @@ from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import DataError
 from hdpview.progress import Progress
 from hdpview.spark import tasks
+from hdpview.spark.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
 from hdpview.spark.jobs import run_job, sums_by_slot
 from hdpview.spark.session import DataFrame, Session, spark_session
 
@@ -133,8 +132,33 @@ class DistributedRows(_OnWorkers):
         return "DistributedRows(exact)"
 
 
+@contextmanager
+def distributed_counts(
+    source: Any, schema: Schema, options: ReadOptions = READ_ALL, master: str | None = None
+) -> Iterator[DistributedCounts]:
+    """Count the occupied cells of a table on Spark and hold them on the workers while the block lasts.
+
+    source: see `sources.open_on_spark`. master: see `session.spark_session`.
+    """
+    task = partial(chunks_of_cells, sizes=schema.sizes, dtype=code_type(schema))
+    chunking = _Chunking(occupied_cells, task, CHUNK, "Counting occupied cells")
+    with _held(source, schema, options, master, chunking) as (session, chunks, sums):
+        yield DistributedCounts(schema, session, chunks, sums["n"], sums["total"])
+
+
+@contextmanager
+def distributed_rows(
+    source: Any, schema: Schema, options: ReadOptions = READ_ALL, master: str | None = None
+) -> Iterator[DistributedRows]:
+    """Encode the rows of a table on Spark; hold them on the workers. See `distributed_counts`."""
+    layout = RowLayout(schema.sizes, has_counts=options.limits.count is not None)
+    chunking = _Chunking(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")
+    with _held(source, schema, options, master, chunking) as (session, chunks, sums):
+        yield DistributedRows(schema, session, layout, chunks, sums["n"])
+
+
 @dataclass(frozen=True)
-class _Reading:
+class _Chunking:
     """How a table becomes chunks: the query, and what tasks make of its result."""
 
     query: Callable[..., Any]
@@ -144,88 +168,33 @@ class _Reading:
 
 
 @contextmanager
-def distributed_counts(
-    source: Any,
-    schema: Schema,
-    *,
-    master: str | None = None,
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    limits: Contributions = EACH_ROW,
-    salt: str = "",
-) -> Iterator[DistributedCounts]:
-    """Count the occupied cells of a table on Spark and hold them on the workers while the block lasts.
-
-    source: see `sources.open_on_spark`. master, memory_limit, threads: see `session.spark_session`.
-    limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
-    """
-    task = partial(chunks_of_cells, sizes=schema.sizes, dtype=code_type(schema))
-    reading = _Reading(occupied_cells, task, CHUNK, "Counting occupied cells")
-    with (
-        spark_session(source, master, threads, memory_limit) as session,
-        _held(session, source, schema, reading, progress, limits, salt) as (chunks, n),
-    ):
-        yield DistributedCounts(schema, session, chunks, n["n"], n["total"])
-
-
-@contextmanager
-def distributed_rows(
-    source: Any,
-    schema: Schema,
-    *,
-    master: str | None = None,
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    limits: Contributions = EACH_ROW,
-    salt: str = "",
-) -> Iterator[DistributedRows]:
-    """Encode the rows of a table on Spark; hold them on the workers. See `distributed_counts`."""
-    layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
-    reading = _Reading(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")
-    with (
-        spark_session(source, master, threads, memory_limit) as session,
-        _held(session, source, schema, reading, progress, limits, salt) as (chunks, n),
-    ):
-        yield DistributedRows(schema, session, layout, chunks, n["n"])
-
-
-@contextmanager
 def _held(
-    session: Session,
-    source: Any,
-    schema: Schema,
-    reading: _Reading,
-    progress: Progress | None,
-    limits: Contributions,
-    salt: str,
-) -> Iterator[tuple[DataFrame, dict[str, int]]]:
-    """Chunks on the workers, and the sums of their columns of whole numbers."""
-    from pyspark import StorageLevel
+    source: Any, schema: Schema, options: ReadOptions, master: str | None, chunking: _Chunking
+) -> Iterator[tuple[Session, DataFrame, dict[str, int]]]:
+    """The session, chunks on its workers, and the sums of their columns of whole numbers."""
+    with spark_session(source, master, options.threads, options.memory_limit) as session:
+        from pyspark import StorageLevel
 
-    made = mapped(_queried(session, source, schema, reading, limits, salt), reading.task, reading.columns)
-    chunks = made.persist(StorageLevel.MEMORY_AND_DISK)
-    numbers = {field.name: "sum" for field in reading.columns if field.type == pa.int64()}
-    try:
-        row = run_job(session, lambda: chunks.agg(numbers).collect()[0], progress, reading.text)
-        yield chunks, {name: int(row[f"sum({name})"] or 0) for name in numbers}
-    finally:
-        chunks.unpersist()
+        rows = _queried(session, source, schema, options, chunking)
+        chunks = mapped(rows, chunking.task, chunking.columns).persist(StorageLevel.MEMORY_AND_DISK)
+        numbers = {field.name: "sum" for field in chunking.columns if field.type == pa.int64()}
+        try:
+            row = run_job(session, lambda: chunks.agg(numbers).collect()[0], options.progress, chunking.text)
+            yield session, chunks, {name: int(row[f"sum({name})"] or 0) for name in numbers}
+        finally:
+            chunks.unpersist()
 
 
 def _queried(
-    session: Session, source: Any, schema: Schema, reading: _Reading, limits: Contributions, salt: str
+    session: Session, source: Any, schema: Schema, options: ReadOptions, chunking: _Chunking
 ) -> DataFrame:
     from hdpview.spark.sources import open_on_spark
 
-    wanted = list(dict.fromkeys([*schema.names, *limits.columns]))
-
     def query() -> DataFrame:
-        with open_on_spark(session, source, wanted, schema.source) as opened, step_by_step():
+        with open_on_spark(session, source, options.wanted(schema), schema.source) as opened, step_by_step():
             check_columns(opened.types, schema)
-            limits.check(opened.types)
-            return opened.backend.frame(reading.query(opened.table, schema, limits, salt))
+            options.limits.check(opened.types)
+            return opened.backend.frame(chunking.query(opened.table, schema, options.limits, options.salt))
 
     return quoting_no_value(source, query)
 

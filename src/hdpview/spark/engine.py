@@ -17,27 +17,25 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.chunks import grouped, mapped
 from hdpview.counts.protocol import CellCounts
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.errors import DataError, MethodError
 from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
-from hdpview.partition.grow import ExactBlocks, offsets_of, root
+from hdpview.partition.grow import ExactBlocks, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import Top
 from hdpview.progress import Progress
 from hdpview.spark import tasks
+from hdpview.spark.chunks import grouped, mapped
 from hdpview.spark.counts import CHANGED, DistributedCounts
 from hdpview.spark.jobs import run_job, sums_by_slot
 
 Integers = NDArray[np.int64]
 
-_MOST_CELLS_PER_TASK = (
-    4_000_000  # about 20 bytes each as codes and count, and as much again while they come together
-)
-_LEAST_CELLS_PER_TASK = (
-    500_000  # below this a pass over all cells for one level more costs more than it spreads
-)
+# about 20 bytes each as codes and count, and as much again while they come together
+_MOST_CELLS_PER_TASK = 4_000_000
+# below this a pass over all cells for one level more costs more than it spreads
+_LEAST_CELLS_PER_TASK = 500_000
 _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
 
@@ -93,7 +91,7 @@ class _Growth:
                 whole.append(node)
                 continue
             attribute, cut = chosen
-            offset = self._offsets()[attribute]
+            offset = self.decisions.offsets[attribute]
             left = slice(offset + block.lower[0, attribute], offset + cut)
             n_left, left_sum = int(numbers.exact_occupied[left].sum()), int(numbers.exact_sums[left].sum())
             halves = self.top.halve(node, attribute, cut, n_left, left_sum)
@@ -112,15 +110,10 @@ class _Growth:
         return ExactBlocks.concatenate(leaves)
 
     def _statistics(self, nodes: list[int]) -> list[ExactStatistics]:
-        sizes = self.counts.schema.sizes
+        n_values = sum(self.counts.schema.sizes)
         least = np.array([least_above_mean(self.top.blocks[node]) for node in nodes], np.int64)
-        n_values = sum(sizes)
-        task = tasks.Statistics(self._chunks(nodes), self._offsets(), n_values, least)
-        numbers = self._summed(task, [2 + 2 * n_values] * len(nodes))
-        return [
-            ExactStatistics(int(own[0]), int(own[1]), own[2 : 2 + n_values], own[2 + n_values :])
-            for own in numbers
-        ]
+        task = tasks.Statistics(self._chunks(nodes), self.decisions.offsets, n_values, least)
+        return [ExactStatistics.of(row) for row in self._summed(task, [2 + 2 * n_values] * len(nodes))]
 
     def _summed(self, task: tasks.Task, lengths: list[int]) -> list[Integers]:
         counts = self.counts
@@ -142,7 +135,7 @@ class _Growth:
         ]
         least_left, least_right = (np.stack([least[side] for least in asked.values()]) for side in (0, 1))
         task = tasks.AboveCuts(
-            self._chunks(dense), self._offsets(), bounds[0], bounds[1], least_left, least_right
+            self._chunks(dense), self.decisions.offsets, bounds[0], bounds[1], least_left, least_right
         )
         numbers = self._summed(task, [3 * sum(sizes)] * len(dense))
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
@@ -171,9 +164,6 @@ class _Growth:
         schema = self.counts.schema
         codes = cast("Codes", np.empty((0, len(schema)), code_type(schema)))
         return tasks.finished(codes, np.empty(0, np.int64), self.top.blocks[node], self.decisions.finish)
-
-    def _offsets(self) -> Integers:
-        return offsets_of(np.array(self.counts.schema.sizes, np.int32))
 
     def _chunks(self, nodes: list[int]) -> tasks.RoutedChunks:
         return tasks.RoutedChunks(self.counts.chunks, self.top.route(nodes))

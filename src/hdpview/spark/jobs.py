@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.chunks import grouped, mapped
 from hdpview.errors import DataError, HdpviewError, MethodError
-from hdpview.progress import Progress, silent
+from hdpview.progress import Progress, in_background, silent
 from hdpview.spark import tasks
+from hdpview.spark.chunks import grouped, mapped
 from hdpview.spark.session import DataFrame, Session
 
 Result = TypeVar("Result")
-
-_POLL_SECONDS = 0.1
 
 
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
@@ -29,7 +26,7 @@ def run_job(session: Session, action: Callable[[], Result], report: Progress | N
         raise
     except Exception as refusal:  # words of Spark may quote values: only their kind is passed on
         problem = _without_values(refusal, text)
-    raise problem  # here and not in the handler, so that the original does not hang on to it as its context
+    raise problem  # not in the handler: there the original, with its words, would become its context
 
 
 def sums_by_slot(
@@ -56,17 +53,12 @@ def _in_background(session: Session, action: Callable[[], Result], report: Progr
         context.setJobGroup(group, text, interruptOnCancel=True)
         return action()
 
-    with ThreadPoolExecutor(1, "hdpview-spark") as worker:
-        running = worker.submit(inheritable_thread_target(session)(work))
-        try:
-            while not wait([running], _POLL_SECONDS).done:
-                report(_fraction_done(context.statusTracker(), group), text)
-            result: Result = running.result()
-            return result
-        finally:
-            while not running.done():  # again and again: jobs that had not begun are not cancelled
-                context.cancelJobGroup(group)
-                wait([running], _POLL_SECONDS)
+    inheriting: Callable[[], Result] = inheritable_thread_target(session)(work)
+    return in_background(
+        inheriting,
+        lambda: report(_fraction_done(context.statusTracker(), group), text),
+        lambda: context.cancelJobGroup(group),
+    )
 
 
 def _fraction_done(tracker: Any, group: str) -> float | None:

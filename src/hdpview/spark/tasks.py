@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.chunks import chunk_arrays
 from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.tally import Tally, add_all
 from hdpview.counts.unpack import Codes
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
+from hdpview.spark.chunks import chunk_arrays
 
 Integers = NDArray[np.int64]
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -143,17 +143,8 @@ class AboveCuts:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = np.zeros((len(self.lower), 3 * self.least_left.shape[1]), np.int64)
         for codes, counts, slots in self.chunks.read(batches):
-            add_above(
-                codes,
-                counts,
-                slots,
-                self.offsets,
-                self.lower,
-                self.upper,
-                self.least_left,
-                self.least_right,
-                out,
-            )
+            bounds, least = (self.lower, self.upper), (self.least_left, self.least_right)
+            add_above(codes, counts, slots, self.offsets, *bounds, *least, out)
         yield _numbers(list(out))
 
 
@@ -211,19 +202,11 @@ class Subtree:
             chunk_arrays(*row, self.n_attributes, self.dtype)
             for row in zip(rows["codes"], rows["counts"], strict=True)
         ]
-        codes, counts = (
-            np.concatenate([codes for codes, _ in parts]),
-            np.concatenate([counts for _, counts in parts]),
-        )
+        codes, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         slot = rows["slot"][0].as_py()
         leaves = finished(codes, counts, self.blocks[slot], self.finish)
-        row: list[Any] = [
-            slot,
-            len(counts),
-            int(counts.sum()),
-            *(array.tobytes() for array in leaves.as_tuple()),
-        ]
-        return pa.table([[value] for value in row], schema=LEAVES)
+        found = [array.tobytes() for array in leaves.as_tuple()]
+        return pa.table([[value] for value in (slot, len(counts), int(counts.sum()), *found)], schema=LEAVES)
 
 
 def finished(codes: Codes, counts: Integers, block: ExactBlocks, finish: Finish) -> ExactBlocks:

@@ -10,12 +10,12 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hdpview.domain.drafting import DraftColumn, draft_text
+from hdpview.domain.drafting import Draft, chosen_columns
 from hdpview.domain.importing import dbt, dictionary, dtypes, frictionless, pandera, sql
-from hdpview.domain.importing.columns import Imported
 from hdpview.errors import SchemaError, unknown_name
 
 KINDS = ("frictionless", "pandera", "dbt", "sql", "redcap", "arrow")
@@ -51,20 +51,16 @@ def import_object(described: Any, *, columns: Sequence[str] = (), exclude: Seque
     return _drafted(found, type(described).__name__, columns, exclude)
 
 
-def _drafted(found: Imported, place: str, columns: Sequence[str], exclude: Sequence[str]) -> str:
-    names = [column.name for column in found.columns]
-    for name in (*columns, *exclude):
-        if name not in names:
-            raise SchemaError(unknown_name("column", name, names, "The description has"))
-    chosen = [
-        each for each in found.columns if (not columns or each.name in columns) and each.name not in exclude
-    ]
-    if not chosen:
+def _drafted(found: Draft, place: str, columns: Sequence[str], exclude: Sequence[str]) -> str:
+    names = chosen_columns((column.name for column in found.columns), columns, exclude, SchemaError)
+    if not names:
         raise SchemaError(f"{place!r} describes no columns.")
-    return draft_text(chosen, found.source, [f"Columns, types and bounds come from {Path(place).name}."])
+    chosen = tuple(column for column in found.columns if column.name in names)
+    remark = f"Columns, types and bounds come from {Path(place).name}."
+    return replace(found, columns=chosen, remarks=(remark,)).text()
 
 
-def _read(path: Path, kind: str | None, table: str | None) -> Imported:
+def _read(path: Path, kind: str | None, table: str | None) -> Draft:
     suffix = path.suffix.lower()
     if kind == "arrow" or (kind is None and suffix in _BINARY):
         return dtypes.from_file(path)
@@ -74,7 +70,7 @@ def _read(path: Path, kind: str | None, table: str | None) -> Imported:
     if kind == "redcap" or (kind is None and suffix in (".csv", ".tsv")):
         return dictionary.from_text(content)
     described = _parsed(path, content)
-    readers: dict[str, tuple[Callable[[Any], bool], Callable[[Any, str | None], Imported]]] = {
+    readers: dict[str, tuple[Callable[[Any], bool], Callable[[Any, str | None], Draft]]] = {
         "frictionless": (frictionless.is_description, frictionless.from_description),
         "pandera": (pandera.is_description, pandera.from_description),
         "dbt": (dbt.is_description, dbt.from_description),
@@ -135,4 +131,4 @@ def _python_object(path: Path, name: str) -> Any:
     return getattr(module, name)
 
 
-__all__ = ["KINDS", "DraftColumn", "import_description", "import_object"]
+__all__ = ["KINDS", "import_description", "import_object"]

@@ -9,19 +9,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from hdpview.domain.drafting import DraftColumn
+from hdpview.domain.drafting import Draft, DraftColumn
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import SchemaError, unknown_name
 
 _LONGEST_LABEL = 200
-
-
-@dataclass(frozen=True)
-class Imported:
-    """columns: what is known of each, in order; source: how texts are written, if that is said."""
-
-    columns: tuple[DraftColumn, ...]
-    source: TextFormat | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +65,8 @@ def as_table(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def imported(facts: Iterable[Facts], source: TextFormat | None = None) -> Imported:
-    return Imported(tuple(each.column() for each in facts), source)
+def draft_of(facts: Iterable[Facts], source: TextFormat | None = None) -> Draft:
+    return Draft(tuple(each.column() for each in facts), source)
 
 
 def _text(value: Any) -> str:

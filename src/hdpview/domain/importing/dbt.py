@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, as_list, as_table, imported, one_of
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, as_list, as_table, draft_of, one_of
 from hdpview.domain.importing.sql import kind_of_type
 from hdpview.errors import SchemaError
 
@@ -18,7 +19,7 @@ def is_description(described: Any) -> bool:
     )
 
 
-def from_description(described: Any, table: str | None) -> Imported:
+def from_description(described: Any, table: str | None) -> Draft:
     if not is_description(described):
         raise SchemaError("A dbt description has `models`, `sources`, `seeds` or `snapshots`.")
     listed = [each for section in _SECTIONS for each in as_list(described.get(section))]
@@ -28,7 +29,7 @@ def from_description(described: Any, table: str | None) -> Imported:
         str(each.get("name")): each for each in listed if isinstance(each, Mapping) and each.get("columns")
     }
     columns = as_list(one_of(tables, table, "table")["columns"])
-    return imported(
+    return draft_of(
         _facts(column) for column in columns if isinstance(column, Mapping) and column.get("name")
     )
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, imported
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, draft_of
 from hdpview.domain.importing.sql import kind_of_type
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import SchemaError
@@ -26,7 +27,7 @@ _NAMES = ("name", "column", "variable", "field", "column_name", "variable_name",
 _LABELS = ("label", "title", "description")
 
 
-def from_text(content: str) -> Imported:
+def from_text(content: str) -> Draft:
     header = content.splitlines()[0] if content else ""
     rows = list(csv.DictReader(io.StringIO(content), delimiter=max(",;\t|", key=header.count), restval=""))
     rows = [
@@ -35,7 +36,7 @@ def from_text(content: str) -> Imported:
     if rows and _REDCAP in rows[0]:
         facts = [fact for row in rows for fact in _redcap(row)]
         # REDCap writes dates as ISO in raw exports, whatever the form shows.
-        return imported(facts, TextFormat(missing=("",)))
+        return draft_of(facts, TextFormat(missing=("",)))
     named = {key.strip().lower(): key for key in rows[0]} if rows else {}
     column = next((named[name] for name in _NAMES if name in named), None)
     if column is None or "type" not in named:
@@ -43,7 +44,7 @@ def from_text(content: str) -> Imported:
             f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and "
             "perhaps `min`, `max`, `values` (with | between them), `label`."
         )
-    return imported(_plain(row, column, named) for row in rows if row[column].strip())
+    return draft_of(_plain(row, column, named) for row in rows if row[column].strip())
 
 
 def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Facts:

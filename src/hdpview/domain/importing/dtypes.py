@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, imported
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, draft_of
 from hdpview.errors import SchemaError
 
 _WIDTH = re.compile(r"[0-9]+;")  # in Polars's list of an Enum's values, the length in bytes before each
@@ -30,7 +31,7 @@ def kind_of_dtype(name: str) -> str | None:
     return next((kind for pattern, kind in _PATTERNS if re.fullmatch(pattern, text)), None)
 
 
-def from_file(path: Path) -> Imported:
+def from_file(path: Path) -> Draft:
     """The schema of a Parquet or Arrow file. Its rows are not read."""
     import pyarrow as pa
     import pyarrow.ipc
@@ -49,7 +50,7 @@ def from_file(path: Path) -> Imported:
     return from_object(schema)
 
 
-def from_object(described: Any) -> Imported:
+def from_object(described: Any) -> Draft:
     """An Arrow schema, a Polars schema, or pandas dtypes: a Series or a dictionary of them by column."""
     fields = _fields(described)
     if not fields:
@@ -57,7 +58,7 @@ def from_object(described: Any) -> Imported:
             f"A {type(described).__name__} is no description of columns. Pass a Pandera, Arrow or "
             "Polars schema, or pandas dtypes."
         )
-    return imported(_facts(*field) for field in fields)
+    return draft_of(_facts(*field) for field in fields)
 
 
 def _fields(described: Any) -> list[tuple[str, Any, Mapping[bytes, bytes]]]:

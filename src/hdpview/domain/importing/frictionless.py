@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, as_list, as_table, imported, one_of
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, as_list, as_table, draft_of, one_of
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import SchemaError
 
@@ -24,7 +25,7 @@ def is_description(described: Any) -> bool:
     )
 
 
-def from_description(described: Any, table: str | None) -> Imported:
+def from_description(described: Any, table: str | None) -> Draft:
     if not is_description(described):
         raise SchemaError("A Frictionless description has `fields`, or `resources` with a `schema` each.")
     if "resources" in described:
@@ -38,7 +39,7 @@ def from_description(described: Any, table: str | None) -> Imported:
     fields = [
         field for field in as_list(schema.get("fields")) if isinstance(field, Mapping) and field.get("name")
     ]
-    return imported(map(_facts, fields), _source(described, schema, fields))
+    return draft_of(map(_facts, fields), _source(described, schema, fields))
 
 
 def _facts(field: Mapping[str, Any]) -> Facts:

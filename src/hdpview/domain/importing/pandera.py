@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hdpview.domain.importing.columns import Facts, Imported, imported
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, draft_of
 from hdpview.domain.importing.dtypes import kind_of_dtype, listed
 from hdpview.errors import SchemaError
 
@@ -25,12 +26,12 @@ def _bases(described: Any) -> tuple[type, ...]:
     return described.__mro__ if isinstance(described, type) else type(described).__mro__
 
 
-def from_object(described: Any) -> Imported:
+def from_object(described: Any) -> Draft:
     schema = described.to_schema() if hasattr(described, "to_schema") else described
     columns = getattr(schema, "columns", None)
     if not isinstance(columns, Mapping):
         raise SchemaError("A Pandera schema of a frame is needed: a DataFrameSchema or a DataFrameModel.")
-    return imported(_of_column(str(name), column) for name, column in columns.items())
+    return draft_of(_of_column(str(name), column) for name, column in columns.items())
 
 
 def _of_column(name: str, column: Any) -> Facts:
@@ -42,11 +43,11 @@ def is_description(described: Any) -> bool:
     return isinstance(described, Mapping) and described.get("schema_type") == "dataframe"
 
 
-def from_description(described: Any, table: str | None) -> Imported:  # noqa: ARG001 one schema, one table
+def from_description(described: Any, table: str | None) -> Draft:  # noqa: ARG001 one schema, one table
     columns = described.get("columns") if isinstance(described, Mapping) else None
     if not isinstance(columns, Mapping):
         raise SchemaError("A Pandera schema in YAML has `columns`, each with a `dtype`.")
-    return imported(
+    return draft_of(
         _facts(
             str(name),
             str(column.get("dtype")),

@@ -10,7 +10,8 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from hdpview.domain.importing.columns import Facts, Imported, imported, one_of
+from hdpview.domain.drafting import Draft
+from hdpview.domain.importing.columns import Facts, draft_of, one_of
 from hdpview.errors import SchemaError
 
 _DIALECTS = ("postgres", "mysql", "duckdb", "tsql", "oracle", "bigquery", "snowflake", "sqlite")
@@ -32,7 +33,7 @@ class _Limits:
     values: tuple[Any, ...] = ()
 
 
-def from_text(text: str, table: str | None) -> Imported:
+def from_text(text: str, table: str | None) -> Draft:
     trees = _parsed(text)
     enums = {
         tree.this.name.lower(): [each.this for each in tree.expression.expressions]
@@ -48,7 +49,7 @@ def from_text(text: str, table: str | None) -> Imported:
     limits: dict[str, _Limits] = {}
     for check in schema.find_all(exp.CheckColumnConstraint):
         _collect(check.this, limits)
-    return imported(_facts(column, limits, enums) for column in schema.find_all(exp.ColumnDef))
+    return draft_of(_facts(column, limits, enums) for column in schema.find_all(exp.ColumnDef))
 
 
 def _parsed(text: str) -> list[exp.Expr]:

@@ -34,7 +34,7 @@ from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
 from hdpview.methods.baselines.dense import DenseRelease
-from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -45,7 +45,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Dawa(Common):
+class Dawa(Method):
     """The partition of DAWA on the flattened domain. partition_share: of the budget; the paper's is 1/4."""
 
     name = "dawa"

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpview.counts.protocol import Counts
 from hdpview.domain.tables import TableShape
-from hdpview.methods.protocol import Common, Engine, Floats, Progress
+from hdpview.methods.protocol import Engine, Floats, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -49,7 +49,7 @@ class ProductRelease:
 
 
 @dataclass(frozen=True)
-class Histograms(Common):
+class Histograms(Method):
     """One histogram per attribute. It has no settings."""
 
     name = "histograms"

@@ -18,19 +18,18 @@ import numpy as np
 from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
-from hdpview.errors import QueryError, unknown_name
 from hdpview.methods.baselines.dense import DenseRelease
-from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS, n_attributes_of
+from hdpview.query.workloads import kind_for
 
 MOST_CELLS = 2 * 10**7
 
 
 @dataclass(frozen=True)
-class Identity(Common):
+class Identity(Method):
     """Noise on every cell. It has no settings."""
 
     name = "identity"
@@ -70,22 +69,11 @@ def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
     A question's share is the product of the shares of its ranges; over all sets of k attributes, sums of such
     products are elementary symmetric polynomials.
     """
-    if workload not in WORKLOADS:
-        raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
-    kind, k = workload.split("-")[0], n_attributes_of(workload)
-    if k > len(sizes):
-        raise QueryError(
-            f"The workload {workload} asks about {k} attributes at once; this domain has {len(sizes)}."
-        )
-    if (
-        kind == "range"
-        # uniform over all ranges of all attributes; a range of an attribute of n codes has (n + 2)/3 on
-        # average
-    ):
-        n_ranges = [n * (n + 1) / 2 for n in sizes]
-        return sum(ranges * (n + 2) / (3 * n) for ranges, n in zip(n_ranges, sizes, strict=True)) / sum(
-            n_ranges
-        )
+    kind, k = kind_for(workload, sizes)
+    if kind == "range":
+        # Uniform over all ranges of all attributes; a range of n codes has (n + 2)/3 of them on average.
+        n_ranges = np.array([n * (n + 1) / 2 for n in sizes])
+        return float(np.average([(n + 2) / (3 * n) for n in sizes], weights=n_ranges))
     if kind == "random":  # all sets alike; both ends uniform, both inside
         return _symmetric([((n * n - 1) / (3 * n) + 1) / n for n in sizes], k) / math.comb(len(sizes), k)
     # Σ over codes of the share

@@ -33,7 +33,7 @@ from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
-from hdpview.methods.protocol import Common, Engine, Floats, Progress
+from hdpview.methods.protocol import Engine, Floats, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
@@ -175,7 +175,7 @@ class _Grower:
 
 
 @dataclass(frozen=True)
-class Privtree(Common):
+class Privtree(Method):
     """PrivTree. n_cut_attributes: how many attributes a split halves, in turns; None for all."""
 
     name = "privtree"

@@ -40,7 +40,9 @@ from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
-from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
+from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
+from hdpview.partition.converge import laplace_cdf
+from hdpview.partition.cut import cut_number
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import laplace_scale, noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -50,7 +52,7 @@ _FIRST, _SECOND = 0, 1  # phases
 
 
 @dataclass(frozen=True)
-class Ripost(Common):
+class Ripost(Method):
     """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in
     this order.
 
@@ -114,8 +116,7 @@ def level_share(level):  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def chance_to_stop(value, scale, threshold):  # type: ignore[no-untyped-def]
     """P[value + Lap(scale) ≤ threshold]."""
-    distance = (threshold - value) / scale
-    return 1.0 - 0.5 * math.exp(-distance) if distance >= 0 else 0.5 * math.exp(distance)
+    return laplace_cdf((threshold - value) / scale)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -186,11 +187,7 @@ def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform,
         sum_of_weights += math.exp(rate * (least - scores[i]))
         scores[i] = sum_of_weights
     chosen = min(np.searchsorted(scores[:n_cuts], uniform * sum_of_weights, side="right"), n_cuts - 1)
-    for a in range(len(lower)):
-        if chosen < upper[a] - lower[a] - 1:
-            return a, lower[a] + 1 + chosen
-        chosen -= upper[a] - lower[a] - 1
-    return -1, -1
+    return cut_number(lower, upper, chosen)
 
 
 @nb.njit(cache=True, nogil=True)

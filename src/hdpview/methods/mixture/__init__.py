@@ -35,7 +35,7 @@ from hdpview.methods.mixture.plan import (
     plan_for,
     shape_for,
 )
-from hdpview.methods.protocol import Common, Engine, Progress, ViewRelease
+from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.privacy.budget import Budget, exact_delta
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.progress import silent
@@ -53,7 +53,7 @@ _CHOOSING_PASSES, _CHOOSING_ROUNDS, _CHOOSING_COMPONENTS = 2, 30, 128
 
 
 @dataclass(frozen=True)
-class Mixture(Common):
+class Mixture(Method):
     """The method with its settings.
 
     focus: groups of two or three attributes, by name, whose tables are measured in any case and with more

@@ -13,17 +13,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
+from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError, unknown_name
-from hdpview.methods.baselines.hdmm.algebra import Set
-from hdpview.methods.baselines.hdmm.release import FittedRelease, Ints, exact_measurements, fit
+from hdpview.methods.baselines.hdmm.release import FittedRelease, exact_measurements, fit
 from hdpview.methods.baselines.hdmm.strategy import Strategy, strategy_for
 from hdpview.methods.baselines.hdmm.workload import workload_named
-from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -34,7 +31,7 @@ MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices
 
 
 @dataclass(frozen=True)
-class Hdmm(Common):
+class Hdmm(Method):
     """The matrix mechanism for one workload, by its name."""
 
     name = "hdmm"
@@ -77,15 +74,16 @@ class Hdmm(Common):
         reason = self.why_infeasible(counts.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
-        cells = local_cells(counts)
-        strategy, epsilon = strategy_for(self.workload, counts.schema.sizes, budget.epsilon), budget.epsilon
-        noisy_tables = []
-        for chosen, share in zip(strategy.measured, strategy.shares, strict=True):
+        sizes, epsilon = counts.schema.sizes, budget.epsilon
+        strategy = strategy_for(self.workload, sizes, epsilon)
+        shapes = [TableShape.of_codes(chosen, sizes) for chosen in strategy.measured]
+        exact_tables, noisy_tables = counts.exact_tables(shapes, progress), []
+        for chosen, share, exact_table in zip(strategy.measured, strategy.shares, exact_tables, strict=True):
             purpose = "noise on " + (
                 " × ".join(counts.schema.names[i] for i in chosen) or "the number of records"
             )
             per_unit = budget.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
-            exact = exact_measurements(_exact_table(cells, chosen), [strategy.factors[i] for i in chosen])
+            exact = exact_measurements(exact_table, [strategy.factors[i] for i in chosen])
             noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 
@@ -102,14 +100,3 @@ class Hdmm(Common):
                 f"HDMM knows no strategy for attributes of more than {MOST_CODES} codes. Use wider bins."
             )
         return strategy_for(self.workload, schema.sizes, exact_epsilon(epsilon))
-
-
-def _exact_table(counts: SparseCounts, chosen: Set) -> Ints:
-    """Records per combination of codes of the chosen attributes."""
-    shape = tuple(counts.schema.sizes[i] for i in chosen)
-    exact = np.zeros(math.prod(shape), dtype=np.int64)
-    place = np.zeros(len(counts.exact_counts), dtype=np.int64)
-    for i, size in zip(chosen, shape, strict=True):
-        place = place * size + counts.exact_codes[:, i]
-    np.add.at(exact, place, counts.exact_counts)
-    return exact.reshape(shape)

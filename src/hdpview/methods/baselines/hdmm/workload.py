@@ -15,8 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.errors import QueryError, unknown_name
-from hdpview.query.workloads import WORKLOADS, n_attributes_of
+from hdpview.query.workloads import kind_for
 
 Floats = NDArray[np.float64]
 
@@ -40,13 +39,7 @@ class Workload:
 
 def workload_named(name: str, sizes: tuple[int, ...]) -> Workload:
     """One of the paper's workloads, as `query/workloads.py` draws from it."""
-    if name not in WORKLOADS:
-        raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
-    kind, k = name.split("-")[0], n_attributes_of(name)
-    if k > len(sizes):
-        raise QueryError(
-            f"The workload {name} asks about {k} attributes at once; this domain has {len(sizes)}."
-        )
+    kind, k = kind_for(name, sizes)
     sets = list(combinations(range(len(sizes)), k))
     per_attribute = {"random": np.ones(len(sizes)), "range": np.array([n * (n + 1) / 2 for n in sizes])}
     weight = per_attribute.get(kind, np.array(sizes, dtype=np.float64))

@@ -26,7 +26,7 @@ from hdpview.errors import MethodError
 from hdpview.methods.baselines.privbayes.network import ExactTables, choose_network
 from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
 from hdpview.methods.baselines.records import RecordRelease
-from hdpview.methods.protocol import Common, Engine, Progress
+from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -36,7 +36,7 @@ _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22
 
 
 @dataclass(frozen=True)
-class Privbayes(Common):
+class Privbayes(Method):
     """A Bayesian network with noisy tables.
 
     network_share: share of the budget for choosing the network (the paper's β, there 0.3). usefulness: how

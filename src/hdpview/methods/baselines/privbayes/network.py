@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hdpview.jit import numba as nb
 from hdpview.methods.baselines.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
-from hdpview.privacy.randomness import Randomness, draw_block
+from hdpview.privacy.randomness import Draws, Randomness
 
 SCORE_SENSITIVITY = 2.0
 Ints = NDArray[np.int64]
@@ -94,7 +94,7 @@ def choose_network(
         randomness: the build's.
     """
     sizes = tables.sizes
-    uniform = _uniforms(randomness, len(sizes))
+    uniform = Draws(randomness.root_key("privbayes network")).uniform(len(sizes))
     degree = affordable_degree(sizes, most_cells)
     network = [Node(int(uniform[0] * len(sizes)), ())]
     scores: dict[Node, float] = {}
@@ -118,14 +118,3 @@ def _choose(scores: Floats, rate: float, uniform: float) -> int:
     """The exponential mechanism from one uniform number: P(i) ∝ exp(rate · score)."""
     reach = np.cumsum(np.exp(rate * (scores - scores.max())))
     return min(int(np.searchsorted(reach, uniform * reach[-1], side="right")), len(scores) - 1)
-
-
-def _uniforms(randomness: Randomness, n: int) -> Floats:
-    key, words, draws = (
-        randomness.root_key("privbayes network"),
-        np.empty(16, np.uint32),
-        np.empty((-(-n // 8), 8)),
-    )
-    for block in range(len(draws)):
-        draw_block(key, block, words, draws[block])
-    return draws.reshape(-1)[:n]

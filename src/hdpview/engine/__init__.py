@@ -1,1 +1,0 @@
-"""Private side: where exact statistics are computed. Engines differ in speed, never in the result."""
