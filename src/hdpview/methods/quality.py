@@ -42,8 +42,11 @@ _CONFIDENCE = 0.95
 # attribute.
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
 # Of the groups of questions, by number of attributes, those whose errors add up to no more than expected.
-# Some pairs depend strongly and most hardly do, so that of pairs the worst decide.
-_HELD = (0.8, 0.95, 0.8, 0.8)
+# Some attributes depend strongly and most hardly do, so that of several attributes the worst decide.
+_HELD = (0.8, 0.95, 0.95, 0.95)
+# Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
+# groups of small errors is lost in the noise of the draw.
+_SEEN = 0.3
 # Mean of an error's absolute value, as a multiple of its root mean square: of a normal one.
 _MEAN_ERROR = 0.8
 # Candidates for a factor are the prior's median times powers of two, by steps of a quarter of a power.
@@ -143,21 +146,24 @@ def _drawn_factor(
     """A factor for errors that show in k attributes, by the exponential mechanism. [P16]
 
     The errors of a group are added up, and so are those to expect with a factor t. The score of t is how far
-    the chosen quantile over groups of the difference is from 0, in whole records. One record moves the
-    errors of one question of each group by one at most, so each sum, their quantile and the score.
+    the chosen quantile over groups of the difference is from 0, in whole records. Which groups count follows
+    from the view alone. One record moves the errors of one question of each group by one at most, so each
+    sum, their quantile and the score.
     """
     n_groups = int(asked.group[-1]) + 1
     squared = np.square(factors)
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
     exact_errors = np.zeros(n_groups, np.int64)
     np.add.at(exact_errors, asked.group, np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth))
-    place = math.ceil(_HELD[k - 1] * n_groups) - 1
+    size = np.bincount(asked.group, np.sqrt(np.maximum(asked.model[k - 1], 0.0)))
+    seen = size >= _SEEN * size.max()
+    place = math.ceil(_HELD[k - 1] * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     exact_scores = []
     for factor in candidates:
         expected = _MEAN_ERROR * np.sqrt(known + factor**2 * np.maximum(asked.model[k - 1], 0.0))
         sums = np.ceil(np.bincount(asked.group, expected)).astype(np.int64)
-        exact_scores.append(-abs(int(np.sort(exact_errors - sums)[place])))  # [P16]
+        exact_scores.append(-abs(int(np.sort((exact_errors - sums)[seen])[place])))  # [P16]
     prior = np.exp(-np.abs(EXPONENTS) / np.where(EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
     chosen = choose(np.array(exact_scores, np.float64), epsilon / 2, draws, prior)  # [P16]
     return float(candidates[chosen])
