@@ -69,7 +69,7 @@ def without_fits() -> Iterator[None]:
     at themselves; whatever is computed from them cannot tell more than they do.
     """
 
-    def independent(_start: Components, _targets: Any, margins: Any, *_settings: Any) -> Components:
+    def independent(_start: Components, _targets: Any, margins: Any, *_: Any, **__: Any) -> Components:
         return Components.independent(margins)
 
     with patch.object(mixture, "fit", independent):
