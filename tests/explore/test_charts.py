@@ -178,9 +178,9 @@ def test_means_by_group(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#panel-rates thead")).to_contain_text("mean of age")
     table = hospital.sql("SELECT ward, AVG(age) AS m FROM view GROUP BY ward", as_="pyarrow").to_pylist()
     expected = {row["ward"]: (row["m"], row["m_lower"], row["m_upper"]) for row in table}
-    rows = page.locator("#panel-rates tbody tr").evaluate_all(
-        "all => all.map((one) => one.innerText.split('\\t'))"
-    )
+    found = page.locator("#panel-rates tbody tr")
+    expect(found).to_have_count(len(hospital.schema["ward"].labels()))
+    rows = found.evaluate_all("all => all.map((one) => one.innerText.split('\\t'))")
     assert [row[0] for row in rows] == hospital.schema["ward"].labels()
     for ward, mean, *_ in rows:
         value, lower, upper = expected[ward]
