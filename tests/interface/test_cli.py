@@ -429,6 +429,20 @@ def test_files_that_cannot_be_written_are_named(folder: Path) -> None:
     )
 
 
+def test_a_file_in_the_place_of_a_schema_command_is_told_which_one_takes_it(folder: Path) -> None:
+    """Neither a table nor a schema file is a command; what to run is named."""
+    assert "hdpview schema draft people.csv" in refused("schema", "people.csv", cwd=folder)
+    assert "hdpview schema check people.toml" in refused("schema", "people.toml", cwd=folder)
+
+
+def test_a_draft_is_not_written_into_a_file_named_like_another_format(folder: Path) -> None:
+    """A schema file is TOML: a .yaml would be refused by whoever believes its name."""
+    said = refused("schema", "draft", "people.csv", "-o", "people.yaml", cwd=folder)
+    assert "TOML" in said
+    assert "people.toml" in said
+    assert not (folder / "people.yaml").exists()
+
+
 def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit code 130, no view, no temporary file or folder."""
     write_people(tmp_path / "people.csv", n_rows=200_000)

@@ -31,7 +31,9 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(
-    no_args_is_help=True, help="Write and check schemas: the public description of a table."
+    cls=schema.SchemaCommands,
+    no_args_is_help=True,
+    help="Write and check schemas: the public description of a table.",
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
 bench_app = typer.Typer(

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hdpview.cli import output
 from hdpview.cli.options import Columns, Data, Exclude, Format, LedgerFile, MaxRows, PrivacyUnit, TableName
+from hdpview.errors import SchemaError
 
 if TYPE_CHECKING:
     from hdpview.counts.preview import Concern
+
+_OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
+
+
+class SchemaCommands(TyperGroup):
+    """The commands of `hdpview schema`. A file in the place of a command is told which one takes it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and Path(name).suffix:
+            command = "check" if name.endswith(".toml") else "draft"
+            raise SchemaError(f"{name!r} is a file, not a command. Run: hdpview schema {command} {name}")
+        return super().resolve_command(ctx, args)
 
 
 def draft(
@@ -70,8 +85,6 @@ def draft(
 
 
 def _check_learning(not_private: bool, epsilon: str | None, delta: str | None, unit: str | None) -> None:
-    from hdpview.errors import SchemaError
-
     if not_private and epsilon is not None:
         raise SchemaError(
             "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
@@ -199,14 +212,19 @@ def json_schema(
 
 def _check_place(output_path: Path | None) -> None:
     """Refuse, before anything is spent or read, a place where a draft could not be written."""
-    from hdpview.errors import SchemaError
-
-    if output_path is not None and output_path.exists():
+    if output_path is None:
+        return
+    if output_path.exists():
         raise SchemaError(
             f"{str(output_path)!r} is there already, and a draft is not written over it. Remove it, or "
             "name another file."
         )
-    if output_path is not None and not output_path.parent.is_dir():
+    if output_path.suffix.lower() in _OTHER_FORMATS:
+        raise SchemaError(
+            f"Schema files are written in TOML, and {str(output_path)!r} is named like another format. "
+            f"Write {str(output_path.with_suffix('.toml'))!r} instead."
+        )
+    if not output_path.parent.is_dir():
         raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
 
 
