@@ -191,8 +191,7 @@ class Answerer:
         """Answer a question with these values of its parameters."""
         tree = _bound(question.tree, values) if question.parameters else question.tree
         if question.view is None:
-            found = self.engine.answer(tree, context)
-            return Answer(found.columns, found.rows)
+            return Answer(question.columns, self.engine.rows(tree, context))
         tree = rewrite.with_arrays(tree) if question.parameters else tree
         key = (question, tuple(map(repr, values)), reading)
         with self._lock:

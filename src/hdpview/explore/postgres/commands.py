@@ -12,6 +12,7 @@ from hdpview.explore.postgres import statements, types
 from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
 from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import (
+    FIXED_PARAMETER,
     IN_FAILED_TRANSACTION,
     INVALID_CURSOR,
     SYNTAX_ERROR,
@@ -140,7 +141,7 @@ class Commands:
         if asked.name == "all":
             self.settings.update(self._at_start)
         elif asked.name in _FIXED:
-            raise PgError("55P02", f'parameter "{asked.name}" cannot be changed')
+            raise PgError(FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
         elif asked.name:
             if asked.name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
                 raise PgError(TOO_COMPLEX, "There are too many settings in this session.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hdpview.errors import HdpviewError, QueryError
 
@@ -13,8 +12,8 @@ FEATURE_NOT_SUPPORTED, READ_ONLY, QUERY_CANCELED = "0A000", "25006", "57014"
 INVALID_PARAMETER, TOO_COMPLEX, IN_FAILED_TRANSACTION = "22023", "54001", "25P02"
 PROTOCOL_VIOLATION, INVALID_PASSWORD, TOO_MANY_CONNECTIONS = "08P01", "28P01", "53300"
 INVALID_CURSOR, INVALID_STATEMENT, INVALID_TEXT = "34000", "26000", "22P02"
-INTERNAL_ERROR, SHUTTING_DOWN, INVALID_AUTHORIZATION = "XX000", "57P01", "28000"
-INVALID_DATABASE, OUT_OF_MEMORY = "3D000", "53200"
+INTERNAL_ERROR, INVALID_AUTHORIZATION, INVALID_DATABASE = "XX000", "28000", "3D000"
+IDLE_TIMEOUT, DUPLICATE_STATEMENT, FIXED_PARAMETER = "57P05", "42P05", "55P02"
 
 _SENTENCE = re.compile(r"(?<=[.?]) +(?=[A-Z])")
 _SQLSTATES = (
@@ -41,25 +40,15 @@ class PgError(QueryError):
         self.code, self.hint, self.fatal = code, hint, fatal
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """What a client is told."""
-
-    code: str
-    message: str
-    hint: str = ""
-    fatal: bool = False
-
-
-def refusal_of(problem: HdpviewError, table: str = "view") -> Refusal:
-    """An error of the library in the form of the protocol: its first sentence, and what to do as the hint.
+def as_pg_error(problem: HdpviewError, table: str = "view") -> PgError:
+    """An error of the library as clients are told of it: its first sentence, and what to do as the hint.
 
     table: what the view is called here, for questions to ask instead.
     """
     if isinstance(problem, PgError):
-        return Refusal(problem.code, str(problem), problem.hint, problem.fatal)
+        return problem
     text = str(problem)
     code = next((code for pattern, code in _SQLSTATES if re.search(pattern, text)), FEATURE_NOT_SUPPORTED)
     first, *others = _SENTENCE.split(text)
     hint = _AS_POSTGRES.sub(r"percentile_cont(\2) WITHIN GROUP (ORDER BY \1)", " ".join(others))
-    return Refusal(code, first, hint.replace("FROM view", f"FROM {table}"))
+    return PgError(code, first, hint.replace("FROM view", f"FROM {table}"))

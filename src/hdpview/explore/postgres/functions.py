@@ -15,10 +15,10 @@ from typing import Any
 from hdpview._version import __version__
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.types import PgType
 from hdpview.query.sql import dates, patterns
 
-SERVER_VERSION = "15.0"
 MOST_ITEMS = 10_000  # of a series, and of an array
 
 
@@ -41,19 +41,13 @@ class Context:
 
 NAMESPACES = {11: "pg_catalog", 2200: "public", 13000: "information_schema"}
 Function = Callable[..., Any]
-_FUNCTIONS: dict[str, tuple[PgType, Function]] = {}
+FUNCTIONS: dict[str, Function] = {}
 RETURNS: dict[str, PgType] = {}
 
 
 def _add(returns: PgType, function: Function, *names: str) -> None:
-    for name in names:
-        _FUNCTIONS[name] = (returns, function)
-        RETURNS[name] = returns
-
-
-def registered() -> Mapping[str, Function]:
-    """All functions by name."""
-    return {name: function for name, (_, function) in _FUNCTIONS.items()}
+    FUNCTIONS.update(dict.fromkeys(names, function))
+    RETURNS.update(dict.fromkeys(names, returns))
 
 
 def _always(value: Any) -> Function:
@@ -259,7 +253,8 @@ def _shifted(_: Context, moment: Any, span: Any, sign: Any) -> str | None:
     return dates.shifted(str(moment), dates.duration(str(span)), int(sign)).isoformat(" ")
 
 
-_VERSION = f"PostgreSQL {SERVER_VERSION} (hdpview {__version__}: a differentially private view, read-only)"
+_SPOKEN = first_settings()["server_version"][0]
+_VERSION = f"PostgreSQL {_SPOKEN} (hdpview {__version__}: a differentially private view, read-only)"
 _add(t.TEXT, _always(_VERSION), "version")
 _add(t.NAME, lambda c: c.database, "current_database", "current_catalog")
 _add(t.NAME, lambda c: c.user, "current_user", "session_user", "user", "current_role")
@@ -281,44 +276,10 @@ _add(t.TEXT, _comment, "obj_description", "col_description")
 _add(t.BOOL, _may_read, "has_table_privilege", "has_any_column_privilege", "has_column_privilege")
 _add(t.BOOL, _may_read, "has_schema_privilege")
 _add(t.BOOL, _may_connect, "has_database_privilege")
-# Functions that give the same for everything that a view can be asked about.
-_YES = (
-    "pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_collation_is_visible "
-    "pg_opclass_is_visible pg_conversion_is_visible pg_ts_config_is_visible pg_has_role "
-    "pg_opfamily_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_statistics_obj_is_visible "
-    "pg_advisory_lock pg_advisory_unlock pg_try_advisory_lock"
-)
-_NO = (
-    "has_sequence_privilege has_function_privilege has_tablespace_privilege has_type_privilege "
-    "has_foreign_data_wrapper_privilege has_server_privilege has_language_privilege pg_is_in_recovery "
-    "pg_is_other_temp_schema pg_relation_is_publishable row_security_active pg_is_wal_replay_paused "
-    "pg_relation_is_updatable"
-)
-_NOTHING = (
-    "shobj_description pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_viewdef pg_get_ruledef "
-    "pg_get_triggerdef pg_get_functiondef pg_get_function_result inet_server_addr "
-    "pg_get_function_arguments pg_get_function_identity_arguments pg_get_serial_sequence "
-    "pg_get_partkeydef pg_get_statisticsobjdef_columns pg_get_partition_constraintdef "
-    "pg_tablespace_location inet_client_addr pg_describe_object pg_get_statisticsobjdef _pg_expandarray "
-    "unnest generate_subscripts pg_identify_object acldefault aclexplode pg_get_keywords array_position "
-    "pg_options_to_table pg_get_replica_identity_index pg_get_multixact_members _pg_truetypid "
-    "_pg_truetypmod _pg_char_max_length pg_get_publication_tables"
-)
-_SIZES = (
-    "pg_relation_size pg_total_relation_size pg_table_size pg_indexes_size pg_database_size "
-    "pg_stat_get_numscans pg_stat_get_live_tuples txid_current"
-)
-_ZEROS = "pg_my_temp_schema inet_server_port inet_client_port pg_trigger_depth"
-_DONE = "pg_sleep pg_advisory_unlock_all pg_stat_clear_snapshot pg_notify"
-for _kind, _value, _names in (
-    (t.BOOL, 1, _YES),
-    (t.BOOL, 0, _NO),
-    (t.TEXT, None, _NOTHING),
-    (t.INT8, 0, _SIZES),
-    (t.INT4, 0, _ZEROS),
-    (t.VOID, "", _DONE),
-):
-    _add(_kind, _always(_value), *_names.split())
+# Functions that give the same for everything that a view can be asked about: a type, a value, and the names.
+_VALUES = {"1": 1, "0": 0, "NULL": None, "''": ""}
+for _kind, _value, *_names in map(str.split, t.lines_of("functions.txt")):
+    _add(t.BY_NAME[_kind], _always(_VALUES[_value]), *_names)
 _add(t.TEXT, _pretty_size, "pg_size_pretty")
 _add(t.TEXT, _strict(quote_ident), "quote_ident")
 _add(t.TEXT, _strict(lambda text: "'" + text.replace("'", "''") + "'"), "quote_literal")

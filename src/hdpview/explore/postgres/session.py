@@ -20,7 +20,9 @@ from hdpview.explore.postgres.answers import Answerer, Question, Reading
 from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
 from hdpview.explore.postgres.errors import (
+    DUPLICATE_STATEMENT,
     FEATURE_NOT_SUPPORTED,
+    IDLE_TIMEOUT,
     INTERNAL_ERROR,
     INVALID_CURSOR,
     INVALID_STATEMENT,
@@ -28,8 +30,7 @@ from hdpview.explore.postgres.errors import (
     QUERY_CANCELED,
     TOO_COMPLEX,
     PgError,
-    Refusal,
-    refusal_of,
+    as_pg_error,
 )
 from hdpview.explore.postgres.login import ClosedError, Doorkeeper
 from hdpview.explore.postgres.statements import Statement
@@ -98,9 +99,9 @@ class Session:
         except ClosedError:
             pass
         except TimeoutError:
-            self._wire.refuse(Refusal("57P05", "terminating connection due to idle timeout", fatal=True))
+            self._wire.refuse(PgError(IDLE_TIMEOUT, "terminating connection due to idle timeout", fatal=True))
         except PgError as problem:
-            self._wire.refuse(refusal_of(problem))
+            self._wire.refuse(problem)
         except (ConnectionError, OSError):
             pass
         finally:
@@ -145,21 +146,21 @@ class Session:
         except PgError as problem:
             if problem.fatal:
                 raise
-            self._fail(refusal_of(problem))
+            self._fail(problem)
         except HdpviewError as problem:
-            self._fail(refusal_of(problem, self._backend.answerer.hint_name(None)))
+            self._fail(as_pg_error(problem, self._backend.answerer.hint_name(None)))
         except (ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
             logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
-            self._fail(Refusal(INTERNAL_ERROR, "The server failed on this statement.", "Please report it."))
+            self._fail(PgError(INTERNAL_ERROR, "The server failed on this statement.", "Please report it."))
         else:
             return True
         return False
 
-    def _fail(self, refusal: Refusal) -> None:
+    def _fail(self, problem: PgError) -> None:
         self._commands.fail()
-        self._wire.refuse(refusal)
+        self._wire.refuse(problem)
 
     async def _computed(self, work: Callable[[], Any]) -> Any:
         """What work gives, done in a thread, unless it takes too long or is cancelled."""
@@ -262,7 +263,7 @@ class Session:
 
     async def _prepare(self, name: str, statement: Statement, oids: Sequence[int]) -> None:
         if name and name in self._prepared:
-            raise PgError("42P05", f'prepared statement "{name[:60]}" already exists')
+            raise PgError(DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
         if len(self._prepared) >= _MOST_PREPARED:
             raise PgError(
                 TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."

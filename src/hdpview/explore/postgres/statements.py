@@ -10,7 +10,13 @@ from typing import Any
 import sqlglot
 
 from hdpview.errors import QueryError
-from hdpview.explore.postgres.errors import READ_ONLY, SYNTAX_ERROR, UNDEFINED_OBJECT, PgError
+from hdpview.explore.postgres.errors import (
+    INVALID_PARAMETER,
+    READ_ONLY,
+    SYNTAX_ERROR,
+    UNDEFINED_OBJECT,
+    PgError,
+)
 from hdpview.query.question.where import parse
 from hdpview.query.sql.scalar import constant
 
@@ -191,7 +197,7 @@ def checked_setting(name: str, value: str) -> str:
 
 
 def _invalid(name: str, value: str, hint: str) -> PgError:
-    return PgError("22023", f'invalid value for parameter "{name}": "{value[:60]}"', hint)
+    return PgError(INVALID_PARAMETER, f'invalid value for parameter "{name}": "{value[:60]}"', hint)
 
 
 def shown_setting(statement: Statement) -> str:

@@ -29,11 +29,16 @@ class PgType:
     size: int = -1
 
 
+def lines_of(name: str) -> list[str]:
+    """The lines of a file of data about PostgreSQL, in the folder `catalog`."""
+    text = (resources.files("hdpview.explore.postgres.catalog") / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line]
+
+
 @cache
 def catalogued() -> tuple[tuple[str, ...], ...]:
     """pg_type as PostgreSQL 15 has it: number, name, size and the rest of each type."""
-    text = (resources.files("hdpview.explore.postgres.catalog") / "types.txt").read_text(encoding="utf-8")
-    return tuple(tuple(line.split(" ")) for line in text.splitlines() if line)
+    return tuple(tuple(line.split(" ")) for line in lines_of("types.txt"))
 
 
 _CATALOGUED = {name: PgType(int(oid), name, int(size)) for oid, name, size, *_ in catalogued()}

@@ -18,7 +18,7 @@ from pygwire.messages import PGMessage
 
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.columns import OutputColumn
-from hdpview.explore.postgres.errors import PROTOCOL_VIOLATION, PgError, Refusal
+from hdpview.explore.postgres.errors import PROTOCOL_VIOLATION, PgError
 from hdpview.explore.postgres.types import encode
 
 MOST_BYTES = 1_000_000  # of one message
@@ -101,10 +101,10 @@ class Wire:
         except (TimeoutError, OSError):
             self._writer.transport.abort()
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, problem: PgError) -> None:
         """Send an error."""
-        severity = "FATAL" if refusal.fatal else "ERROR"
-        self.send(messages.ErrorResponse(_fields(severity, refusal.code, refusal.message, refusal.hint)))
+        severity = "FATAL" if problem.fatal else "ERROR"
+        self.send(messages.ErrorResponse(_fields(severity, problem.code, str(problem), problem.hint)))
 
     def notice(self, text: str) -> None:
         """Send a notice."""

@@ -12,19 +12,20 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from hdpview.errors import HdpviewError, QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, column_type, system_relations
+from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import to_sqlite
 from hdpview.explore.postgres.columns import Describer, OutputColumn
-from hdpview.explore.postgres.functions import MOST_ITEMS, Context, registered
+from hdpview.explore.postgres.functions import FUNCTIONS, MOST_ITEMS, Context
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.pview import PView
+from hdpview.query.sql.constants import literal
 
 
 class ArrayAggregate:
@@ -74,15 +75,7 @@ _SQLITE_FUNCTIONS = (
     "last_value lead length lower ltrim max min nth_value ntile nullif rank replace round row_number "
     "rtrim substr substring sum total trim upper"
 )
-_FUNCTIONS = frozenset(_SQLITE_FUNCTIONS.split()) | frozenset(registered()) | {name for name, _ in AGGREGATES}
-
-
-@dataclass(frozen=True)
-class CatalogAnswer:
-    """Columns and rows of an answer."""
-
-    columns: Sequence[OutputColumn]
-    rows: Sequence[Sequence[Any]]
+_FUNCTIONS = frozenset(_SQLITE_FUNCTIONS.split()) | frozenset(FUNCTIONS) | {name for name, _ in AGGREGATES}
 
 
 class CatalogEngine:
@@ -123,16 +116,12 @@ class CatalogEngine:
         key = self.key(table)
         return None if key is None else self._columns[key]
 
-    def answer(self, tree: exp.Expr, context: Context) -> CatalogAnswer:
-        """Answer a statement without parameters."""
-        describer = self.describer()
-        tree = tree.copy()
-        columns = describer.columns(tree)
+    def rows(self, tree: exp.Expr, context: Context) -> list[Any]:
+        """Rows of the answer to a statement without parameters."""
+        tree, describer = tree.copy(), self.describer()
         statement = to_sqlite(tree, describer, lambda table: self.key(table) or table.name, self._numbers)
-        shown = [replace(each, kind=t.TEXT) if each.kind in t.REG_TYPES else each for each in columns]
         with self._lock:
-            rows = self._run(statement, context)
-        return CatalogAnswer(shown, rows)
+            return self._run(statement, context)
 
     def described(self, tree: exp.Expr) -> list[OutputColumn]:
         """Columns of a statement's result."""
@@ -150,31 +139,31 @@ class CatalogEngine:
         return found
 
     def _fill(self) -> None:
+        for name, function in FUNCTIONS.items():
+            self._database.create_function(name, -1, functools.partial(self._called, function))
+        for name, aggregate in AGGREGATES:
+            self._database.create_aggregate(name, -1, aggregate)
         for key, columns in self._columns.items():
+            usual = defaults().get(key, {})
             # Numbers are compared with texts as numbers: clients write c.oid = '16384'.
-            names = ", ".join(f"{_quoted(column.name)} {_affinity(column)}" for column in columns)
-            self._database.execute(f"CREATE TABLE {_quoted(key)} ({names})")
-        rows = self.catalog.rows()
-        rows["pg_catalog.pg_settings"] = [
-            {"name": name, "setting": value, "category": "hdpview", "short_desc": meaning, "context": "user"}
+            parts = ", ".join(_definition(column, usual.get(column.name)) for column in columns)
+            self._database.execute(f"CREATE TABLE {_quoted(key)} ({parts})")
+        settings = [
+            {"name": name, "setting": value, "short_desc": meaning}
             for name, (value, meaning) in first_settings().items()
         ]
-        for key, content in rows.items():
-            known = [column.name for column in self._columns[key]]
-            marks = ", ".join("?" for _ in known)
+        for key, rows in {**self.catalog.rows(), "pg_catalog.pg_settings": settings}.items():
+            names = list(rows[0])
+            marks = ", ".join("?" for _ in names)
             self._database.executemany(
-                f"INSERT INTO {_quoted(key)} VALUES ({marks})",
-                [[row.get(name) for name in known] for row in content],
+                f"INSERT INTO {_quoted(key)} ({', '.join(names)}) VALUES ({marks})",
+                [list(row.values()) for row in rows],
             )
+        self._database.executescript("\n".join(t.lines_of("derived.sql")))
         for key, column in (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_type", "oid")):
             self._database.execute(
                 f"CREATE INDEX {key}_{column} ON {_quoted(f'pg_catalog.{key}')} ({column})"
             )
-        for name, function in registered().items():
-            self._database.create_function(name, -1, functools.partial(self._called, function))
-        for name, aggregate in AGGREGATES:
-            self._database.create_aggregate(name, -1, aggregate)
-
         # SQLite makes the table of this function at its first use, which must come before nothing can be
         # made.
         self._database.execute("SELECT * FROM json_each('[]')").fetchall()
@@ -208,10 +197,14 @@ def _authorized(action: int, _: str | None, name: str | None, *__: str | None) -
     return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
 
 
-def _affinity(column: OutputColumn) -> str:
+def _definition(column: OutputColumn, usual: Any) -> str:
+    """A column as CREATE TABLE takes it. usual: what it holds where a row says nothing; None for NULL."""
     if column.kind in t.INTEGERS or column.kind is t.BOOL:
-        return "INTEGER"
-    return "REAL" if column.kind in t.FLOATS else "TEXT" if column.kind in t.TEXTS else ""
+        affinity = "INTEGER"
+    else:
+        affinity = "REAL" if column.kind in t.FLOATS else "TEXT" if column.kind in t.TEXTS else ""
+    default = "" if usual is None else f" DEFAULT {literal(usual).sql()}"
+    return f"{_quoted(column.name)} {affinity}{default}"
 
 
 def _quoted(name: str) -> str:

@@ -1,7 +1,8 @@
 """Rows of the catalogue: the views as tables, their attributes as columns, types, schemas and settings.
 
 The layout of the tables, `relations.txt` and `types.txt`, lists what PostgreSQL 15 itself answers about its
-own catalogue: a relation per line with its number, its kind and its columns; a type per line.
+own catalogue: a relation per line with its number, its kind and its columns; a type per line. `defaults.txt`
+has the values that are the same in all rows of a table, and `derived.sql` the tables that follow from others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from hdpview.domain import Attribute, Datetime, Integer, Ordered, calendar
@@ -19,7 +19,7 @@ from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 
 FIRST_VIEW = 16_384  # the first number that PostgreSQL gives to what users make
-_DATABASE, _DAY = 5, 24 * 60 * 60 * 1_000_000
+_DAY = 24 * 60 * 60 * 1_000_000
 _NAMESPACE_OF = {name: oid for oid, name in NAMESPACES.items()}
 Row = dict[str, Any]
 
@@ -39,7 +39,7 @@ class Relation:
 def system_relations() -> tuple[Relation, ...]:
     """All tables of the catalogue."""
     found = []
-    for line in _lines("relations.txt"):
+    for line in t.lines_of("relations.txt"):
         title, oid, kind, *columns = line.split(" ")
         schema, name = title.split(".")
         pairs = tuple((column, of) for column, of in (each.split(":") for each in columns))
@@ -51,7 +51,7 @@ def system_relations() -> tuple[Relation, ...]:
 def defaults() -> dict[str, Row]:
     """Of each table the values that are the same in all its rows."""
     found: dict[str, Row] = {}
-    for line in _lines("defaults.txt"):
+    for line in t.lines_of("defaults.txt"):
         key, *pairs = line.split(" ")
         values = (pair.partition("=")[::2] for pair in pairs)
         found[key] = {name: int(text) if text.lstrip("-").isdigit() else text for name, text in values}
@@ -77,11 +77,6 @@ def type_rows() -> tuple[Row, ...]:
         row |= {key: row[key] if row[key] != "-" else 0 for key in ("typreceive", "typsend")}
         rows.append(row)
     return tuple(rows)
-
-
-def _lines(name: str) -> list[str]:
-    text = (resources.files("hdpview.explore.postgres.catalog") / name).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line]
 
 
 def column_type(attribute: Attribute) -> PgType:
@@ -138,27 +133,15 @@ class Catalog:
         self._type_oids = {row["typname"]: row["oid"] for row in type_rows()}
 
     def rows(self) -> dict[str, list[Row]]:
-        """Rows by table. Tables that are not named are empty. What is the same in all rows of a table comes
-        from defaults.txt.
+        """Rows of the tables that say what there is, by table. They leave out what `defaults` says, and all
+        rows of a table say the same columns.
         """
-        return {
-            key: [{**defaults().get(key, {}), **row} for row in rows] for key, rows in self._rows().items()
-        }
-
-    def _rows(self) -> dict[str, list[Row]]:
         return {
             "pg_catalog.pg_namespace": list(self._namespaces()),
             "pg_catalog.pg_class": list(self._classes()),
             "pg_catalog.pg_attribute": list(self._attributes()),
             "pg_catalog.pg_type": [dict(row) for row in type_rows()],
             "pg_catalog.pg_description": list(self._descriptions()),
-            **{
-                f"pg_catalog.{name}": [{}]
-                for name in ("pg_am", "pg_language", "pg_collation", "pg_tablespace")
-            },
-            **self._database_and_roles(),
-            **self._lists_of_tables(),
-            **self._information_schema(),
         }
 
     def columns(self) -> Iterator[tuple[str, int, int, Attribute]]:
@@ -222,77 +205,4 @@ class Catalog:
             "attstorage": "p" if size > 0 else "x",
             "attnotnull": int(not_null),
             "attcollation": 100 if t.BY_OID.get(kind) in t.TEXTS else 0,
-        }
-
-    def _database_and_roles(self) -> dict[str, list[Row]]:
-        user, shown = {"rolname": self.context.user}, {"usename": self.context.user}
-        return {
-            "pg_catalog.pg_database": [{"oid": _DATABASE, "datname": self.context.database}],
-            "pg_catalog.pg_roles": [user],
-            "pg_catalog.pg_authid": [user],
-            "pg_catalog.pg_user": [shown],
-            "pg_catalog.pg_shadow": [shown],
-            "information_schema.information_schema_catalog_name": [{"catalog_name": self.context.database}],
-            "information_schema.enabled_roles": [{"role_name": self.context.user}],
-        }
-
-    def _lists_of_tables(self) -> dict[str, list[Row]]:
-        tables = [("public", name) for name in self.oids]
-        tables += [(each.schema, each.name) for each in system_relations() if each.kind == "r"]
-        user = self.context.user
-        rows = [{"schemaname": schema, "tablename": name, "tableowner": user} for schema, name in tables]
-        return {"pg_catalog.pg_tables": rows}
-
-    def _information_schema(self) -> dict[str, list[Row]]:
-        database, user = self.context.database, self.context.user
-        tables: list[tuple[str, str, str]] = [
-            *(
-                (each.schema, each.name, "BASE TABLE" if each.kind == "r" else "VIEW")
-                for each in system_relations()
-            ),
-            *(("public", name, "BASE TABLE") for name in self.oids),
-        ]
-        return {
-            "information_schema.schemata": [
-                {"catalog_name": database, "schema_name": name, "schema_owner": user}
-                for name in NAMESPACES.values()
-            ],
-            "information_schema.tables": [
-                {"table_catalog": database, "table_schema": schema, "table_name": name, "table_type": kind}
-                for schema, name, kind in tables
-            ],
-            "information_schema.columns": [*self._system_columns(), *self._view_columns()],
-            "information_schema.table_privileges": [
-                {"grantor": user, "grantee": user, "table_catalog": database, "table_name": name}
-                for name in self.oids
-            ],
-        }
-
-    def _system_columns(self) -> Iterator[Row]:
-        for relation in system_relations():
-            for number, (column, kind) in enumerate(relation.columns, 1):
-                yield self._column(relation.schema, relation.name, column, number, kind, True)
-
-    def _view_columns(self) -> Iterator[Row]:
-        for name, _, number, attribute in self.columns():
-            kind = column_type(attribute)
-            yield self._column("public", name, attribute.name, number, kind.name, attribute.nullable)
-
-    def _column(self, schema: str, table: str, name: str, number: int, kind: str, nullable: bool) -> Row:
-        bits = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}.get(kind)
-        return {
-            "table_catalog": self.context.database,
-            "table_schema": schema,
-            "table_name": table,
-            "column_name": name,
-            "ordinal_position": number,
-            "is_nullable": "YES" if nullable else "NO",
-            "data_type": "ARRAY" if kind.startswith("_") else t.SQL_NAMES.get(kind, kind),
-            "numeric_precision": bits,
-            "numeric_precision_radix": 2 if bits else None,
-            "numeric_scale": 0 if kind.startswith("int") else None,
-            "datetime_precision": 6 if kind.startswith("timestamp") else 0 if kind == "date" else None,
-            "udt_catalog": self.context.database,
-            "udt_name": kind,
-            "dtd_identifier": str(number),
         }
