@@ -19,10 +19,10 @@ import pytest
 
 from hdpview.domain import Schema
 from hdpview.errors import DataError, MethodError, QueryError
+from hdpview.methods import METHODS
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench import accuracy, cells
 from hdpview_bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
-from hdpview_bench.baselines import ALL_METHODS
 from hdpview_bench.cells import Cell
 from hdpview_bench.contenders import MethodContender, contender, with_all
 from hdpview_bench.workers import Limits
@@ -296,8 +296,8 @@ def test_peers_take_part_where_they_are_named(
 
 def test_all_stands_for_every_method_of_the_library() -> None:
     """So a peer can be named beside them; a method that is named as well takes part once."""
-    assert with_all([]) == with_all(["all"]) == tuple(ALL_METHODS)
-    assert with_all(["mst", "all", "hdpview"]) == ("mst", *ALL_METHODS)
+    assert with_all([]) == with_all(["all"]) == tuple(METHODS)
+    assert with_all(["mst", "all", "hdpview"]) == ("mst", *METHODS)
     assert with_all(["hdpview", "mst"]) == ("hdpview", "mst")
 
 

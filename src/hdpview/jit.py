@@ -2,9 +2,8 @@
 
 Numba keeps a compiled kernel until the file of that kernel changes. It does not see changes of the functions
 that the kernel calls: a correction in one file would not run where another file's kernel was compiled before.
-So the age of each of our kernels is that of all rooms that may hold kernels: a hash of their sources, and for
-kernels of hdpview-bench, which call ours, of the sources there too. Where caches are kept stays Numba's own
-choice, NUMBA_CACHE_DIR included; kernels of other packages are not touched.
+So the age of each of our kernels is that of all rooms that may hold kernels: a hash of their sources. Where
+caches are kept stays Numba's own choice, NUMBA_CACHE_DIR included; kernels of other packages are not touched.
 
 Every module with kernels writes `from hdpview.jit import numba as nb`.
 """
@@ -12,7 +11,6 @@ Every module with kernels writes `from hdpview.jit import numba as nb`.
 from __future__ import annotations
 
 import hashlib
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from numba.core.caching import CacheImpl
 _PACKAGE = Path(__file__).parent
 # Rooms that no kernel lies in or calls: a change there leaves compiled kernels as they are.
 WITHOUT_KERNELS = frozenset({"audit", "cli", "curate", "demo", "explore", "query"})
-_BENCH = "hdpview_bench"
 _LOCATORS = tuple(CacheImpl._locator_classes)
 
 
@@ -41,20 +38,17 @@ def state_of_sources(package: Path = _PACKAGE) -> str:
 
 
 class PackageLocator:
-    """Where Numba would keep a kernel of ours, with the state of all sources it may call for its age."""
+    """Where Numba would keep a kernel of this package, with the state of its sources for its age."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
         """Numba asks each locator in turn; None leaves the function to the next one."""
-        packages = [_PACKAGE]
-        if py_func.__module__.partition(".")[0] == _BENCH:
-            packages.append(Path(str(sys.modules[_BENCH].__file__)).parent)
         # A package in a zip file is one file, whose age Numba looks at itself.
-        if not (packages[-1].is_dir() and Path(py_file).is_relative_to(packages[-1])):
+        if not (_PACKAGE.is_dir() and Path(py_file).is_relative_to(_PACKAGE)):
             return None
         found = next(filter(None, (each.from_function(py_func, py_file) for each in _LOCATORS)), None)
         if found is not None:
-            found.get_source_stamp = lambda: " ".join(map(state_of_sources, packages))
+            found.get_source_stamp = state_of_sources
         return found
 
 

@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
-from hdpview.methods import Method
+from hdpview.methods import METHODS, Method, method_named
 from hdpview.methods.protocol import Release, ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
-from hdpview_bench.baselines import ALL_METHODS, method_named
 
 SIZES = (6, 1, 5, 3)  # one attribute that cannot be cut
 N_RECORDS = 900
 # Methods whose answers of disjoint parts need not add up, each with its reason. A gap that is not declared
 # here fails.
 NOT_ADDITIVE: dict[str, str] = {}
-every_method = pytest.mark.parametrize("name", ALL_METHODS)
+every_method = pytest.mark.parametrize("name", METHODS)
 
 
 def schema_of(sizes: tuple[int, ...]) -> Schema:

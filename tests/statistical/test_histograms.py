@@ -9,10 +9,10 @@ from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
+from hdpview.methods.baselines.histograms import Histograms, ProductRelease
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.baselines.histograms import Histograms, ProductRelease
 
 
 def test_each_histogram_has_the_noise_of_its_share() -> None:

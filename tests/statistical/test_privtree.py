@@ -24,13 +24,13 @@ from testers import (
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
+from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
+from hdpview.methods.baselines.privtree import Privtree, SplitRule, empty_children_to_split
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.query.workloads import WORKLOADS, draw
-from hdpview_bench.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
-from hdpview_bench.baselines.privtree import Privtree, SplitRule, empty_children_to_split
 
 Box = tuple[tuple[int, int], ...]
 N_TREES = 2_000

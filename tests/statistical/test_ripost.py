@@ -18,12 +18,12 @@ from testers import FALSE_ALARM, absolute_error, cut_scores, laplace_scale_is_re
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.ripost import Ripost, chance_to_stop, choose_cut, level_share
 from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import fault_in_tiling
-from hdpview_bench.baselines.ripost import Ripost, chance_to_stop, choose_cut, level_share
 
 N_TREES = 1_500
 

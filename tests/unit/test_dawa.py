@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
+from hdpview.methods.baselines.dawa import MOST_CELLS, Dawa, least_cost_partition
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, draw
-from hdpview_bench.baselines.dawa import MOST_CELLS, Dawa, least_cost_partition
 
 KEY = Randomness.from_test_key(b"dawa").root_key("prices")
 

@@ -18,19 +18,19 @@ from scipy import optimize
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
+from hdpview.methods.baselines.hdmm import Hdmm
+from hdpview.methods.baselines.hdmm.algebra import Algebra, logs_of, slopes_of_errors, subsets
+from hdpview.methods.baselines.hdmm.minimise import minimise
+from hdpview.methods.baselines.hdmm.optimise import best_plan
+from hdpview.methods.baselines.hdmm.release import exact_measurements, fit
+from hdpview.methods.baselines.hdmm.strategy import Factor, Strategy, strategy_for
+from hdpview.methods.baselines.hdmm.templates import Template, default_rows, errors_of, whole_numbers
+from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
+from hdpview.methods.baselines.identity import Identity
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes
-from hdpview_bench.baselines.hdmm import Hdmm
-from hdpview_bench.baselines.hdmm.algebra import Algebra, logs_of, slopes_of_errors, subsets
-from hdpview_bench.baselines.hdmm.minimise import minimise
-from hdpview_bench.baselines.hdmm.optimise import best_plan
-from hdpview_bench.baselines.hdmm.release import exact_measurements, fit
-from hdpview_bench.baselines.hdmm.strategy import Factor, Strategy, strategy_for
-from hdpview_bench.baselines.hdmm.templates import Template, default_rows, errors_of, whole_numbers
-from hdpview_bench.baselines.hdmm.workload import Workload, workload_named
-from hdpview_bench.baselines.identity import Identity
 
 SIZES = (4, 3, 2)
 Floats = NDArray[np.float64]

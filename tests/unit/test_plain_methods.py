@@ -14,14 +14,13 @@ from scipy import stats
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import QueryError
-from hdpview.methods.protocol import Release, release_with
+from hdpview.methods.baselines.histograms import Histograms, ProductRelease
+from hdpview.methods.baselines.identity import MOST_CELLS, Identity, mean_share_of_cells
+from hdpview.methods.protocol import KnownError, Release, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
-from hdpview_bench.baselines.histograms import Histograms, ProductRelease
-from hdpview_bench.baselines.identity import MOST_CELLS, Identity, mean_share_of_cells
-from hdpview_bench.contenders import KnownError
 
 SIZES = (5, 3, 4, 2)
 

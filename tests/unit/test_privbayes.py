@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.methods.protocol import release_with
-from hdpview.partition.local import LocalEngine
-from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS, draw
-from hdpview_bench.baselines.privbayes import Privbayes
-from hdpview_bench.baselines.privbayes.candidates import n_levels, parent_sets, size_at
-from hdpview_bench.baselines.privbayes.network import (
+from hdpview.methods.baselines.privbayes import Privbayes
+from hdpview.methods.baselines.privbayes.candidates import n_levels, parent_sets, size_at
+from hdpview.methods.baselines.privbayes.network import (
     SCORE_SENSITIVITY,
     ExactTables,
     Node,
     choose_network,
     dependence,
 )
-from hdpview_bench.baselines.privbayes.synthesis import best_total, conditional, synthesise
+from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
+from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
+from hdpview.privacy.randomness import Randomness
+from hdpview.query.workloads import WORKLOADS, draw
 
 KEY = Randomness.from_test_key(b"privbayes")
 

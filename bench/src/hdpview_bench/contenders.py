@@ -10,28 +10,19 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.protocol import Method, Release, release_with
+from hdpview.methods import METHODS, method_named
+from hdpview.methods.protocol import KnownError, Method, Release, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.baselines import ALL_METHODS, method_named
 from hdpview_bench.peers import PEERS, package_of, peer_release
 
 _MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
 ALL = "all"
-
-
-@runtime_checkable
-class KnownError(Protocol):
-    """A method whose expected error is known exactly, even where its release would be too large to make."""
-
-    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """Root of the mean expected squared error over the questions of a workload."""
-        ...
 
 
 class Contender(Protocol):
@@ -61,7 +52,7 @@ class Contender(Protocol):
 
 @dataclass(frozen=True)
 class MethodContender:
-    """A method of ours or of a rival, written here, with its settings."""
+    """A method of this library with its settings."""
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -72,7 +63,7 @@ class MethodContender:
 
     @property
     def needs_workload(self) -> bool:
-        return "workload" in ALL_METHODS[self.name].__dataclass_fields__ and "workload" not in self.settings
+        return "workload" in METHODS[self.name].__dataclass_fields__ and "workload" not in self.settings
 
     def for_workload(self, workload: str) -> MethodContender:
         return MethodContender(self.name, {**self.settings, "workload": workload})
@@ -121,12 +112,12 @@ class PeerContender:
 
 
 def all_names() -> tuple[str, ...]:
-    """Every method that is written here: ours and the rivals'."""
-    return tuple(ALL_METHODS)
+    """Every method of this library."""
+    return tuple(METHODS)
 
 
 def with_all(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, where `all` or no name at all stands for every method that is written here; each once."""
+    """The names, where `all` or no name at all stands for every method of this library; each once."""
     found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
     return tuple(dict.fromkeys(found))
 

@@ -39,7 +39,7 @@ _FEWEST = 30  # questions of a cell that may be called the worst
 
 def view_methods() -> tuple[str, ...]:
     """Methods that make views."""
-    return tuple(METHODS)
+    return tuple(name for name, method in METHODS.items() if method.makes_views)
 
 
 def default_datasets(data_dir: Path | None) -> tuple[str, ...]:

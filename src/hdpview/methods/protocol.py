@@ -1,4 +1,4 @@
-"""What a method is: from exact counts to a release, within a budget. Ours and the rivals of hdpview-bench."""
+"""What a method is: from exact counts to a release, within a budget. Ours and every baseline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class ViewRelease:
 class Method(Protocol):
     """A way to build a view, to inherit from. Its settings are fields of a frozen object.
 
-    makes_views: whether it releases a view; rivals, which are there to be compared with, do not.
+    makes_views: whether it releases a view; the others are here to be compared with.
     supports_spark: True if all exact statistics come from the engine, so the method also runs on Spark.
     reads: what it needs of a table: `cells`, all occupied ones grouped, or `tables`, counts alone.
     """
@@ -111,6 +111,15 @@ class Method(Protocol):
         progress: Progress | None = None,
     ) -> Release:
         """Make the release, spending all of the budget. Rows of `counts` may be reordered, nothing else."""
+        ...
+
+
+@runtime_checkable
+class KnownError(Protocol):
+    """A method whose expected error is known exactly, even where its release would be too large to make."""
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """Root of the mean expected squared error over the questions of a workload."""
         ...
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.methods.baselines.hdmm.algebra import Set, subsets
+from hdpview.methods.baselines.hdmm.strategy import Factor, Floats, Strategy
 from hdpview.query.workloads import CodeBoxes
-from hdpview_bench.baselines.hdmm.algebra import Set, subsets
-from hdpview_bench.baselines.hdmm.strategy import Factor, Floats, Strategy
 
 Ints = NDArray[np.int64]
 

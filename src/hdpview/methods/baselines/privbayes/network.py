@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.jit import numba as nb
+from hdpview.methods.baselines.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
 from hdpview.privacy.randomness import Draws, Randomness
-from hdpview_bench.baselines.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
 
 SCORE_SENSITIVITY = 2.0
 Ints = NDArray[np.int64]

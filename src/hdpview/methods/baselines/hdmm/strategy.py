@@ -11,10 +11,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview_bench.baselines.hdmm.algebra import Algebra, Set, logs_of
-from hdpview_bench.baselines.hdmm.optimise import Plan, best_plan
-from hdpview_bench.baselines.hdmm.templates import errors_of, whole_numbers
-from hdpview_bench.baselines.hdmm.workload import Workload, workload_named
+from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of
+from hdpview.methods.baselines.hdmm.optimise import Plan, best_plan
+from hdpview.methods.baselines.hdmm.templates import errors_of, whole_numbers
+from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

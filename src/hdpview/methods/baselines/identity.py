@@ -18,12 +18,12 @@ import numpy as np
 from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
+from hdpview.methods.baselines.dense import DenseRelease
 from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import kind_for
-from hdpview_bench.baselines.dense import DenseRelease
 
 MOST_CELLS = 2 * 10**7
 

@@ -32,11 +32,11 @@ from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
 from hdpview.methods.protocol import Engine, Floats, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
-from hdpview_bench.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
 
 MOST_CUT_ATTRIBUTES = 24
 Ints = NDArray[np.int64]

@@ -17,14 +17,14 @@ from hdpview.counts.protocol import Counts
 from hdpview.domain import Schema
 from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError, unknown_name
+from hdpview.methods.baselines.hdmm.release import FittedRelease, exact_measurements, fit
+from hdpview.methods.baselines.hdmm.strategy import Strategy, strategy_for
+from hdpview.methods.baselines.hdmm.workload import workload_named
 from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.workloads import WORKLOADS, n_attributes_of
-from hdpview_bench.baselines.hdmm.release import FittedRelease, exact_measurements, fit
-from hdpview_bench.baselines.hdmm.strategy import Strategy, strategy_for
-from hdpview_bench.baselines.hdmm.workload import workload_named
 
 MOST_MEASUREMENTS = 2**22
 MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes

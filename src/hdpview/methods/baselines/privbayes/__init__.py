@@ -23,13 +23,13 @@ import numpy as np
 from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import local_cells
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.privbayes.network import ExactTables, choose_network
+from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
+from hdpview.methods.baselines.records import RecordRelease
 from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.baselines.privbayes.network import ExactTables, choose_network
-from hdpview_bench.baselines.privbayes.synthesis import best_total, conditional, synthesise
-from hdpview_bench.baselines.records import RecordRelease
 
 _TOTAL_SHARE = Fraction(1, 100)
 _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22

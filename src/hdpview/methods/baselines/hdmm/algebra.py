@@ -19,7 +19,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview_bench.baselines.hdmm.workload import Workload
+from hdpview.methods.baselines.hdmm.workload import Workload
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

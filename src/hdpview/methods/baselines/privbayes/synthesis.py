@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.methods.baselines.privbayes.candidates import size_at
+from hdpview.methods.baselines.privbayes.network import Node
 from hdpview.view.blocks import project_to_simplex
-from hdpview_bench.baselines.privbayes.candidates import size_at
-from hdpview_bench.baselines.privbayes.network import Node
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

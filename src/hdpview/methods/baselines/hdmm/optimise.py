@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview_bench.baselines.hdmm.algebra import Algebra, Set, logs_of, slopes_of_errors, subsets
-from hdpview_bench.baselines.hdmm.minimise import minimise
-from hdpview_bench.baselines.hdmm.templates import Template, default_rows
-from hdpview_bench.baselines.hdmm.workload import Workload, workload_named
+from hdpview.methods.baselines.hdmm.algebra import Algebra, Set, logs_of, slopes_of_errors, subsets
+from hdpview.methods.baselines.hdmm.minimise import minimise
+from hdpview.methods.baselines.hdmm.templates import Template, default_rows
+from hdpview.methods.baselines.hdmm.workload import Workload, workload_named
 
 Floats = NDArray[np.float64]
 _MOST_SETS = 30_000

@@ -33,11 +33,11 @@ from hdpview.counts.sparse import local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
+from hdpview.methods.baselines.dense import DenseRelease
 from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
-from hdpview_bench.baselines.dense import DenseRelease
 
 MOST_CELLS = 2**24
 
