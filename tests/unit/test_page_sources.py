@@ -57,14 +57,14 @@ def test_modules_become_one_script() -> None:
         "one": "export const A = 1;\nexport async function b() {}\n",
         "two": 'import {\n  A,\n  b,\n} from "./one.js";\nb(A);\n',
     }
-    script = bundled(["one", "two"], modules.__getitem__)
+    script = bundled("two", modules.__getitem__)
     assert script == (
         "const module_one=(()=>{const A=1;async function b(){}return{A,b};})();"
         "const module_two=(()=>{const{A,b,}=module_one;b(A);return{};})();"
     )
     for refused in ('import x from "./one.js";\n', "export default 1;\n", "export const A = 1,\n  B = 2;\n"):
         with pytest.raises(ValueError, match=r"bad\.js"):
-            bundled(["bad"], {"bad": refused}.__getitem__)
+            bundled("bad", {"bad": refused}.__getitem__)
 
 
 def test_style_sheets_lose_nothing_but_space() -> None:

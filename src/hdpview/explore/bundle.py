@@ -7,7 +7,7 @@ the formatter writes them: no line break in them has a meaning of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 _IMPORT = re.compile(r'^import \{([\w,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
@@ -25,13 +25,12 @@ _TOKEN = re.compile(
 _BEFORE_PATTERN = set("(,=:[!&|?{};+>\n") | {"return"}
 
 
-def bundled(names: Iterable[str], read: Callable[[str], str]) -> str:
-    """Modules as one script, each after those that it imports from; a module becomes a function that returns
-    what it exports. read: gives the text of a module.
+def bundled(entry: str, read: Callable[[str], str]) -> str:
+    """A module and all that it imports as one script, each module after those that it imports from; it
+    becomes a function that returns what it exports. read: gives the text of a module.
     """
     parts = []
-    for name in names:
-        text = read(name)
+    for name, text in _in_order(entry, read).items():
         if _SEVERAL_EXPORTS.search(text):
             raise ValueError(f"{name}.js: one name for each export")
         exported = [found[1] for found in _EXPORT.findall(text)]
@@ -41,6 +40,21 @@ def bundled(names: Iterable[str], read: Callable[[str], str]) -> str:
             raise ValueError(f"{name}.js: imports or exports in a form that is not understood")
         parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
     return compact_script("\n".join(parts))
+
+
+def _in_order(entry: str, read: Callable[[str], str]) -> dict[str, str]:
+    """The texts of a module and of all that it imports, by name, each after those that it imports from."""
+    found: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        text = read(name)
+        for _, other in _IMPORT.findall(text):
+            if other not in found:
+                visit(other)
+        found[name] = text
+
+    visit(entry)
+    return found
 
 
 def compact_script(text: str) -> str:

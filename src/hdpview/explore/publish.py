@@ -13,9 +13,7 @@ import hashlib
 import html
 import json
 import math
-import os
 import re
-import tempfile
 import zlib
 from collections.abc import Mapping
 from importlib import resources
@@ -38,45 +36,11 @@ from hdpview.query.question.conditions import Condition, note_on
 from hdpview.view.blocks import Blocks
 from hdpview.view.contents import SHARE_UNITS, packed
 from hdpview.view.data import ViewPart
-from hdpview.view.file import checksum_of
+from hdpview.view.file import checksum_of, written_whole
 from hdpview.view.mixture import Mixture
 from hdpview.view.tables import pairs_inside
 
 _CONFIDENCE = 0.95
-_PAGE = (
-    "parts",
-    "picture",
-    "bars",
-    "scale",
-    "rows",
-    "drag",
-    "chart",
-    "conditions",
-    "state",
-    "transport",
-    "api",
-    "arrange",
-    "beside",
-    "overlay",
-    "settings",
-    "steps",
-    "trust",
-    "report",
-    "heatmap",
-    "panel",
-    "tables",
-    "pairs",
-    "groups",
-    "means",
-    "rates",
-    "compare",
-    "statement",
-    "closer",
-    "app",
-)
-_ENGINE = ("unpack", "conditions", "boxes", "moments", "components", "numbers", "engine", "worker")
-# Modules that the served page has not, or has in another form.
-_OWN = {"transport", *_ENGINE} - {"conditions"}
 
 
 def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> None:
@@ -84,11 +48,8 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
     target = Path(path)
     text = page(view, name or f"{target.stem}.pview").encode()
     try:
-        handle, written = tempfile.mkstemp(".html", ".hdpview-", target.resolve().parent)
-        with os.fdopen(handle, "wb") as file:
+        with written_whole(target) as file:
             file.write(text)
-        Path(written).chmod(0o644)
-        Path(written).replace(target)
     except OSError as problem:
         raise ViewFileError(
             f"Cannot write {str(path)!r}: {problem.strerror or problem}. Name a file in a folder that "
@@ -98,8 +59,8 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
-    script = _script(_PAGE)
-    engine = base64.b64encode(zlib.compress(_script(_ENGINE).encode(), 9)).decode()
+    script = _script("app")
+    engine = base64.b64encode(zlib.compress(_script("worker").encode(), 9)).decode()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
@@ -231,17 +192,19 @@ _PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js" />\n')
 _INDENTATION = re.compile(r"^ +", re.MULTILINE)
 
 
-def _script(modules: tuple[str, ...]) -> str:
-    """Modules as one script that no HTML parser takes for anything else."""
-    script = bundled(modules, lambda name: _asset(f"{name}.js"))
+def _script(module: str) -> str:
+    """A module and all that it imports as one script that no HTML parser takes for anything else."""
+    script = bundled(module, lambda name: _asset(f"{name}.js"))
     assert "</script" not in script.lower()
     assert "<!--" not in script
     return script
 
 
 def _asset(name: str) -> str:
-    folder = "published" if name.removesuffix(".js") in _OWN else "static"
-    return (resources.files("hdpview.explore") / folder / name).read_text("utf-8")
+    """A file of the published page: its own where it has one, else that of the served page."""
+    files = resources.files("hdpview.explore")
+    own = files / "published" / name
+    return (own if own.is_file() else files / "static" / name).read_text("utf-8")
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -11,9 +11,11 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,20 +37,27 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
     target = Path(path)
     try:
         _refuse_what_is_no_view(target)
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
-        ) as file:
-            try:
-                _write_to(file, view)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(0o666 & ~_umask())
-                Path(file.name).replace(target)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        with written_whole(target) as file:
+            _write_to(file, view)
     except OSError as problem:
         raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[IO[bytes]]:
+    """A new file beside the target that takes its place at the end, and is gone where anything fails."""
+    with tempfile.NamedTemporaryFile(
+        dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+    ) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).chmod(0o666 & ~_umask())
+            Path(file.name).replace(target)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
 
 
 def size_in_bytes(view: ViewData) -> int:
