@@ -8,7 +8,7 @@ values are outside both, as in SQL: they satisfy `IS NULL` and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -228,13 +228,19 @@ def _code(attribute: Attribute, value: Any) -> int | None:
     return code
 
 
-def like(attribute: Attribute, matches: Callable[[str], bool]) -> Condition:
-    """The declared values of a category whose text matches."""
+def like(attribute: Attribute, pattern: Any, ignore_case: bool) -> Condition:
+    """The declared values of a category that match an SQL pattern: % for any run of characters, _ for one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(pattern, str):
+        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(pattern)}.")
     if not isinstance(attribute, Category):
         raise QueryError(f"LIKE needs a category; {attribute.name!r} is of type {attribute.kind}.")
-    return Condition(
-        codes=frozenset(code for code, text in enumerate(attribute.value_labels()) if matches(text))
-    )
+    # A backslash is a sign like any other here, as in DuckDB; Arrow takes it for one that quotes the next.
+    plain = pattern.replace("\\", "\\\\")
+    found = pc.match_like(pa.array(attribute.value_labels(), pa.string()), plain, ignore_case=ignore_case)
+    return Condition(codes=frozenset(np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()))
 
 
 def code_shares(attribute: Attribute, condition: Condition) -> Floats:

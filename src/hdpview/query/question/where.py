@@ -220,9 +220,8 @@ class _Reader:
                 return None
             found = conditions.one_of(attribute, map(self._literal, known))
         elif isinstance(node, (exp.Like, exp.ILike)):
-            found = conditions.like(
-                attribute, _pattern(self._literal(node.expression.unnest()), isinstance(node, exp.ILike))
-            )
+            pattern = self._literal(node.expression.unnest())
+            found = conditions.like(attribute, pattern, ignore_case=isinstance(node, exp.ILike))
             negated = negated != bool(node.args.get("negate"))
         else:
             raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
@@ -303,36 +302,6 @@ def _number(text: str) -> int | float:
         return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
     except ValueError:  # the parser takes 1e and 1e-0.5 for numbers
         raise QueryError(f"{quoted(text)} is not a number. Write it like 1500, 0.5 or 1.5e3.") from None
-
-
-def _pattern(text: Any, ignore_case: bool) -> Callable[[str], bool]:
-    """Whether a text matches an SQL pattern: % for any run of characters, _ for one."""
-    if not isinstance(text, str):
-        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(text)}.")
-    pieces = [
-        re.compile(re.escape(piece).replace("_", "."), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
-        for piece in text.split("%")
-    ]
-    return lambda value: _matches(pieces, value)
-
-
-def _matches(pieces: list[re.Pattern[str]], value: str) -> bool:
-    """Whether a text is the pieces in order with anything between them. Each piece is taken where it first
-    fits: no going back.
-    """
-    first, *others = pieces
-    if not others:
-        return first.fullmatch(value) is not None
-    found = first.match(value)
-    if found is None:
-        return False
-    at = found.end()
-    for piece in others[:-1]:
-        found = piece.search(value, at)
-        if found is None:
-            return False
-        at = found.end()
-    return any(others[-1].fullmatch(value, start) for start in range(at, len(value) + 1))
 
 
 def _shown(node: Any) -> str:
