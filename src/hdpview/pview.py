@@ -73,30 +73,15 @@ class PView(ViewData):
         found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
         return found
 
-    def count_many(
-        self,
-        wheres: Sequence[Where],
-        *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
-    ) -> Answers:
+    def count_many(self, wheres: Sequence[Where], **how: Unpack[How]) -> Answers:
         """Answer many counting questions at once: much faster than one by one."""
-        return answers.count_many(self, wheres, confidence, counts, interval)
+        return answers.count_many(self, wheres, **how)
 
-    def compare(
-        self,
-        first: Where,
-        second: Where,
-        *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
-    ) -> Comparison:
+    def compare(self, first: Where, second: Where, **how: Unpack[How]) -> Comparison:
         """Whether two counts really differ: their difference and ratio, with intervals."""
         from hdpview.query.interval.statistics import compare
 
-        return compare(self, first, second, confidence, counts, interval)
+        return compare(self, first, second, **how)
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
@@ -108,11 +93,9 @@ class PView(ViewData):
         self,
         statement: str,
         *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
         dialect: str = "duckdb",
         as_: FrameKind | None = None,
+        **how: Unpack[How],
     ) -> Any:
         """Answer a SELECT statement over the table `view`; each aggregate `n` has `n_lower` and `n_upper`.
 
@@ -122,7 +105,7 @@ class PView(ViewData):
         """
         from hdpview.query.sql import run
 
-        result = run(self, statement, confidence, counts, interval, dialect)
+        result = run(self, statement, dialect=dialect, **how)
         return to_frame(result.to_arrow(), as_ or self.frame)
 
     def histogram(
@@ -130,30 +113,26 @@ class PView(ViewData):
         attribute: str,
         where: Where = None,
         *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
         as_: FrameKind | None = None,
+        **how: Unpack[How],
     ) -> Any:
         """Counts of the values or bins of an attribute."""
         from hdpview.query.interval.statistics import histogram
 
-        return to_frame(histogram(self, attribute, where, confidence, counts, interval), as_ or self.frame)
+        return to_frame(histogram(self, attribute, where, **how), as_ or self.frame)
 
     def marginal(
         self,
         attributes: Sequence[str],
         where: Where = None,
         *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
         as_: FrameKind | None = None,
+        **how: Unpack[How],
     ) -> Any:
         """Counts of the combinations of values of several attributes, a row each."""
         from hdpview.query.interval.statistics import marginal
 
-        return to_frame(marginal(self, attributes, where, confidence, counts, interval), as_ or self.frame)
+        return to_frame(marginal(self, attributes, where, **how), as_ or self.frame)
 
     def crosstab(
         self,
@@ -161,11 +140,9 @@ class PView(ViewData):
         column: str,
         where: Where = None,
         *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
         with_intervals: bool = False,
         as_: FrameKind | None = None,
+        **how: Unpack[How],
     ) -> Any:
         """Counts with one attribute down, another across, and totals.
 
@@ -174,7 +151,7 @@ class PView(ViewData):
         """
         from hdpview.query.interval.statistics import crosstab
 
-        table = crosstab(self, row, column, where, confidence, counts, interval, with_intervals)
+        table = crosstab(self, row, column, where, with_intervals=with_intervals, **how)
         return to_frame(table, as_ or self.frame)
 
     def mean(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
@@ -236,18 +213,10 @@ class PView(ViewData):
 
         return self._statistic(association_of(self, kind, outcome, exposure), where, **how)
 
-    def _statistic(
-        self,
-        aggregate: Aggregate,
-        where: Where,
-        *,
-        confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
-    ) -> Statistic:
+    def _statistic(self, aggregate: Aggregate, where: Where, **how: Unpack[How]) -> Statistic:
         from hdpview.query.interval.statistics import statistic
 
-        return statistic(self, aggregate, where, confidence, counts, interval)
+        return statistic(self, aggregate, where, **how)
 
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
         """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""

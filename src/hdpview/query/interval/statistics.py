@@ -159,7 +159,12 @@ def _counts(
 
 
 def histogram(
-    view: ViewData, name: str, where: Where, confidence: float, counts: Reading, interval: Kind
+    view: ViewData,
+    name: str,
+    where: Where = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
 ) -> pa.Table:
     """A row per value of an attribute: the value or bin, its count, and the ends of its interval."""
     (found,) = histograms(view, where, [name], confidence, counts, interval)
@@ -169,7 +174,12 @@ def histogram(
 
 
 def marginal(
-    view: ViewData, names: Sequence[str], where: Where, confidence: float, counts: Reading, interval: Kind
+    view: ViewData,
+    names: Sequence[str],
+    where: Where = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
 ) -> pa.Table:
     """A row per combination of values of several attributes that the condition leaves possible."""
     check_confidence(confidence)
@@ -226,7 +236,12 @@ def crosstab(
 
 
 def statistic(
-    view: ViewData, aggregate: Aggregate, where: Where, confidence: float, counts: Reading, interval: Kind
+    view: ViewData,
+    aggregate: Aggregate,
+    where: Where = None,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
 ) -> Statistic:
     """An aggregate of the records that satisfy a condition."""
     check_confidence(confidence)
