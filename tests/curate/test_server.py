@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 import hdpview as hv
 from clinic import write_clinic
 from hdpview.counts import learn
-from hdpview.curate.forms import Document, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.forms import Document, Price, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
 from hdpview.curate.work import Curation
 from hdpview.domain.suggestions import suggested_fields
@@ -79,9 +79,9 @@ def test_learning_is_charged_and_fills_the_forms(work: Curation, monkeypatch: py
     document = Document.model_validate(work.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
     with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
-        work.learnt(document, columns, "8", "1e-14", "Patient_id", 1)
+        work.learnt(document, columns, Price(epsilon="8", delta="1e-14", privacy_unit="Patient_id"))
     assert work.ledger.spent("clinic") == 0
-    found = work.learnt(document, columns, "8", "1e-9", "Patient_id", 1)
+    found = work.learnt(document, columns, Price(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
     assert found["open"] == []
     known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150

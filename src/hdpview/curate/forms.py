@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +16,8 @@ from hdpview.domain.drafting import inline_fields
 from hdpview.domain.language import PRESETS
 from hdpview.domain.text_format import TextFormat
 from hdpview.domain.toml import toml_key, toml_table, toml_value
-from hdpview.errors import SchemaError
+from hdpview.errors import BudgetError, SchemaError
+from hdpview.privacy.budget import exact_delta, exact_epsilon
 
 KINDS = ("integer", "real", "category", "boolean", "datetime")
 _BINNINGS = ("every", "bins", "edges")
@@ -36,6 +38,23 @@ class Form(BaseModel):
     """What the page sends, which holds nothing else."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Price(Form):
+    """A budget as typed, and whom it protects: the person whom the column privacy_unit names, of whom at
+    most max_rows rows are counted; each row by itself where it names none.
+    """
+
+    epsilon: Text
+    delta: Text = ""
+    privacy_unit: Text | None = None
+    max_rows: MaxRows = 1
+
+    def exact(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta as fractions; delta is 0 where none is typed. Raises a BudgetError."""
+        if not self.epsilon.strip():
+            raise BudgetError("Say how much epsilon to spend, such as 1.")
+        return exact_epsilon(self.epsilon), exact_delta(self.delta.strip() or 0)
 
 
 class ColumnForm(Form):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hdpview.build import build
 from hdpview.cli.save import Saver
-from hdpview.curate.forms import Form, MaxRows, Names, Text
+from hdpview.curate.forms import Names, Price, Text
 from hdpview.curate.work import Curation
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, HdpviewError, InternalError
@@ -23,14 +23,10 @@ class CancelledError(HdpviewError):
     """The curator cancelled a build."""
 
 
-class Order(Form):
+class Order(Price):
     """What is to be built. output: the file's name, in the curation's folder. focus: groups of attributes."""
 
-    epsilon: Text
     output: Text
-    delta: Text = ""
-    privacy_unit: Text | None = None
-    max_rows: MaxRows = 1
     no_person: list[Text] = []
     focus: Annotated[list[Names], Field(max_length=100)] = []
 

@@ -22,9 +22,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
 from hdpview.counts.preview import preview
-from hdpview.curate.forms import Document, Form, MaxRows, Names, Text
+from hdpview.curate.forms import Document, Form, Names, Price
 from hdpview.curate.job import BuildJob, Order, checked_name
-from hdpview.curate.work import Curation, check_budget
+from hdpview.curate.work import Curation
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.explore.server import LOOPBACK, Guard, refuse_in_words
 from hdpview.pview import PView
@@ -41,29 +41,21 @@ class Described(Form):
     document: Document
 
 
-class Learning(Described):
+class Learning(Described, Price):
     """Columns to learn about, and for what price."""
 
     columns: Names
-    epsilon: Text
-    delta: Text = ""
-    privacy_unit: Text | None = None
-    max_rows: MaxRows = 1
 
 
-class Forecast(Described):
+class Forecast(Described, Price):
     """A budget to judge."""
 
     rows: Rows
-    epsilon: Text
-    delta: Text = ""
-    max_rows: MaxRows = 1
 
 
-class Building(Order):
+class Building(Described, Order):
     """A view to build. confirmed: even where a column cannot be read."""
 
-    document: Document
     confirmed: bool = False
 
 
@@ -155,9 +147,7 @@ def _add_description(app: FastAPI, work: Curation) -> None:
 
     @app.post("/api/learn")
     def learn(asked: Learning) -> dict[str, Any]:
-        check_budget(asked.epsilon, asked.delta)
-        person = asked.privacy_unit, asked.max_rows
-        return work.learnt(asked.document, asked.columns, asked.epsilon, asked.delta, *person)
+        return work.learnt(asked.document, asked.columns, asked)
 
 
 def _add_budget(app: FastAPI, work: Curation) -> None:
@@ -169,8 +159,7 @@ def _add_budget(app: FastAPI, work: Curation) -> None:
 
     @app.post("/api/estimate")
     def estimate(asked: Forecast) -> dict[str, Any]:
-        check_budget(asked.epsilon, asked.delta)
-        return work.estimate(asked.document, asked.rows, asked.epsilon, asked.delta, asked.max_rows)
+        return work.estimate(asked.document, asked.rows, asked)
 
 
 def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
@@ -196,7 +185,7 @@ def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
 
 def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
     """Start a build, or ask first where a column cannot be read."""
-    check_budget(asked.epsilon, asked.delta)
+    asked.exact()
     _, schema = work.schema_of(asked.document)
     if not asked.confirmed:
         grave = [str(concern) for concern in preview(work.data, schema) if concern.is_grave]

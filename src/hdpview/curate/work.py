@@ -22,6 +22,7 @@ from hdpview.curate.forms import (
     KINDS,
     ColumnForm,
     Document,
+    Price,
     SourceForm,
     fields_of,
     form_of,
@@ -34,8 +35,7 @@ from hdpview.domain.drafting import is_identifier
 from hdpview.domain.places import open_lines
 from hdpview.domain.suggestions import suggested_fields
 from hdpview.domain.text_format import TextFormat
-from hdpview.errors import BudgetError, DataError, HdpviewError, SchemaError
-from hdpview.privacy.budget import exact_delta, exact_epsilon
+from hdpview.errors import DataError, HdpviewError, SchemaError
 from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
 _OPEN = "needs what only a person knows"
@@ -199,23 +199,15 @@ class Curation:
             ) from None
         return str(self.schema_path)
 
-    def learnt(
-        self,
-        document: Document,
-        columns: list[str],
-        epsilon: str,
-        delta: str,
-        unit: str | None,
-        max_rows: int,
-    ) -> dict[str, Any]:
+    def learnt(self, document: Document, columns: list[str], price: Price) -> dict[str, Any]:
         """Forms of columns filled in by learning, which is charged before a value is looked at."""
+        budget, slack = price.exact()
         by_name = {form.name: form for form in document.columns}
         unknown = [name for name in columns if name not in by_name]
         if unknown or not columns:
             raise DataError("Choose the columns to learn about.")
         kinds = {name: by_name[name].kind for name in columns}
-        budget, limits = exact_epsilon(epsilon), Contributions(unit, max_rows)
-        slack = exact_delta(delta) if delta.strip() else Fraction(0)
+        limits = Contributions(price.privacy_unit, price.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
         found = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
         known = {
@@ -235,16 +227,15 @@ class Curation:
                 ),
             },
             "ledger": self.budget(),
-            "command": self._learning_command(columns, epsilon, delta, unit, max_rows),
+            "command": self._learning_command(columns, price),
         }
 
-    def _learning_command(
-        self, columns: list[str], epsilon: str, delta: str, unit: str | None, max_rows: int
-    ) -> str:
+    def _learning_command(self, columns: list[str], price: Price) -> str:
         words = ["hdpview", "schema", "draft", self.data, "--columns", ",".join(columns)]
-        words += ["--learn-bounds-epsilon", epsilon]
-        words += ["--learn-delta", delta] if delta.strip() else []
-        words += ["--privacy-unit", unit, "--max-rows", str(max_rows)] if unit else []
+        words += ["--learn-bounds-epsilon", price.epsilon]
+        words += ["--learn-delta", price.delta] if price.delta.strip() else []
+        person = price.privacy_unit
+        words += ["--privacy-unit", person, "--max-rows", str(price.max_rows)] if person else []
         return _command(*words, *self.ledger_words())
 
     def budget(self) -> dict[str, Any]:
@@ -275,17 +266,16 @@ class Curation:
         words = ["--ledger", str(self.ledger.path)] if has_ledger else []
         return [*words, *(["--table", self.table] if has_table else [])]
 
-    def estimate(
-        self, document: Document, rows: int, epsilon: str, delta: str, max_rows: int
-    ) -> dict[str, Any]:
+    def estimate(self, document: Document, rows: int, price: Price) -> dict[str, Any]:
         """What a budget will buy. Looks at the schema alone."""
         from hdpview.forecast import estimate
 
+        epsilon, delta = price.exact()
         _, schema = self.schema_of(document)
-        found = estimate(schema, rows, epsilon, delta=delta.strip() or None, max_rows=max_rows)
+        found = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
         words = ["hdpview", "estimate", "--schema", self.schema_path.name, "--rows", str(rows)]
-        words += ["--epsilon", epsilon, *(["--delta", delta] if delta.strip() else [])]
-        words += ["--max-rows", str(max_rows)] if max_rows > 1 else []
+        words += ["--epsilon", price.epsilon, *(["--delta", price.delta] if delta else [])]
+        words += ["--max-rows", str(price.max_rows)] if price.max_rows > 1 else []
         return {
             "epsilon": found.epsilon,
             "errors": {kind: error._asdict() for kind, error in found.errors.items()},
@@ -298,15 +288,6 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that nothing can be written to."""
     if not folder.is_dir():
         raise HdpviewError(f"The folder {str(folder)!r} does not exist. Make it first.")
-
-
-def check_budget(epsilon: str, delta: str) -> None:
-    """Raise a BudgetError where a budget is none."""
-    if not epsilon.strip():
-        raise BudgetError("Say how much epsilon to spend, such as 1.")
-    exact_epsilon(epsilon)
-    if delta.strip():
-        exact_delta(delta)
 
 
 def _with_default(form: ColumnForm, other: Any) -> ColumnForm:
