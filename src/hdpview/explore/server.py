@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Callable, Mapping
 from importlib import resources
+from inspect import signature
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
@@ -162,15 +163,15 @@ def create_app(
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_middleware(Guard, token=token, framed_by=framed_by)  # the outermost
     refuse_in_words(app)
-    desk = _Desk(views)
-    _add_facts(app, desk)
-    _add_charts(app, desk)
-    _add_statements(app, desk)
+    answerer = _Answerer(views)
+    _add_facts(app, answerer)
+    _add_charts(app, answerer)
+    _add_statements(app, answerer)
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.explore") / "static"), html=True))
     return app
 
 
-class _Desk:
+class _Answerer:
     """Where questions are answered: a few at a time, none for too long, recent ones from memory."""
 
     def __init__(self, views: Mapping[str, PView]) -> None:
@@ -194,14 +195,18 @@ class _Desk:
             )
         raise TooSlowError(f"This took longer than {ANSWER_SECONDS:g} seconds. Ask for less at once.")
 
-    async def answered(self, work: Callable[..., Any], name: str | None, *arguments: Any) -> Response:
-        """The answer as JSON, from among the recent ones if it is there."""
-        name, view = self.chosen(name)
-        key = (work.__name__, name, json.dumps(arguments))
+    async def answered(self, work: Callable[..., Any], asked: _Body) -> Response:
+        """The answer to a request as JSON, from among the recent ones if it is there.
+
+        work: takes the view, and those fields of the request that it has parameters for.
+        """
+        name, view = self.chosen(asked.view)
+        fields = asked.model_dump(include=set(signature(work).parameters), exclude={"view"})
+        key = (work.__name__, name, json.dumps(fields))
         body = self._recent.get(key)
         if body is None:
             body = await self.computed(
-                lambda: json.dumps(work(view, *arguments), separators=(",", ":"), allow_nan=False).encode()
+                lambda: json.dumps(work(view, **fields), separators=(",", ":"), allow_nan=False).encode()
             )
             self._recent.keep(key, body)
         return Response(body, media_type="application/json")
@@ -224,84 +229,68 @@ def refuse_in_words(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, problem: RequestValidationError) -> JSONResponse:
-        told = [
+        problems = [
             f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
             for each in problem.errors()
         ]
         return JSONResponse(
-            {"error": "The request was not understood: " + "; ".join(told)[:500]}, status_code=422
+            {"error": "The request was not understood: " + "; ".join(problems)[:500]}, status_code=422
         )
 
 
-def _add_facts(app: FastAPI, desk: _Desk) -> None:
+def _add_facts(app: FastAPI, answerer: _Answerer) -> None:
     """What is public about the views."""
 
     @app.get("/api/views", summary="The views that are served")
     async def list_views() -> list[dict[str, Any]]:
-        return [await desk.computed(answers.describe, name, view) for name, view in desk.views.items()]
+        return [await answerer.computed(answers.describe, name, view) for name, view in answerer.views.items()]
 
     @app.get("/api/schema", summary="All that is public about a view", responses=_REFUSALS)
     async def schema(view: Annotated[str | None, Query(max_length=300)] = None) -> dict[str, Any]:
-        found: dict[str, Any] = await desk.computed(answers.describe_schema, *desk.chosen(view))
+        found: dict[str, Any] = await answerer.computed(answers.describe_schema, *answerer.chosen(view))
         return found
 
 
-def _add_charts(app: FastAPI, desk: _Desk) -> None:
+def _add_charts(app: FastAPI, answerer: _Answerer) -> None:
     """What charts and pictures are drawn from."""
 
     @app.post(
         "/api/histograms", summary="The count and all histograms under a condition", responses=_REFUSALS
     )
     async def histograms(asked: HistogramQuestion) -> Response:
-        return await desk.answered(
-            answers.histogram_answer,
-            asked.view,
-            asked.where,
-            asked.own,
-            asked.confidence,
-            asked.attributes,
-            asked.shares,
-        )
+        return await answerer.answered(answers.histogram_answer, asked)
 
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)
     async def pairs(asked: PairQuestion) -> Response:
-        return await desk.answered(
-            answers.pair_answer, asked.view, asked.where, asked.first, asked.second, asked.confidence
-        )
+        return await answerer.answered(answers.pair_answer, asked)
 
     @app.post("/api/blocks", summary="The view's blocks as seen along two attributes", responses=_REFUSALS)
     async def blocks(asked: BlocksQuestion) -> Response:
-        return await desk.answered(answers.blocks_answer, asked.view, asked.first, asked.second, asked.limit)
+        return await answerer.answered(answers.blocks_answer, asked)
 
     @app.post("/api/compare", summary="Whether two counts differ", responses=_REFUSALS)
     async def compare(asked: CompareQuestion) -> Response:
-        return await desk.answered(
-            answers.compare_answer, asked.view, asked.first, asked.second, asked.confidence
-        )
+        return await answerer.answered(answers.compare_answer, asked)
 
     @app.post(
         "/api/shares", summary="How the records of two conditions share out, and differ", responses=_REFUSALS
     )
     async def shares(asked: SharesQuestion) -> Response:
-        return await desk.answered(
-            answers.shares_answer, asked.view, asked.first, asked.second, asked.attribute, asked.confidence
-        )
+        return await answerer.answered(answers.shares_answer, asked)
 
     @app.post(
         "/api/rates", summary="How often an outcome holds, by an attribute's values", responses=_REFUSALS
     )
     async def rates(asked: RatesQuestion) -> Response:
-        return await desk.answered(
-            answers.rates_answer, asked.view, asked.where, asked.outcome, asked.attribute, asked.confidence
-        )
+        return await answerer.answered(answers.rates_answer, asked)
 
 
-def _add_statements(app: FastAPI, desk: _Desk) -> None:
+def _add_statements(app: FastAPI, answerer: _Answerer) -> None:
     """SQL, answered on the page or as a file."""
 
     @app.post("/api/sql", summary="Answer a SELECT statement", responses=_REFUSALS)
     async def sql(asked: SqlQuestion) -> Response:
-        return await desk.answered(answers.sql_answer, asked.view, asked.sql, asked.confidence)
+        return await answerer.answered(answers.sql_answer, asked)
 
     @app.post(
         "/api/table",
@@ -310,8 +299,8 @@ def _add_statements(app: FastAPI, desk: _Desk) -> None:
         response_class=Response,
     )
     async def table(asked: TableQuestion) -> Response:
-        body = await desk.computed(
-            answers.table_file, desk.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format
+        body = await answerer.computed(
+            answers.table_file, answerer.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format
         )
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
         return Response(

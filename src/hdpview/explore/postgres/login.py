@@ -25,8 +25,8 @@ _AFTER_WRONG_PASSWORD = 0.5  # seconds
 _MOST_REQUESTS = 4  # before the parameters of the connection: for encryption of two kinds
 
 
-class Doorkeeper(Protocol):
-    """What the door needs to know of the server."""
+class LoginServer(Protocol):
+    """What a login needs to know of the server."""
 
     verifier: Verifier | None
     tls: ssl.SSLContext | None
@@ -43,18 +43,18 @@ class ClosedError(Exception):
     """The connection is over, and nothing is left to say."""
 
 
-async def admitted(client: Wire, door: Doorkeeper) -> tuple[str, dict[str, str]]:
+async def admitted(client: Wire, server: LoginServer) -> tuple[str, dict[str, str]]:
     """The name of a user who was let in, and the settings that came with the connection."""
-    start = await _startup(client, door)
-    if door.is_full:
+    start = await _startup(client, server)
+    if server.is_full:
         raise PgError(TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True)
     user = start.get("user", "")
     if not user:
         raise PgError(
             INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
         )
-    if door.verifier is not None:
-        await _authenticate(client, user, door.verifier)
+    if server.verifier is not None:
+        await _authenticate(client, user, server.verifier)
     database = start.get("database") or user
     if database not in (DATABASE, "postgres", user):
         raise PgError(
@@ -66,29 +66,29 @@ async def admitted(client: Wire, door: Doorkeeper) -> tuple[str, dict[str, str]]
     return user, _settings(start)
 
 
-async def _startup(client: Wire, door: Doorkeeper) -> dict[str, str]:
+async def _startup(client: Wire, server: LoginServer) -> dict[str, str]:
     """The parameters of the connection, after TLS where the client asks for it."""
     is_encrypted = False
     for _ in range(_MOST_REQUESTS):
         message = await client.receive()
-        if isinstance(message, messages.SSLRequest) and door.tls is not None and not is_encrypted:
+        if isinstance(message, messages.SSLRequest) and server.tls is not None and not is_encrypted:
             if client.has_more:  # sent in the clear by somebody in between
                 raise PgError(PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True)
             client.send_byte(b"S")
             await client.flush()
-            await client.start_tls(door.tls)
+            await client.start_tls(server.tls)
             is_encrypted = True
         elif isinstance(message, (messages.SSLRequest, messages.GSSEncRequest)):
             client.send_byte(b"N")
             await client.flush()
         elif isinstance(message, messages.StartupMessage):
-            if door.tls is not None and not is_encrypted:
+            if server.tls is not None and not is_encrypted:
                 text = "this server only takes encrypted connections"
                 raise PgError(INVALID_AUTHORIZATION, text, "Use sslmode=require.", fatal=True)
             return dict(message.params)
         else:
             if isinstance(message, messages.CancelRequest):
-                door.cancel(message.process_id, message.secret_key)
+                server.cancel(message.process_id, message.secret_key)
             break
     raise ClosedError
 

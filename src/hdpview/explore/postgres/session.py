@@ -32,7 +32,7 @@ from hdpview.explore.postgres.errors import (
     PgError,
     as_pg_error,
 )
-from hdpview.explore.postgres.login import ClosedError, Doorkeeper
+from hdpview.explore.postgres.login import ClosedError, LoginServer
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import PgType
 from hdpview.explore.postgres.wire import Wire
@@ -43,7 +43,7 @@ _MOST_PREPARED = 1_000
 _STATUS = {status.value: status for status in TransactionStatus}
 
 
-class Backend(Doorkeeper, Protocol):
+class Backend(LoginServer, Protocol):
     """What sessions share."""
 
     answerer: Answerer
