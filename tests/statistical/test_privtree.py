@@ -24,8 +24,8 @@ from testers import (
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
-from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
 from hdpview.methods.baselines.privtree import Privtree, SplitRule, empty_children_to_split
+from hdpview.methods.baselines.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
@@ -42,17 +42,19 @@ def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
     return SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
 
 
-def grow(dense: NDArray[np.int64], epsilon: Fraction, key: bytes, n_cut: int | None = None) -> HalvedBlocks:
+def grow(
+    dense: NDArray[np.int64], epsilon: Fraction, key: bytes, n_cut: int | None = None
+) -> PrivtreeRelease:
     method = Privtree(n_cut)
     release, charges = release_with(
         method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
     )
     assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
-    assert isinstance(release, HalvedBlocks)
+    assert isinstance(release, PrivtreeRelease)
     return release
 
 
-def leaves_of(release: HalvedBlocks) -> dict[Box, float]:
+def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
     """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its
     length).
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
-from hdpview.methods.baselines.halved import HalvedBlocks, middle_of
+from hdpview.methods.baselines.privtree_release import PrivtreeRelease, middle_of
 from hdpview.methods.protocol import Release, ViewRelease
 from hdpview.view.blocks import Blocks
 
@@ -110,7 +110,7 @@ def leaves_of(release: Release) -> Leaves:
     """The blocks of a release, however it holds them."""
     if isinstance(release, ViewRelease) and isinstance(blocks := release.components, Blocks):
         return BlockLeaves(blocks.lower.astype(np.int64), blocks.upper.astype(np.int64))
-    if isinstance(release, HalvedBlocks):
+    if isinstance(release, PrivtreeRelease):
         return SplitLeaves(release.lower, release.upper, release.bit, release.n_blocks)
     raise MethodError(
         f"A {type(release).__name__} has no blocks to show. Use the method hdpview or privtree."

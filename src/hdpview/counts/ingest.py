@@ -1,6 +1,4 @@
-"""From a table to its encoded rows or occupied cells: encode and group inside the database, unpack what comes
-back. Exact: private side.
-"""
+"""From a table to its encoded rows or occupied cells, encoded and grouped in the database. Private side."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Errors of databases and file readers, in words that quote no value. Their own words may: they are for the
-curator alone.
-"""
+"""Errors of databases and file readers without their own words, which may quote values."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""Released side: a page over views, read-only. The process that serves it never loads anything that could see
-a table.
-"""
+"""Released side: a page over views, read-only. Its process loads nothing that could see a table."""

@@ -143,9 +143,7 @@ def histogram_answer(
 
 
 def warm_up(views: Iterable[PView]) -> None:
-    """Answer a first gesture before anyone makes it: kernels are loaded, or compiled where they never were,
-    and blocks laid out then.
-    """
+    """Answer a first gesture before anyone makes it: kernels are compiled and blocks laid out then."""
     for view in views:
         view.info()
         name = view.schema.names[0]
@@ -153,9 +151,7 @@ def warm_up(views: Iterable[PView]) -> None:
 
 
 def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
-    """Counts of all combinations of two attributes' values under a condition: rows by the first, columns by
-    the second.
-    """
+    """Counts of all combinations of two attributes' values: rows by the first, columns by the second."""
     numbers = _two_numbers(view, first, second)
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
@@ -169,9 +165,7 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
 
 
 def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
-    """Bounds of the view's blocks along two attributes, as codes, upper ends excluded; the largest where
-    there are too many.
-    """
+    """Bounds of the view's largest blocks along two attributes, as codes, upper ends excluded."""
     a, b = _two_numbers(view, first, second)
     blocks = view.parts[0].components
     if len(view.parts) > 1 or not isinstance(blocks, Blocks):

@@ -101,9 +101,7 @@ def _content(view: PView, name: str) -> Json:
 
 
 def _axis(attribute: Attribute) -> Json:
-    """What conditions on an attribute need beside its labels. note: said where a condition meets `other` or
-    beyond.
-    """
+    """What conditions on an attribute need beside its labels. note: on `other` and on values beyond."""
     other = None
     gathered = Condition(ranges=((math.inf, math.inf),))
     if isinstance(attribute, Category) and attribute.other is not None:

@@ -243,7 +243,9 @@ def _add_facts(app: FastAPI, answerer: _Answerer) -> None:
 
     @app.get("/api/views", summary="The views that are served")
     async def list_views() -> list[dict[str, Any]]:
-        return [await answerer.computed(answers.describe, name, view) for name, view in answerer.views.items()]
+        return [
+            await answerer.computed(answers.describe, name, view) for name, view in answerer.views.items()
+        ]
 
     @app.get("/api/schema", summary="All that is public about a view", responses=_REFUSALS)
     async def schema(view: Annotated[str | None, Query(max_length=300)] = None) -> dict[str, Any]:
@@ -311,9 +313,7 @@ def _add_statements(app: FastAPI, answerer: _Answerer) -> None:
 
 
 class Guard:
-    """Stands before everything: refuses what is too long or lacks the token, and puts the headers on every
-    answer.
-    """
+    """Refuses requests that are too long or lack the token, and puts the headers on every answer."""
 
     def __init__(
         self,

@@ -31,9 +31,7 @@ class Charge:
 
 @dataclass
 class Budget:
-    """A budget of `epsilon` and `delta`, and the charges against it. One charge too many raises before
-    anything is drawn.
-    """
+    """A budget and the charges against it. One charge too many raises before anything is drawn."""
 
     epsilon: Fraction
     charges: list[Charge] = field(default_factory=list)

@@ -231,9 +231,7 @@ def _same_interpreter(session: Session) -> Iterator[None]:
 
 @contextmanager
 def _without_pandas_warnings() -> Iterator[None]:
-    """PySpark warns of every pandas later than those it was tested with; nothing here goes through pandas but
-    short lists of names.
-    """
+    """PySpark warns of every pandas it was not tested with; only short lists of names go through it here."""
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning

@@ -49,9 +49,7 @@ class Rectangles:
         return np.array(places), np.array(signs)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum, in each cell, of the values of the rectangles that cover it. values: (n_columns, n); result:
-        (n_columns, n_cells).
-        """
+        """Sums over the rectangles that cover each cell: values (n_columns, n) to (n_columns, n_cells)."""
         places, signs = self._corners
         with_margin = [size + 1 for size in self.shape]
         n_cells, found = math.prod(with_margin), np.empty((len(values), *self.shape))

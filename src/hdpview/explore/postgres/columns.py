@@ -26,9 +26,7 @@ _MOST_COLUMNS = 1_600  # as in PostgreSQL
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of a result. is_aggregate: whether it is computed from aggregates of a view, so that it has an
-    interval.
-    """
+    """A column of a result. is_aggregate: whether it follows from aggregates, and so has an interval."""
 
     name: str
     kind: PgType
@@ -122,9 +120,7 @@ class Describer:
         return [OutputColumn(output_name(item), kind, has_interval)]
 
     def _is_aggregate(self, node: exp.Expr) -> bool:
-        """Whether an expression is computed from aggregates, here or in a subquery, and is no end of an
-        interval itself.
-        """
+        """Whether an expression follows from aggregates, here or in a subquery; ends of intervals do not."""
         parts = list(node.walk(prune=is_rank))
         if any(map(is_end_of_interval, parts)):
             return False

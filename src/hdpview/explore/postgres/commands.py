@@ -43,9 +43,7 @@ Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass
 class Outcome:
-    """What a statement did. columns: None where it gives no rows. reported: settings to tell the client
-    of.
-    """
+    """What a statement did. columns: None where it gives no rows. reported: settings that clients hear of."""
 
     tag: str
     columns: Sequence[OutputColumn] | None = None

@@ -1,6 +1,4 @@
-"""Names in statements: what an output is called, what a cast and a parameter name, what a table's name stands
-for.
-"""
+"""Names in statements: of outputs, of the types in casts, of parameters and of tables."""
 
 from __future__ import annotations
 

@@ -223,9 +223,7 @@ class CursorStep:
     is_move: bool
 
     def taken(self, at: int, n: int) -> tuple[list[int], int]:
-        """Numbers of the rows to send, from 0, and where the cursor stands then: 0 before the first of n
-        rows, n + 1 behind the last.
-        """
+        """Rows to send, from 0, and where the cursor is then: 0 before the first, n + 1 behind the last."""
         count = n + 1 if self.count is None else self.count
         if self.way in ("ABSOLUTE", "RELATIVE"):
             place = count + (at if self.way == "RELATIVE" else 0 if count >= 0 else n + 1)

@@ -20,9 +20,7 @@ TEXT_FORMAT, BINARY_FORMAT = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class PgType:
-    """A type as clients know it; there is one of each. size: bytes of a value in binary, −1 where they
-    vary.
-    """
+    """A type as clients know it; there is one of each. size: bytes in binary, −1 where they vary."""
 
     oid: int
     name: str

@@ -32,7 +32,7 @@ from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods.baselines.halved import HalvedBlocks, middle_of, walsh_hadamard
+from hdpview.methods.baselines.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
 from hdpview.methods.protocol import Engine, Floats, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
@@ -213,7 +213,7 @@ class Privtree(Method):
         randomness: Randomness,
         engine: Engine,
         progress: Progress | None = None,
-    ) -> HalvedBlocks:
+    ) -> PrivtreeRelease:
         n_cut = self._n_cut(counts.schema)
         epsilon_tree = budget.charge("grow the tree", budget.epsilon / 2)
         epsilon_counts = budget.charge("noise on counts", budget.epsilon / 2)
@@ -231,4 +231,4 @@ class Privtree(Method):
         lower, upper = (
             np.array([getattr(split.block, end) for split in splits]) for end in ("lower", "upper")
         )
-        return HalvedBlocks(lower, upper, bit, first[:-1], leaves, int(is_leaf.sum()))
+        return PrivtreeRelease(lower, upper, bit, first[:-1], leaves, int(is_leaf.sum()))

@@ -83,9 +83,7 @@ class Mixture(Method):
         object.__setattr__(self, "focus", focus)
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """It builds a view of any domain with any budget; but focus has to name attributes, and a delta to be
-        good for something.
-        """
+        """Any domain and budget will do; but focus has to name attributes, and a delta to be of some use."""
         known = [attribute.name for attribute in schema.attributes]
         for name in (name for names in self.focus for name in names):
             if name not in known:
@@ -351,9 +349,7 @@ class _Candidates:
 
 
 def independent_table(shape: TableShape, shares: list[Floats]) -> Floats:
-    """The probability of each cell of a table if attributes were independent. shares: of codes, per
-    attribute.
-    """
+    """Probabilities of a table's cells if attributes were independent. shares: of codes, per attribute."""
     table = np.ones(())
     for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True):
         table = np.multiply.outer(table, sums_over(bins, shares[a]))

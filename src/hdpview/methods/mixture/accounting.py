@@ -101,9 +101,7 @@ class Accounting:
         return split(amount, [n**power for n in n_cells])
 
     def n_tables(self, noisy_total: float) -> int:
-        """The n with n² = records · ε; with a δ, of the ε that would give n tables the same noise,
-        2·√(n·ρ).
-        """
+        """The n with n² = records · ε; with a δ, of the ε that gives n tables the same noise, 2·√(n·ρ)."""
         if self.law == "laplace":
             return int(math.sqrt(max(0.0, noisy_total) * float(self.total)))
         return int((2 * max(0.0, noisy_total) * math.sqrt(float(self.total))) ** (2 / 3))

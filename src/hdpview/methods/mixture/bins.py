@@ -90,9 +90,7 @@ def _numbered(labels: NDArray[np.int64]) -> Bins:
 
 
 def refinement(size: int, bins: Sequence[Bins]) -> Bins:
-    """The coarsest bins of which those of every table are unions, shape (size,); one bin without any
-    table.
-    """
+    """The coarsest bins that those of every table are unions of, shape (size,); one bin without tables."""
     if not bins:
         return np.zeros(size, np.int32)
     labels = np.stack(bins, axis=1)
@@ -105,9 +103,7 @@ def sums_over(bins: NDArray[np.integer[Any]], values: Floats) -> Floats:
 
 
 def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
-    """Which fine bins make up each coarse one, 0 or 1, shape (n_coarse, n_fine). Both shape (size,),
-    nested.
-    """
+    """Which fine bins make up each coarse one, 0 or 1, shape (n_coarse, n_fine). Bins are nested."""
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
@@ -148,9 +144,7 @@ def _add_rows(sums, place, rows):  # type: ignore[no-untyped-def]
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The same bins, numbered by their first codes: where every code is a bin, the bin of a code is the
-    code.
-    """
+    """The same bins, numbered by their first codes: by the codes themselves where each is a bin."""
     _, first, which = np.unique(bins, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)

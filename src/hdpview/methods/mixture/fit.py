@@ -63,9 +63,7 @@ class Components:
         return cls(np.full(n, 1 / n, np.float32), tuple(shares))
 
     def scaled_to(self, margins: Sequence[Floats], times: int) -> Components:
-        """The components with margins brought to the given ones, attribute by attribute, as often as
-        needed.
-        """
+        """The components with margins brought to the given ones, attribute by attribute, repeatedly."""
         weight, shares = self.weight.astype(np.float64), [share.astype(np.float64) for share in self.share]
         for _ in range(times):
             furthest = 0.0
@@ -90,9 +88,7 @@ def _without_traces(shares: Singles) -> Singles:
 
 
 class Target:
-    """One noisy table to fit to: how its bins are made of the fine ones, and what of a departure is more than
-    noise.
-    """
+    """A noisy table to fit to: how its bins are made of fine ones, and which departures exceed noise."""
 
     def __init__(
         self, table: Table, variance: float, fine: Sequence[NDArray[np.int32]], n_ordered: Sequence[int]

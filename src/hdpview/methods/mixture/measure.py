@@ -68,9 +68,7 @@ class Measurements:
 
     @property
     def total(self) -> float:
-        """The number of records: every table tells it, those with few cells and little noise best; at least
-        1.
-        """
+        """The number of records, 1 at least: tables with few cells and little noise tell it best."""
         values, precisions = [self.noisy_total], [1 / self.total_variance]
         for one in [*self.histograms, *self.tables]:
             values.append(float(one.noisy.sum()))

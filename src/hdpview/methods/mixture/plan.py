@@ -88,9 +88,7 @@ class Plan:
         return self.n_choices + FOCUS_WEIGHT * len(self.focus)
 
     def shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Of the budget after the number of records: for histograms, choices and tables; they add up to what
-        is left.
-        """
+        """Shares of the budget for histograms, choices and tables: all but that for the number of records."""
         left = 1 - TOTAL_SHARE
         if not self.total_weight:
             return left, Fraction(0), Fraction(0)
@@ -105,9 +103,7 @@ def plan_for(
     accounting: Accounting,
     left_out: Container[int] = (),
 ) -> Plan:
-    """The plan for about so many records. left_out: attributes that no table is chosen for, but those of the
-    focus.
-    """
+    """The plan for about so many records. left_out: attributes without tables but for those of the focus."""
     divided = [a for a, axis in enumerate(axes) if axis.size > 1]
     focus = tuple(table for table in focus if set(table) <= set(divided))
     n_tables = accounting.n_tables(noisy_total / RECORDS_PER_TABLE)
@@ -159,9 +155,7 @@ def _threes(
 def _covering(
     sizes: Sequence[int], pairs: Sequence[Attributes], triples: Sequence[Attributes]
 ) -> list[Attributes]:
-    """Some of the threes that hold all pairs: always one with the most pairs that no other holds, and among
-    such with the fewest codes.
-    """
+    """Threes that hold all pairs: each the one with most new pairs, and among such with the fewest codes."""
     left, found = set(pairs), list[Attributes]()
     by_codes = sorted(triples, key=lambda three: math.prod(sizes[a] for a in three))
     while left:
@@ -187,9 +181,7 @@ def _cells_kept(sizes: Sequence[int], threes: Sequence[Attributes], n_cells: flo
 def _worthwhile_cells(
     noisy_total: float, accounting: Accounting, share: Fraction, weight: int, n_tables: int
 ) -> float:
-    """How many cells pay in each of so many tables that have this share of the budget, beside others of this
-    weight.
-    """
+    """Cells that pay in each of so many tables with this share of the budget, beside others' weight."""
     noise = accounting.noise(accounting.total * share / (n_tables + weight))
     return _cells_for(noisy_total, noise.variance**0.5)
 
@@ -200,9 +192,7 @@ def _cells_for(noisy_total: float, deviation: float) -> float:
 
 
 def _for_histograms(axes: tuple[Axis, ...]) -> Fraction:
-    """The share of histograms beside tables: it grows with the number of attributes and the cube root of
-    their codes.
-    """
+    """The share of histograms beside tables: grows with attributes and the cube root of their codes."""
     roots = sum(axis.size ** (1 / 3) for axis in axes) / len(axes)
     wanted = _HISTOGRAM_SHARE + _PER_ATTRIBUTE * len(axes) + round(_PER_ROOT_OF_CODES * roots)
     return Fraction(min(_MOST_HISTOGRAM_SHARE, wanted), 1000)

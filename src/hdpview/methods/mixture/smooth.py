@@ -1,6 +1,4 @@
-"""Noise taken off released tables. Nothing here sees a record: it works on noisy counts, and costs no
-budget.
-"""
+"""Noise taken off released tables: post-processing of noisy counts, at no cost."""
 
 from __future__ import annotations
 
@@ -151,9 +149,7 @@ class Shrinkage:
     """
 
     def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
-        """n_ordered: number of ordered bins of each axis, from the first on. variance: of the noise of a
-        cell.
-        """
+        """n_ordered: ordered bins of each axis, from the first on. variance: of a cell's noise."""
         self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
         group = np.zeros((), np.int64)
         for axis in self._axes:

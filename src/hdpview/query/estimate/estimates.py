@@ -47,9 +47,7 @@ def sums_over_components(components: Components, batch: Batch, weight: Floats) -
 
 
 def term_means(components: Components, batch: Batch) -> Iterator[tuple[slice, Batch, Floats]]:
-    """In pieces: which quantities, their batch, and the mean of each term in each component, (n_terms,
-    n_components).
-    """
+    """In pieces: quantities, their batch, and each term's mean per component, (n_terms, n_components)."""
     n_functions = sum(map(len, batch.functions.values()))
     means_of_all = (
         function_means(components, batch) if n_functions * len(components) <= 2 * _AT_ONCE else None

@@ -1,6 +1,4 @@
-"""A view as a notebook shows it: its facts, and a small histogram of every attribute. Plain HTML and SVG,
-nothing loaded.
-"""
+"""A view as a notebook shows it: facts, and a small histogram of every attribute. Plain HTML and SVG."""
 
 from __future__ import annotations
 

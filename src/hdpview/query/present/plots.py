@@ -101,9 +101,7 @@ def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
 
 
 def partition(view: ViewData, x: str, y: str) -> alt.LayerChart:
-    """The view's blocks as seen along two attributes: shades for records per cell, lines for the borders of
-    blocks.
-    """
+    """The view's blocks as seen along two attributes: shades for records per cell, lines for borders."""
     import altair as alt
 
     a, b = _two(view, x, y)
@@ -180,9 +178,7 @@ def _blocks(view: ViewData) -> Blocks:
 
 
 def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
-    """Rectangles of equal density: the blocks themselves where they are even and of only two attributes, else
-    the cells of a grid.
-    """
+    """Rectangles of equal density: even blocks of just two attributes themselves, else cells of a grid."""
     blocks, schema = _blocks(view), view.schema
     if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS:
         volume = (blocks.upper - blocks.lower).astype(np.float64).prod(axis=1)

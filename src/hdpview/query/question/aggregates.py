@@ -1,6 +1,4 @@
-"""Aggregates: counts, sums, means, quantiles and what follows from a few sums, as quantities and a function
-of them.
-"""
+"""Aggregates: counts, sums, means, quantiles and others, as quantities and a function of their sums."""
 
 from __future__ import annotations
 

@@ -57,9 +57,7 @@ def _axis_of(attribute: Attribute, a: int) -> Axis:
 
 
 def code_keys(attribute: Attribute) -> list[Any]:
-    """What each code is called in a result: its value, its text, its truth, the start or the name of its
-    bin.
-    """
+    """What each code is called in a result: its value, text or truth, or the start or name of its bin."""
     keys: list[Any]
     if attribute.kind == "boolean":
         keys = [False, True]
@@ -83,9 +81,7 @@ def has_single_values(attribute: Attribute) -> bool:
 
 
 def code_conditions(attribute: Attribute) -> list[Condition]:
-    """The condition that holds for one code, per code. The first and the last bin hold all values beyond
-    them.
-    """
+    """Per code, the condition that holds for it alone. The outer bins hold all values beyond them."""
     if isinstance(attribute, Ordered):
         edges = [-math.inf, *attribute.edges.tolist()[1:-1], math.inf]
         found = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]

@@ -114,9 +114,7 @@ class Batch:
 
     @cached_property
     def n_attributes(self) -> Ints:
-        """How many attributes the terms of each quantity restrict at most, but for terms that are 0, shape
-        (n,).
-        """
+        """How many attributes the terms of each quantity restrict at most, terms of 0 aside, shape (n,)."""
         found = np.zeros(self.n, np.int64)
         own = (self.attribute >= 0).sum(axis=1)
         np.maximum.at(found, self.quantity, np.where(self._largest_of_terms > 0.0, own, 0))
@@ -130,9 +128,7 @@ class Batch:
 
     @cached_property
     def place(self) -> Ints:
-        """Each term's functions in an array of all, shape (n_terms, width); 0 for the one that is 1
-        everywhere.
-        """
+        """Each term's functions in an array of all, shape (n_terms, width); 0 for that which is always 1."""
         start = np.zeros(max(self.functions, default=0) + 2, np.int64)
         for a, offset in self.offset.items():
             start[a] = offset
@@ -201,9 +197,7 @@ class Batch:
 
 
 def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
-    """Quantities as arrays. A function that occurs again is stored once; one that is 1 everywhere is left
-    out.
-    """
+    """Quantities as arrays. A function is stored once, and left out where it is 1 everywhere."""
     numbers: dict[int, dict[Function, int]] = defaultdict(dict)  # attribute → functions, as they come
     quantity, constant, n_own, attribute, row = [], [], [], [], []
     for q, parts in enumerate(quantities):

@@ -26,9 +26,7 @@ def rest(attribute: Attribute, condition: Condition) -> Condition:
 
 
 def reaching_bins(boxes: Sequence[Box], schema: Schema) -> list[Box]:
-    """Boxes of all records that may be asked for: conditions beyond the schema's bounds reach to the nearest
-    bin.
-    """
+    """Boxes of all records that may be asked for: beyond the schema's bounds means in the nearest bin."""
     return [
         {a: conditions.reaching_bins(schema.attributes[a], condition) for a, condition in box.items()}
         for box in boxes
@@ -90,9 +88,7 @@ def _as_one(box: Box, other: Box) -> Box | None:
 
 
 def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
-    """What of `boxes` lies in no box of `taken`; missing values count like any other. Disjoint where `boxes`
-    are.
-    """
+    """What of `boxes` lies in no box of `taken`, missing values included; disjoint where `boxes` are."""
     outside, n_steps = list(boxes), 0
     for box in taken:
         n_steps += len(outside)

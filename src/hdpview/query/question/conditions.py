@@ -98,9 +98,7 @@ def everything(attribute: Attribute) -> Condition:
 
 
 def missing(attribute: Attribute) -> Condition:
-    """Missing values. Where an attribute has no code for them this is nothing: the schema's rule put them
-    elsewhere.
-    """
+    """Missing values: nothing where they have no code, since the schema's rule put them elsewhere."""
     return Condition(null=attribute.nullable)
 
 
@@ -126,9 +124,7 @@ def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
 
 
 def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Condition:
-    """Values before or after one in the order of the schema. `other`, where it is no declared value, is
-    outside that order.
-    """
+    """Values before or after one in the schema's order, in which an undeclared `other` has no place."""
     if not isinstance(attribute, Category) or not attribute.ordered:
         raise QueryError(
             f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with "
@@ -244,9 +240,7 @@ def like(attribute: Attribute, pattern: Any, ignore_case: bool) -> Condition:
 
 
 def code_shares(attribute: Attribute, condition: Condition) -> Floats:
-    """Share of each code that satisfies a condition, shape (size,): 1, 0, or the fraction of a bin that is
-    cut through.
-    """
+    """Share of each code that satisfies a condition, shape (size,): between 0 and 1 for a bin cut through."""
     found: Floats = shares_of(attribute, (condition,))[0]
     return found
 
@@ -270,9 +264,7 @@ def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
 
 
 class Reach(NamedTuple):
-    """Codes whose records all satisfy a condition for certain, and codes some of whose records may, shape
-    (size,).
-    """
+    """Codes whose records all satisfy a condition for certain, and those of which some may, shape (size,)."""
 
     certain: NDArray[np.bool_]
     possible: NDArray[np.bool_]
@@ -297,9 +289,7 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
 
 
 def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
-    """The condition with ranges beyond the schema's bounds moved to the bin that such values are counted
-    in.
-    """
+    """The condition with ranges beyond the schema's bounds moved to the bin that counts such values."""
     if not is_beyond(attribute, condition):
         return condition
     assert isinstance(attribute, Ordered)
@@ -391,9 +381,7 @@ def _codes_between_few(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Flo
 
 
 def _kept_apart(share: Floats | float) -> Floats:
-    """The share of a bin that is cut through, told apart from 0 and from 1 and coarse enough for exact
-    sums.
-    """
+    """The share of a bin that is cut through: neither 0 nor 1, and coarse enough for exact sums."""
     kept: Floats = np.rint(np.minimum(np.maximum(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
     return kept
 

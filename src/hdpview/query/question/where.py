@@ -70,9 +70,7 @@ def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]
 
 @lru_cache(maxsize=1024)
 def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
-    """Parse one SQL expression or statement; anything else is a QueryError with the place where it went
-    wrong.
-    """
+    """Parse one SQL expression or statement; for anything else, a QueryError that says what is wrong."""
     if len(text) > MAX_TEXT:
         raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -89,9 +87,7 @@ def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
 
 
 def name_in_sql(name: str) -> str:
-    """An attribute's name as SQL writes it: in double quotes where it is not a plain word, or is a word of
-    the language.
-    """
+    """An attribute's name as SQL writes it: in double quotes where it is no plain word, or a word of SQL."""
     if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _WORDS_OF_SQL:
         return name
     return '"' + name.replace('"', '""') + '"'

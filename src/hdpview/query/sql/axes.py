@@ -107,9 +107,7 @@ class AxisReader:
         return self._computed(node, parts)
 
     def cases(self, node: exp.Expr) -> list[tuple[list[Box], exp.Expr]] | None:
-        """Of a CASE or an IF: where each result holds, and the result; those that never do are left out. None
-        of anything else.
-        """
+        """Of a CASE or an IF: its results, each with where it holds, if anywhere. None of anything else."""
         if isinstance(node, exp.Case):
             found, default = list(branches(node)), node.args.get("default")
         elif isinstance(node, exp.If):
@@ -163,9 +161,7 @@ class AxisReader:
         return Axis(tuple(key for key, _ in kept), tuple(boxes for _, boxes in kept))
 
     def _values(self, node: exp.Expr, a: int, alone: bool) -> list[tuple[Any, Condition]]:
-        """Values of attribute `a` fine enough for the expression to be constant on each, with their
-        conditions.
-        """
+        """Values of attribute `a`, with conditions, so fine that the expression is constant on each."""
         attribute = self.schema.attributes[a]
         if has_single_values(attribute):
             return list(zip(code_keys(attribute), code_conditions(attribute), strict=True))
@@ -238,9 +234,7 @@ def _joined(boxes: list[Box]) -> list[Box]:
 
 
 def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[Any, Condition]]:
-    """Where a rising or falling step function of a binned attribute takes each of its values: borders found
-    by halving.
-    """
+    """Where a monotone step function of a binned attribute takes each of its values: borders by halving."""
     first, end = attribute.edges[0].item(), attribute.edges[-1].item()
     found: list[tuple[Any, Condition]] = []
     start = first
@@ -259,9 +253,7 @@ def _steps(attribute: Ordered, function: Callable[[float], Any]) -> list[tuple[A
 
 
 def _too_many_values(function: Callable[[float], Any], first: float, end: float, whole: bool) -> bool:
-    """Whether a function takes more values than there may be steps at places spread evenly: known long before
-    all borders are.
-    """
+    """Whether a function takes more values than steps are allowed, by a look at places spread evenly."""
     places = (first + (end - first) * i / (2 * _MOST_STEPS) for i in range(2 * _MOST_STEPS))
     return len({function(place // 1 if whole else place) for place in places}) > _MOST_STEPS
 

@@ -25,9 +25,7 @@ _SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
 def answer(tree: exp.Expr, ask: Ask, ask_values: Ask) -> Result:
-    """Answer a statement. ask: answers a single SELECT. ask_values: the same, of a subquery whose intervals
-    nobody looks at.
-    """
+    """Answer a statement. ask: answers one SELECT; ask_values: likewise, where nobody looks at intervals."""
     if tree.find(exp.Subquery, exp.Join) is not None:
         tree = with_values(tree, lambda inner: answer(inner, ask_values, ask_values))
     selects = list(_parts(tree))

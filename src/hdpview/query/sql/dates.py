@@ -1,6 +1,4 @@
-"""Dates in statements: their parts, the starts of months and years, and how an axis of time is cut by
-them.
-"""
+"""Dates in statements: their parts, starts of months and years, and how they cut an axis of time."""
 
 from __future__ import annotations
 
@@ -212,9 +210,7 @@ def periods(attribute: Datetime, unit: str) -> list[tuple[datetime, Condition]]:
 
 
 def _next_period(start: datetime, unit: str, shortest: float) -> datetime | None:
-    """The start of the next period; None after the last one of the calendar, which ends with the year 9999.
-    shortest: in days.
-    """
+    """The start of the next period; None after the calendar's last, in 9999. shortest: in days."""
     try:
         beyond = start + (
             timedelta(days=shortest * 1.15) if shortest > 1 else timedelta(days=shortest, seconds=1)

@@ -226,9 +226,7 @@ class _Execution:
         return rows.ranks(window, values)
 
     def _rows(self, node: exp.Expr) -> list[Any]:
-        """An expression row by row, from estimates alone; DP_INTERVAL_LOW and _HIGH give the ends of their
-        arguments.
-        """
+        """An expression row by row, from estimates; DP_INTERVAL_LOW and _HIGH give ends of intervals."""
         slot = slot_of(node)
         if slot is not None and slot[0] == GROUP:
             return self.groups.keys(slot[1])

@@ -80,9 +80,7 @@ def places_in_order(n: int, terms: Sequence[tuple[list[Any], bool, bool]]) -> li
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: a text beside a date is read as one, and a date beside a moment is its
-    midnight.
-    """
+    """Two values as one type: a text beside a date is a date, a date beside a moment its midnight."""
     if isinstance(a, date) or isinstance(b, date):
         if not isinstance(a, (str, date)) or not isinstance(b, (str, date)):
             raise TypeError
@@ -113,9 +111,7 @@ def to_whole(function: Callable[[float], int]) -> Callable[[Any], float]:
 
 
 def width_bucket(value: float, low: float, high: float, n: int) -> int:
-    """Which of n equal buckets between low and high a value falls into, from 1; 0 below and n + 1 from `high`
-    on.
-    """
+    """The bucket of a value among n equal ones from low to high: 1 to n, 0 below, n + 1 from `high` on."""
     if not low < high or not 1 <= n <= 100_000:
         raise ValueError
     return 0 if value < low else n + 1 if value >= high else int((value - low) * n / (high - low)) + 1

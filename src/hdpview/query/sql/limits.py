@@ -54,9 +54,7 @@ def _limits_of_window(plan: Plan, window: Window) -> Limits:
 
 
 def _limits_of_share(node: exp.Div, plan: Plan) -> Limits | None:
-    """Limits of a division of a part of some records by all of them, both times any numbers: 100.0 * part
-    / all.
-    """
+    """Limits of a part of some records by all of them, both times any numbers: 100.0 * part / all."""
     (factor, part), (divisor, whole) = (_without_numbers(side) for side in (node.this, node.expression))
     if divisor == 0.0 or not _is_share(plan, part, whole):
         return None
@@ -65,9 +63,7 @@ def _limits_of_share(node: exp.Div, plan: Plan) -> Limits | None:
 
 
 def _means(plan: Plan, part_node: exp.Expr, whole_node: exp.Expr) -> Limits:
-    """The least and the greatest mean of a sum over records: 1 for counts, and for parts of their own
-    total.
-    """
+    """The least and greatest mean of a sum over records: 1 for counts, and for parts of their total."""
     top, bottom = slot_of(part_node), slot_of(whole_node)
     assert top is not None
     assert bottom is not None

@@ -1,6 +1,4 @@
-"""Statements over statements: WITH and subqueries that filter, rename and compute are folded into one SELECT
-over the view.
-"""
+"""Statements over statements: WITH and subqueries folded into one SELECT over the view."""
 
 from __future__ import annotations
 
@@ -327,9 +325,7 @@ class _Select:
         return columns[int(node.this) - 1][1]
 
     def _resolved(self, node: exp.Expr) -> exp.Expr:
-        """The expression in terms of the view's attributes: columns of the source replaced by what they stand
-        for.
-        """
+        """The expression in terms of the view's attributes, which columns of the source stand for."""
         if node.find(exp.Select, exp.SetOperation):
             raise QueryError(
                 f"{shown(node)} holds a subquery that cannot be answered here; ask it by itself. {WHAT_WORKS}"

@@ -1,6 +1,4 @@
-"""Statements that ask for rows, answered over a table of records: the same conditions and expressions as
-those over counts.
-"""
+"""Statements that ask for rows, over a table of records, by the same conditions and expressions."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ def asks_for_rows(tree: exp.Expr) -> bool:
 
 
 def rows_of(tree: exp.Expr, schema: Schema, records: pa.Table) -> list[list[Any]]:
-    """Rows of a statement over the table `view`, as if these records were the table. records: a column per
-    attribute.
-    """
+    """Rows of a statement, as if these records were the table `view`. records: a column per attribute."""
     return _Rows(schema, records).answer(fold(with_constants(tree), schema))
 
 

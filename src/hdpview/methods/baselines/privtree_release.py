@@ -31,7 +31,7 @@ def middle_of(lower: Ints, upper: Ints) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class HalvedBlocks:
+class PrivtreeRelease:
     """Leaves of all splits, as Walsh–Hadamard transforms of their noisy counts.
 
     lower, upper: shape (n_splits, n_attributes), the blocks that were split; bit: same shape, the bit of an
