@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -44,6 +44,12 @@ class Axis:
     keys: tuple[Any, ...]
     boxes: tuple[Sequence[Box], ...]
     attribute: int | None = None
+
+    def pairs(self) -> Iterator[tuple[Any, Box]]:
+        """Every box with its value."""
+        for key, boxes in zip(self.keys, self.boxes, strict=True):
+            for box in boxes:
+                yield key, box
 
 
 def attribute_axis(schema: Schema, a: int) -> Axis:

@@ -106,10 +106,7 @@ class AggregateReader:
         if isinstance(argument, exp.Column):
             a = attribute_number(argument.name, self.schema)
             return intersect([{a: conditions.everything(self.schema.attributes[a])}], [{}])
-        axis = self.axes.axis(argument)
-        return [
-            box for key, boxes in zip(axis.keys, axis.boxes, strict=True) if key is not None for box in boxes
-        ]
+        return [box for key, box in self.axes.axis(argument).pairs() if key is not None]
 
     def _sum(self, node: exp.Expr, argument: exp.Expr, kind: str) -> Aggregate:
         argument = argument.unnest()
@@ -152,13 +149,7 @@ class AggregateReader:
         attribute = self.schema.attributes[numbers[0]]
         if len(numbers) == 1 and (isinstance(node, exp.Column) or not isinstance(attribute, Datetime)):
             return self._vector(node, numbers[0], attribute)
-        axis = self.axes.axis(node)
-        pairs = [
-            (key, box)
-            for key, boxes in zip(axis.keys, axis.boxes, strict=True)
-            if key is not None
-            for box in boxes
-        ]
+        pairs = [(key, box) for key, box in self.axes.axis(node).pairs() if key is not None]
         return [Part(box, Values.constant(_number(key, node))) for key, box in pairs]
 
     def _vector(self, node: exp.Expr, a: int, attribute: Attribute) -> list[Part]:

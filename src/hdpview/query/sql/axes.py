@@ -89,9 +89,7 @@ class AxisReader:
         if cases is not None:
             axes = [(inside, self.axis(result)) for inside, result in cases]
             return _merged(
-                (key, intersect(inside, boxes))
-                for inside, axis in axes
-                for key, boxes in zip(axis.keys, axis.boxes, strict=True)
+                (key, intersect(inside, [box])) for inside, axis in axes for key, box in axis.pairs()
             )
         numbers = attributes_in(node, self.schema)
         if not numbers:
@@ -146,13 +144,7 @@ class AxisReader:
                 f"{shown(node)} compares too many combinations of values; compare single attributes "
                 "with values."
             )
-        axis = self._computed(node, parts)
-        return [
-            box
-            for key, boxes in zip(axis.keys, axis.boxes, strict=True)
-            if key is (not negated)
-            for box in boxes
-        ]
+        return [box for key, box in self._computed(node, parts).pairs() if key is (not negated)]
 
     def _truth(self, node: exp.Expr) -> Axis:
         true, false = self.boxes(node), self.boxes(node, negated=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -15,7 +14,7 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.query.interval.columns import Column
 from hdpview.query.sql.execute import Result
-from hdpview.query.sql.functions import places_in_order
+from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.relations import whole_number
 from hdpview.query.sql.scalar import shown
 from hdpview.query.sql.subqueries import Ask, with_values
@@ -198,14 +197,12 @@ def _ordered(found: Result, tree: exp.Expr) -> Result:
     order = np.arange(n)
     clause = tree.args.get("order")
     if clause is not None:
-        terms: list[tuple[list[Any], bool, bool]] = []
-        for term in clause.expressions:
-            values = outputs[_place(term.this, tree, [group[0].name for group in outputs])][0].objects()
-            terms.append((values, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
-        try:
-            order = np.array(places_in_order(n, terms), dtype=np.int64)
-        except TypeError:
-            raise QueryError("The values to order by are of different types.") from None
+        names = [group[0].name for group in outputs]
+        terms = [
+            OrderTerm.of(term, outputs[_place(term.this, tree, names)][0].objects())
+            for term in clause.expressions
+        ]
+        order = np.array(places_in_order(n, terms), dtype=np.int64)
     limit, start = whole_number(tree, "limit"), max(whole_number(tree, "offset"), 0)
     return found.taken(order[start : None if limit < 0 else start + limit])
 

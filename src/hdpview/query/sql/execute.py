@@ -20,7 +20,7 @@ from hdpview.query.interval.noise import check_confidence
 from hdpview.query.interval.quality import inferred_note
 from hdpview.query.interval.spans import Measures, Span
 from hdpview.query.sql.expressions import Expressions
-from hdpview.query.sql.functions import places_in_order
+from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.plan import AGGREGATE, GROUP, RANK, TOTAL, Plan, slot_of
 from hdpview.query.sql.scalar import UNKNOWN, Lookup, evaluate, shown
 from hdpview.query.sql.windows import Order, Rows, Window
@@ -82,13 +82,8 @@ class _Execution:
     def __init__(
         self, plan: Plan, view: ViewData, confidence: float, counts: Reading, interval: Kind | None
     ) -> None:
-        self.plan, self.view, self.confidence, self.counts, self.interval = (
-            plan,
-            view,
-            confidence,
-            counts,
-            interval,
-        )
+        self.plan, self.view = plan, view
+        self.confidence, self.counts, self.interval = confidence, counts, interval
         self.overall = Measures(Groups(view, plan.where), counts, interval)
         self._take(Groups(view, plan.where, plan.axes, keep_empty=not plan.grouped))
 
@@ -272,8 +267,8 @@ class _Execution:
         end = self.n if self.plan.limit < 0 else self.plan.offset + self.plan.limit
         return order[self.plan.offset : end]
 
-    def _terms(self, order: Sequence[Order]) -> list[tuple[list[Any], bool, bool]]:
-        return [(self._sort_values(term.by), term.descending, term.nulls_first) for term in order]
+    def _terms(self, order: Sequence[Order]) -> list[OrderTerm]:
+        return [OrderTerm(self._sort_values(term.by), term.descending, term.nulls_first) for term in order]
 
     def _sort_values(self, node: exp.Expr) -> list[Any]:
         slot = slot_of(node)

@@ -10,8 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, NamedTuple
 
+from sqlglot import exp
+
+from hdpview.errors import QueryError
 from hdpview.query.question.axes import BinLabel
 from hdpview.query.sql.dates import moment_of
 
@@ -57,11 +60,21 @@ def remainder(a: float, b: float) -> float | None:
     )
 
 
-def places_in_order(n: int, terms: Sequence[tuple[list[Any], bool, bool]]) -> list[int]:
-    """The numbers from 0 to n - 1 in the order of ORDER BY.
+class OrderTerm(NamedTuple):
+    """One term of ORDER BY: its value in each row, whether descending, and whether nulls come first."""
 
-    terms: of each expression to order by: its n values, whether descending, and whether nulls come first.
-    """
+    values: list[Any]
+    descending: bool
+    nulls_first: bool
+
+    @classmethod
+    def of(cls, term: exp.Expr, values: list[Any]) -> OrderTerm:
+        """The term with these values."""
+        return cls(values, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+
+
+def places_in_order(n: int, terms: Sequence[OrderTerm]) -> list[int]:
+    """The numbers from 0 to n - 1 in the order of ORDER BY."""
 
     def compared(a: int, b: int) -> int:
         for values, descending, nulls_first in terms:
@@ -76,7 +89,10 @@ def places_in_order(n: int, terms: Sequence[tuple[list[Any], bool, bool]]) -> li
                 return -1 if (x < y) != descending else 1
         return 0
 
-    return sorted(range(n), key=cmp_to_key(compared))
+    try:
+        return sorted(range(n), key=cmp_to_key(compared))
+    except TypeError:
+        raise QueryError("The values to order by are of different types.") from None
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.domain import Attribute, Ordered, Schema
-from hdpview.errors import QueryError
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import Condition
 from hdpview.query.sql.axes import AxisReader
 from hdpview.query.sql.constants import with_constants
-from hdpview.query.sql.functions import places_in_order
+from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.relations import Relation, fold
 from hdpview.query.sql.scalar import UNKNOWN, evaluate
 
@@ -88,14 +87,8 @@ class _Rows:
 
     def _ordered(self, relation: Relation, rows: NDArray[np.int64]) -> list[int]:
         """Places among `rows` in the order asked for."""
-        terms = [
-            (self._values(term.this, rows), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
-            for term in relation.order
-        ]
-        try:
-            return places_in_order(len(rows), terms)
-        except TypeError:
-            raise QueryError("The values to order by are of different types.") from None
+        terms = [OrderTerm.of(term, self._values(term.this, rows)) for term in relation.order]
+        return places_in_order(len(rows), terms)
 
 
 def _cut(rows: Any, relation: Relation) -> Any:

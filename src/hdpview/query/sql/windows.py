@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.errors import QueryError
-from hdpview.query.sql.functions import places_in_order
+from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.scalar import constant, shown
 
 Floats = NDArray[np.float64]
@@ -144,13 +144,10 @@ def _side(node: exp.Window, value: Any, side: Any) -> int | None:
 class Rows:
     """Rows of a result as one window orders and divides them.
 
-    partition: values of each row to divide by. order: of each term its values, whether descending, and
-        whether nulls come first.
+    partition: values of each row to divide by. order: the terms to order by.
     """
 
-    def __init__(
-        self, n: int, partition: Sequence[list[Any]], order: Sequence[tuple[list[Any], bool, bool]]
-    ) -> None:
+    def __init__(self, n: int, partition: Sequence[list[Any]], order: Sequence[OrderTerm]) -> None:
         self.n = n
         ordered = places_in_order(n, order) if order else list(range(n))
         sets: dict[tuple[Any, ...], list[int]] = {}
