@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,14 @@ def test_methods_never_import_each_other(file: Path) -> None:
     }
     assert others <= {"hdpview.methods.protocol"}
     assert "hdpview.methods" not in imports_of(file.read_text(), module_name(file), False)
+
+
+@pytest.mark.parametrize("room", ["counts", "domain", "view", "partition", "explore/postgres"])
+def test_the_map_of_a_room_names_every_file(room: str) -> None:
+    """Whoever opens a room reads in its first file what each of the others is for."""
+    described = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
+    words = set(re.findall(r"\w+", described))
+    assert {file.stem for file in (ROOT / room).glob("*.py")} - {"__init__"} <= words
 
 
 def test_the_package_itself_imports_lazily() -> None:

@@ -1,4 +1,12 @@
-"""Public knowledge: what a table may contain, stated by a person and never read from the data."""
+"""Public knowledge: what a table may contain, stated by a person and never read from the data.
+
+attributes       what a column may hold, and the code of each value: numbers, categories, moments (calendar)
+schema           all attributes of a table, and how its texts are written (text_format)
+language         what a schema file may say in short; toml: such files read and written; places: lines of them
+drafting         drafts with a ? where knowledge is needed; suggestions: what a column's name suggests
+importing        drafts from descriptions that exist: Frictionless, Pandera, dbt, SQL, REDCap, Arrow
+tables           which codes share a bin of a table
+"""
 
 from hdpview.domain.attributes import Attribute, Ordered
 from hdpview.domain.categories import Boolean, Category

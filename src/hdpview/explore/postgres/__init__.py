@@ -12,6 +12,7 @@ rewrite      what tools add to a statement, in the view's own SQL
 answers      a question answered: by a view, by its synthetic records, or by the catalogue
 statements   what a text asks for: settings, transactions, cursors, copies or a question
 commands     the state of a session, and what each statement does to it (copying)
+errors       refusals, with the codes that clients understand
 wire         messages to and from a socket
 scram        passwords, without either side sending one
 login        who is let in
