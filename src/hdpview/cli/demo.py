@@ -130,7 +130,6 @@ def _draw(view: PView, table: pa.Table, path: Path) -> None:
     import numpy as np
 
     from hdpview.domain import Integer
-    from hdpview.query.present.plots import histogram
 
     age = view.schema["age"]
     assert isinstance(age, Integer)
@@ -141,7 +140,7 @@ def _draw(view: PView, table: pa.Table, path: Path) -> None:
             values=[{"label": label, "truth": int(n)} for label, n in zip(age.labels(), truth, strict=True)]
         )
     )
-    chart = histogram(view, "age") + dots.mark_point(color="#e45756", filled=True).encode(
+    chart = view.plot.histogram("age") + dots.mark_point(color="#e45756", filled=True).encode(
         x=alt.X("label:N", sort=age.labels()), y="truth:Q"
     )
     chart.properties(title="Admissions by age: view (bars) and truth (dots)").save(path, scale_factor=1.5)

@@ -11,7 +11,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
-from hdpview.errors import QueryError
 from hdpview.pview import PView
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
@@ -29,7 +28,7 @@ from hdpview.query.interval.statistics import (
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.quantities import count_of
-from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
+from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql, two_attribute_numbers
 from hdpview.query.sql import run
 from hdpview.view.blocks import Blocks
 
@@ -152,7 +151,7 @@ def warm_up(views: Iterable[PView]) -> None:
 
 def pair_answer(view: PView, where: str | None, first: str, second: str, confidence: float) -> Json:
     """Counts of all combinations of two attributes' values: rows by the first, columns by the second."""
-    numbers = _two_numbers(view, first, second)
+    numbers = two_attribute_numbers(first, second, view.schema)
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
     span = Measures(groups).span(count([{}]), confidence)
@@ -166,16 +165,12 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
 
 def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
     """Bounds of the view's largest blocks along two attributes, as codes, upper ends excluded."""
-    a, b = _two_numbers(view, first, second)
+    a, b = two_attribute_numbers(first, second, view.schema)
     blocks = view.parts[0].components
     if len(view.parts) > 1 or not isinstance(blocks, Blocks):
         return {"blocks": [], "of": 0}
-    bounds = np.stack(
-        [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
-    ).astype(np.int64)
-    different = np.unique(bounds, axis=0)
-    area = (different[:, 1] - different[:, 0]) * (different[:, 3] - different[:, 2])
-    return {"blocks": different[np.argsort(-area, kind="stable")[:limit]].tolist(), "of": len(different)}
+    seen = blocks.seen_along(a, b)
+    return {"blocks": seen[:limit].tolist(), "of": len(seen)}
 
 
 def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
@@ -188,13 +183,6 @@ def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
         pa_csv.write_csv(table, target)
     content: bytes = target.getvalue().to_pybytes()
     return content
-
-
-def _two_numbers(view: PView, first: str, second: str) -> tuple[int, int]:
-    numbers = attribute_number(first, view.schema), attribute_number(second, view.schema)
-    if numbers[0] == numbers[1]:
-        raise QueryError("Name two different attributes.")
-    return numbers
 
 
 def compare_answer(view: PView, first: str | None, second: str | None, confidence: float) -> Json:

@@ -78,6 +78,16 @@ class Blocks:
         lower, upper = (ends.T[chosen].astype(np.int64) for ends in (self.lower, self.upper))
         return Rectangles(lower, upper, tuple(self.sizes[a] for a in chosen))
 
+    def seen_along(self, a: int, b: int) -> NDArray[np.int64]:
+        """Different rectangles that blocks are along two attributes, the largest first, shape (n, 4): lower
+        and upper code, the latter not included, of the one and of the other.
+        """
+        ends = [self.lower[:, a], self.upper[:, a], self.lower[:, b], self.upper[:, b]]
+        different = np.unique(np.stack(ends, axis=1).astype(np.int64), axis=0)
+        area = (different[:, 1] - different[:, 0]) * (different[:, 3] - different[:, 2])
+        largest_first: NDArray[np.int64] = different[np.argsort(-area, kind="stable")]
+        return largest_first
+
     def share_of_cell(self, attributes: Sequence[int]) -> Floats:
         """The share of each block in any of the cells that it covers of such a grid, shape (n_blocks,)."""
         return np.asarray(self.inverse_width[list(attributes)].prod(axis=0))

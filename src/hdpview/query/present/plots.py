@@ -15,7 +15,7 @@ from hdpview.query.estimate.estimates import grid_estimates
 from hdpview.query.interval.answers import Kind, Where
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.quantities import count_of
-from hdpview.query.question.where import attribute_number, boxes_of
+from hdpview.query.question.where import boxes_of, two_attribute_numbers
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
@@ -37,108 +37,85 @@ class Plots:
     def histogram(
         self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
     ) -> alt.LayerChart:
-        """Bars with whiskers: counts per value of an attribute, and how far the interval reaches: typical,
-        guaranteed or noise.
-        """
-        return histogram(self.view, attribute, where, confidence, interval)
+        """Bars of counts per value of an attribute, with whiskers for the ends of the chosen interval."""
+        import altair as alt
+
+        (found,) = histograms(self.view, where, [attribute], confidence, interval=interval)
+        labels, *numbers = found.attribute.labels(), found.estimate, found.lower, found.upper
+        rows = [
+            {"label": label, "count": n, "lower": low, "upper": high}
+            for label, n, low, high in zip(labels, *(each.tolist() for each in numbers), strict=True)
+        ]
+        base = alt.Chart(alt.Data(values=rows)).encode(
+            x=alt.X("label:N", sort=labels, title=found.attribute.name, axis=_axis(labels))
+        )
+        bars = base.mark_bar(color=_BAR).encode(y=alt.Y("count:Q", title="records"))
+        whiskers = base.mark_rule(color=_WHISKER).encode(y="lower:Q", y2="upper:Q")
+        return alt.layer(bars, whiskers).properties(width=720, height=280)
 
     def heatmap(self, x: str, y: str, where: Where = None) -> alt.Chart:
         """Counts of two attributes as shades."""
-        return heatmap(self.view, x, y, where)
+        import altair as alt
+
+        numbers = two_attribute_numbers(x, y, self.view.schema)
+        across, up = (self.view.schema.attributes[a] for a in numbers)
+        if across.size * up.size > _MOST_CELLS:
+            raise QueryError(
+                f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes "
+                "with fewer values."
+            )
+        labels = across.labels(), up.labels()
+        grid = grid_estimates(self.view, count_of(boxes_of(where, self.view.schema)), numbers)
+        rows = [
+            {"x": labels[0][i], "y": labels[1][j], "count": float(grid[i, j])}
+            for i in range(across.size)
+            for j in range(up.size)
+        ]
+        return (
+            alt.Chart(alt.Data(values=rows))
+            .mark_rect()
+            .encode(
+                x=alt.X("x:N", sort=labels[0], title=across.name, axis=_axis(labels[0])),
+                y=alt.Y("y:N", sort=labels[1][::-1], title=up.name, axis=_axis(labels[1], angle=False)),
+                color=alt.Color("count:Q", title="records", scale=alt.Scale(scheme="viridis")),
+            )
+            .properties(width=560, height=420)
+        )
 
     def partition(self, x: str, y: str) -> alt.LayerChart:
-        """Counts of two attributes as shades, with the borders of the view's blocks drawn over them."""
-        return partition(self.view, x, y)
+        """The view's blocks along two attributes: shades for records per cell, lines for borders."""
+        import altair as alt
 
-
-def histogram(
-    view: ViewData, name: str, where: Where = None, confidence: float = 0.95, interval: Kind = "typical"
-) -> alt.LayerChart:
-    """Bars with whiskers: counts per value of an attribute, and how far the interval reaches."""
-    import altair as alt
-
-    (found,) = histograms(view, where, [name], confidence, interval=interval)
-    columns = (found.attribute.labels(), found.estimate.tolist(), found.lower.tolist(), found.upper.tolist())
-    rows = [
-        {"label": label, "count": n, "lower": low, "upper": high}
-        for label, n, low, high in zip(*columns, strict=True)
-    ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("label:N", sort=columns[0], title=found.attribute.name, axis=_axis(columns[0]))
-    )
-    bars = base.mark_bar(color=_BAR).encode(y=alt.Y("count:Q", title="records"))
-    whiskers = base.mark_rule(color=_WHISKER).encode(y="lower:Q", y2="upper:Q")
-    return alt.layer(bars, whiskers).properties(width=720, height=280)
-
-
-def heatmap(view: ViewData, x: str, y: str, where: Where = None) -> alt.Chart:
-    """Counts of two attributes as shades."""
-    import altair as alt
-
-    across, up = (view.schema.attributes[a] for a in _two(view, x, y))
-    if across.size * up.size > _MOST_CELLS:
-        raise QueryError(
-            f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes "
-            "with fewer values."
+        a, b = two_attribute_numbers(x, y, self.view.schema)
+        across, up = self.view.schema.attributes[a], self.view.schema.attributes[b]
+        # The largest blocks show the shape; the rest would be one black.
+        boxes = _blocks(self.view).seen_along(a, b)[:_MOST_BLOCKS]
+        scale_x, scale_y = (alt.Scale(domain=[0, attribute.size], nice=False) for attribute in (across, up))
+        axes = [
+            alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute))
+            for attribute in (across, up)
+        ]
+        encoding = {
+            "x": alt.X("x1:Q", scale=scale_x, axis=axes[0], title=across.name),
+            "x2": "x2:Q",
+            "y": alt.Y("y1:Q", scale=scale_y, axis=axes[1], title=up.name),
+            "y2": "y2:Q",
+        }
+        shades = alt.Color(
+            "density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog")
         )
-    labels = across.labels(), up.labels()
-    grid = _grid(view, across, up, where)
-    rows = [
-        {"x": labels[0][i], "y": labels[1][j], "count": float(grid[i, j])}
-        for i in range(across.size)
-        for j in range(up.size)
-    ]
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("x:N", sort=labels[0], title=across.name, axis=_axis(labels[0])),
-            y=alt.Y("y:N", sort=labels[1][::-1], title=up.name, axis=_axis(labels[1], angle=False)),
-            color=alt.Color("count:Q", title="records", scale=alt.Scale(scheme="viridis")),
+        filled = (
+            alt.Chart(alt.Data(values=_shades(self.view, a, b)))
+            .mark_rect(strokeWidth=0)
+            .encode(**encoding, color=shades)
         )
-        .properties(width=560, height=420)
-    )
-
-
-def partition(view: ViewData, x: str, y: str) -> alt.LayerChart:
-    """The view's blocks as seen along two attributes: shades for records per cell, lines for borders."""
-    import altair as alt
-
-    a, b = _two(view, x, y)
-    across, up = view.schema.attributes[a], view.schema.attributes[b]
-    blocks = _blocks(view)
-    bounds = np.stack(
-        [blocks.lower[:, a], blocks.upper[:, a], blocks.lower[:, b], blocks.upper[:, b]], axis=1
-    )
-    boxes = np.unique(bounds, axis=0)
-    if len(boxes) > _MOST_BLOCKS:  # the largest show the shape; the rest would be one black
-        area = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
-        boxes = boxes[np.argsort(-area)[:_MOST_BLOCKS]]
-    scale_x, scale_y = (alt.Scale(domain=[0, attribute.size], nice=False) for attribute in (across, up))
-    axes = [
-        alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute)) for attribute in (across, up)
-    ]
-    encoding = {
-        "x": alt.X("x1:Q", scale=scale_x, axis=axes[0], title=across.name),
-        "x2": "x2:Q",
-        "y": alt.Y("y1:Q", scale=scale_y, axis=axes[1], title=up.name),
-        "y2": "y2:Q",
-    }
-    shades = alt.Color(
-        "density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog")
-    )
-    filled = (
-        alt.Chart(alt.Data(values=_shades(view, a, b)))
-        .mark_rect(strokeWidth=0)
-        .encode(**encoding, color=shades)
-    )
-    lines = [dict(zip(("x1", "x2", "y1", "y2"), box, strict=True)) for box in boxes.tolist()]
-    borders = (
-        alt.Chart(alt.Data(values=lines))
-        .mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
-        .encode(**encoding)
-    )
-    return alt.layer(filled, borders).properties(width=560, height=420)
+        lines = [dict(zip(("x1", "x2", "y1", "y2"), box, strict=True)) for box in boxes.tolist()]
+        borders = (
+            alt.Chart(alt.Data(values=lines))
+            .mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
+            .encode(**encoding)
+        )
+        return alt.layer(filled, borders).properties(width=560, height=420)
 
 
 def save(chart: Any, path: str | PathLike[str]) -> None:
@@ -153,19 +130,6 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
     if target.suffix.lower() in _RENDERED:
         check_installed("vl_convert")
     chart.save(str(target), **({"scale_factor": 2} if target.suffix.lower() == ".png" else {}))
-
-
-def _two(view: ViewData, x: str, y: str) -> tuple[int, int]:
-    numbers = attribute_number(x, view.schema), attribute_number(y, view.schema)
-    if numbers[0] == numbers[1]:
-        raise QueryError("Choose two different attributes; for one there is the histogram.")
-    return numbers
-
-
-def _grid(view: ViewData, across: Attribute, up: Attribute, where: Where = None) -> Any:
-    """Consistent counts, shape (across.size, up.size)."""
-    numbers = [view.schema.index(across.name), view.schema.index(up.name)]
-    return grid_estimates(view, count_of(boxes_of(where, view.schema)), numbers)
 
 
 def _blocks(view: ViewData) -> Blocks:
@@ -192,7 +156,7 @@ def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
     else:
         across, up = schema.attributes[a], schema.attributes[b]
         steps = [max(1, -(-attribute.size // 100)) for attribute in (across, up)]
-        grid = _grid(view, across, up)
+        grid = grid_estimates(view, count_of([{}]), [a, b])
         starts = [np.arange(0, size, step) for size, step in zip(grid.shape, steps, strict=True)]
         pooled = np.add.reduceat(np.add.reduceat(grid, starts[0], axis=0), starts[1], axis=1)
         left, low = (place.reshape(-1) for place in np.meshgrid(*starts, indexing="ij"))

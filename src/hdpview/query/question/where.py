@@ -107,6 +107,14 @@ def attribute_number(name: str, schema: Schema) -> int:
         raise QueryError(unknown_name("attribute", name, schema.names, "This view has") + hint) from None
 
 
+def two_attribute_numbers(first: str, second: str, schema: Schema) -> tuple[int, int]:
+    """Positions of two different attributes that a question names."""
+    numbers = attribute_number(first, schema), attribute_number(second, schema)
+    if numbers[0] == numbers[1]:
+        raise QueryError("Name two different attributes; for one there is the histogram.")
+    return numbers
+
+
 def boxes_of_tree(
     tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None
 ) -> list[Box]:
