@@ -18,7 +18,8 @@ from hdpview.pview import PView
 from hdpview.query.sql import run
 from statements import Statements
 
-N_STATEMENTS, N_PARTS = 600, 6
+# What goes wrong in one statement of a hundred is met with a chance of 95 %.
+N_STATEMENTS, N_PARTS = 300, 3
 PEOPLE = Schema(
     [
         Integer(name="age", min=0, max=9),

@@ -260,13 +260,13 @@ PLANTED = {
         2, Mixture(), noise_replaced(is_first_histogram, half_the_noise), TWO_HISTOGRAMS, 1_000
     ),
     "mixture: pairs chosen by exact argmax": planted(
-        1, Mixture(), best_choices(mixture), tables.undecided_tables(1.0), 500
+        1, Mixture(), best_choices(mixture), tables.undecided_tables(1.0), 400
     ),
     "mixture: sizes of errors chosen by exact argmax": planted(
-        1, Mixture(), best_choices(quality), tables.undecided_quality(1.0), 300, quality=True
+        1, Mixture(), best_choices(quality), tables.undecided_quality(1.0), 200, quality=True
     ),
     "mixture with delta: half the noise": planted(
-        4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 600
+        4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 400
     ),
     "mixture from a file: one row more of a person than noise is for": Planted(
         Claim(1.5),
@@ -287,7 +287,7 @@ PLANTED = {
         partition(Hdpview(), ONE, lambda _: {}),
         partition(Hdpview(), ONE, lambda _: {}, halves_share_a_key=True),
         lambda _: tables.equal_halves(1.0),
-        2_000,
+        1_400,
     ),
     "hdpview: one noise value for all leaves": planted(
         1, Hdpview(), one_noise_for_all, tables.equal_halves(1.0), 200

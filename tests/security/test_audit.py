@@ -144,7 +144,7 @@ def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> Non
 def test_planted_bugs_are_caught_and_the_same_build_without_them_is_not(bug: str) -> None:
     """The lower bound exceeds what is claimed with the bug and stays below it without.
 
-    At most 1,000 builds of each table (2,000 for the keys of halves), bounds of 99.9 %. Keys are numbered, so
+    At most 1,000 builds of each table (1,400 for the keys of halves), bounds of 99.9 %. Keys are numbered, so
     the outcome is the same in every run.
     """
     planted = mutants.PLANTED[bug]

@@ -381,14 +381,14 @@ def test_large_and_deep_statements_end_soon_in_an_answer_or_a_sentence(view: PVi
 
 
 def test_many_columns_cost_what_each_of_them_costs(view: PView) -> None:
-    """800 filtered counts take four times the calls of 200, not sixteen times."""
+    """400 filtered counts take four times the calls of 100, not sixteen times."""
 
     def asked(n: int) -> None:
         counts = ", ".join(f"COUNT(*) FILTER (WHERE age = {i})" for i in range(n))
         assert len(run(view, f"SELECT {counts} FROM view").names) == 3 * n
 
     asked(10)  # what is loaded once
-    assert n_calls(lambda: asked(800)) < 6 * n_calls(lambda: asked(200))
+    assert n_calls(lambda: asked(400)) < 6 * n_calls(lambda: asked(100))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -14,6 +14,7 @@ from hdpview.build import release
 from hdpview.counts.contributions import Contributions
 from hdpview.methods import Method, mixture
 from hdpview.methods.mixture.fit import Components
+from hdpview.methods.mixture.measure import Floats, Measurements
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 
@@ -63,14 +64,19 @@ def build_file(source: PersonsFile, method: Method, epsilon: Fraction, **options
 
 @contextmanager
 def without_fits() -> Iterator[None]:
-    """Mixtures with independent attributes in place of fitted components.
+    """Mixtures with independent attributes in place of fitted components, as histograms alone tell them.
 
-    A fit takes most of the time of a small build. It works on released numbers alone, which the audit looks
-    at themselves; whatever is computed from them cannot tell more than they do.
+    Fits, and histograms smoothed once more with what tables tell of them, take most of the time of a small
+    build. Both work on released numbers alone, which the audit looks at themselves; whatever is computed from
+    them cannot tell more than they do.
     """
 
     def independent(_start: Components, _targets: Any, margins: Any, *_: Any, **__: Any) -> Components:
         return Components.independent(margins)
 
-    with patch.object(mixture, "fit", independent):
+    def first_shares(measured: Measurements) -> list[Floats]:
+        return list(measured._known[1]) or shares(measured)
+
+    shares = Measurements.shares
+    with patch.object(mixture, "fit", independent), patch.object(Measurements, "shares", first_shares):
         yield

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -107,7 +108,7 @@ def questions_about(part: ViewPart, k: int) -> _Questions:
     groups = []
     for own in np.split(codes, _N_SETS):
         attribute = rng.permutation(len(sizes))[:k]
-        cells = np.unique(own[:, attribute], axis=0)
+        cells = np.array(sorted(set(map(tuple, own[:, attribute].tolist()))))
         groups += [_grid(attribute, own, sizes, rng), _boxes(attribute, cells, cells + 1)]
     columns = ([getattr(each, name) for each in groups] for name in ("attribute", "lower", "upper"))
     boxes = CodeBoxes(*(np.concatenate(column) for column in columns))
@@ -123,16 +124,15 @@ def _grid(attribute: Ints, records: Ints, sizes: Sequence[int], rng: np.random.G
         n_cuts = _N_RANGES[len(attribute) - 1] - 1
         even, placed = rng.integers(0, sizes[a], n_cuts), rng.choice(records[:, a], n_cuts)
         cuts = np.where(np.arange(n_cuts) % 2, even, placed)
-        ends.append(np.unique([0, *cuts.tolist(), sizes[a]]))
+        ends.append(sorted({0, *cuts.tolist(), sizes[a]}))
     lower, upper = (
-        np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(attribute))
-        for each in ([own[:-1] for own in ends], [own[1:] for own in ends])
+        np.array(list(product(*each))) for each in ([own[:-1] for own in ends], [own[1:] for own in ends])
     )
     return _boxes(attribute, lower, upper)
 
 
 def _boxes(attribute: Ints, lower: Ints, upper: Ints) -> CodeBoxes:
-    return CodeBoxes(np.tile(attribute, (len(lower), 1)), lower, upper)
+    return CodeBoxes(np.repeat(attribute[None], len(lower), axis=0), lower, upper)
 
 
 def _drawn_factor(

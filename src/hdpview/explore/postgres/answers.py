@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -28,15 +30,14 @@ from hdpview.explore.postgres.names import is_common_table, parameter_number
 from hdpview.explore.postgres.records import Records
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
-from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql, parse
 from hdpview.query.sql import run, run_tree
 from hdpview.query.sql.constants import literal
 from hdpview.query.sql.rows import asks_for_rows
 
-_CELLS_KEPT = 500_000  # of recent answers
-_QUESTIONS_KEPT = 1_000
+_MOST_KEPT, _MOST_CELLS_KEPT = 500, 5_000  # answers, and cells of one
+_MOST_QUESTIONS = 1_000
 _NO_JOIN = (
     "A view is one table, and holds no rows that a join could match. "
     "Ask each view by itself, or build a view from the joined table."
@@ -95,8 +96,9 @@ class Answerer:
         self.engine = CatalogEngine(views)
         self._records = {name: Records(view) for name, view in views.items()}
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._questions = Recent[Question](_QUESTIONS_KEPT)
-        self._answers = Recent[Answer](_CELLS_KEPT)
+        self._lock = threading.Lock()
+        self._questions: OrderedDict[str, Question] = OrderedDict()
+        self._kept: OrderedDict[tuple[Question, tuple[str, ...], Reading], Answer] = OrderedDict()
 
     def warm_up(self) -> None:
         """Answer a question of each kind before anyone asks: kernels are loaded, or compiled where they never
@@ -118,7 +120,8 @@ class Answerer:
 
     def read(self, text: str) -> Question:
         """What a statement asks for."""
-        found = self._questions.get(text)
+        with self._lock:
+            found = self._questions.get(text)
         if found is None:
             try:
                 found = self._read(_parsed(text).copy())
@@ -126,7 +129,8 @@ class Answerer:
                 raise QueryError("The statement is nested too deeply.") from None
             except (AttributeError, KeyError, IndexError, TypeError, ValueError):
                 raise QueryError("Not valid SQL: a part of the statement is missing.") from None
-            self._questions.keep(text, found)
+            with self._lock:
+                _keep(self._questions, text, found, _MOST_QUESTIONS)
         return found
 
     def _read(self, tree: exp.Expr) -> Question:
@@ -190,14 +194,17 @@ class Answerer:
             return Answer(question.columns, self.engine.rows(tree, context))
         tree = rewrite.with_arrays(tree) if question.parameters else tree
         key = (question, tuple(map(repr, values)), reading)
-        found = self._answers.get(key)
-        if found is None:
-            answer = self._of_rows if question.of_rows else self._of_view
-            found = answer(question, tree, reading)
-            self._answers.keep(key, found, 1 + len(found.columns) * len(found.rows))
-        return found
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        made = self._of_rows(question, tree) if question.of_rows else self._of_view(question, tree, reading)
+        if len(made.columns) * len(made.rows) <= _MOST_CELLS_KEPT:
+            with self._lock:
+                _keep(self._kept, key, made, _MOST_KEPT)
+        return made
 
-    def _of_rows(self, question: Question, tree: exp.Expr, _: Reading) -> Answer:
+    def _of_rows(self, question: Question, tree: exp.Expr) -> Answer:
         assert question.view is not None
         records = self._records[question.view]
         rows = records.answer(tree)
@@ -304,3 +311,9 @@ def _parsed(text: str) -> exp.Expr:
         if quoted == text:
             raise
     return parse(quoted, "postgres")
+
+
+def _keep(store: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    store[key] = value
+    while len(store) > most:
+        store.popitem(last=False)
