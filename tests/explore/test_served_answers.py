@@ -152,13 +152,13 @@ def test_recent_answers_are_the_same_and_few() -> None:
     """The cache gives back what was kept, lets the oldest go first, and never holds more than it may."""
     recent = Recent(10)
     for key in "abc":
-        recent.keep(key, b"1234")
+        recent.keep(key, b"1234", 4)
     assert (recent.get("a"), recent.get("b"), recent.get("c")) == (None, b"1234", b"1234")
     recent.get("b")
-    recent.keep("d", b"12")
-    recent.keep("e", b"1")
+    recent.keep("d", b"12", 2)
+    recent.keep("e", b"1", 1)
     assert (recent.get("b"), recent.get("c")) == (b"1234", None)
-    recent.keep("huge", b"x" * 11)
+    recent.keep("huge", b"x" * 11, 11)
     assert recent.get("huge") is None
 
 

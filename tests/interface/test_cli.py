@@ -429,10 +429,14 @@ def test_files_that_cannot_be_written_are_named(folder: Path) -> None:
     )
 
 
-def test_a_file_in_the_place_of_a_schema_command_is_told_which_one_takes_it(folder: Path) -> None:
-    """Neither a table nor a schema file is a command; what to run is named."""
-    assert "hdpview schema draft people.csv" in refused("schema", "people.csv", cwd=folder)
-    assert "hdpview schema check people.toml" in refused("schema", "people.toml", cwd=folder)
+@pytest.mark.parametrize("group", [(), ("schema",)], ids=str)
+def test_a_file_in_the_place_of_a_command_is_told_which_one_takes_it(
+    folder: Path, group: tuple[str, ...]
+) -> None:
+    """Neither a table nor a schema nor a view is a command; what to run is named."""
+    assert "hdpview schema draft people.csv" in refused(*group, "people.csv", cwd=folder)
+    assert "hdpview schema check people.toml" in refused(*group, "people.toml", cwd=folder)
+    assert "hdpview explore people.pview" in refused(*group, "people.pview", cwd=folder)
 
 
 def test_a_draft_is_not_written_into_a_file_named_like_another_format(folder: Path) -> None:
@@ -480,7 +484,7 @@ def test_benchmarks_that_are_not_installed_are_refused_with_the_way_to_get_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`hdpview bench` and its help say what to install; every other command works without the package."""
-    monkeypatch.setattr("hdpview.cli.plugins.find_spec", lambda name: None)
+    monkeypatch.setattr("hdpview.cli.groups.find_spec", lambda name: None)
     for words in (["bench", "--help"], ["bench", "accuracy"], ["bench"]):
         done = CliRunner().invoke(app, words)
         assert isinstance(done.exception, HdpviewError)

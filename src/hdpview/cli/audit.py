@@ -34,8 +34,7 @@ def audit(
     confidence: Annotated[float, typer.Option(help="With which the bound holds.")] = 0.999,
     format: Format = output.JsonOrTable.table,
 ) -> None:
-    """Build views of neighbouring tables again and again, and tell what epsilon they show at least. Needs no
-    data.
+    """Build views of neighbouring tables many times, and tell what epsilon they show at least. Needs no data.
 
     Example: hdpview audit --method mixture --epsilon 1.0 --runs 2000
     """

@@ -12,12 +12,13 @@ import typer
 
 from hdpview._version import __version__
 from hdpview.cli import audit, build, curate, demo, ledger, query, schema, serve
-from hdpview.cli.plugins import BenchCommands
+from hdpview.cli.groups import BenchCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
 INTERNAL_ERROR = 70  # exit code, as in sysexits.h
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
@@ -31,7 +32,7 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(
-    cls=schema.SchemaCommands,
+    cls=Commands,
     no_args_is_help=True,
     help="Write and check schemas: the public description of a table.",
 )

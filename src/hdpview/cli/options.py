@@ -15,7 +15,12 @@ Data = Annotated[
         metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False
     ),
 ]
-SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="The schema file.", show_default=False)]
+SchemaFile = Annotated[
+    Path,
+    typer.Option(
+        "--schema", "-s", help="The schema file; `hdpview schema draft` writes one.", show_default=False
+    ),
+]
 Columns = Annotated[
     str | None, typer.Option(help="Columns to use, with commas between them.", show_default=False)
 ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from hdpview.cli import output
 from hdpview.cli.options import Columns, Data, Exclude, Format, LedgerFile, MaxRows, PrivacyUnit, TableName
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
     from hdpview.counts.preview import Concern
 
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
-
-
-class SchemaCommands(TyperGroup):
-    """The commands of `hdpview schema`. A file in the place of a command is told which one takes it."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0]
-        if self.get_command(ctx, name) is None and Path(name).suffix:
-            command = "check" if name.endswith(".toml") else "draft"
-            raise SchemaError(f"{name!r} is a file, not a command. Run: hdpview schema {command} {name}")
-        return super().resolve_command(ctx, args)
 
 
 def draft(
@@ -105,8 +93,7 @@ def check(
     ] = "local",
     format: Format = output.JsonOrTable.table,
 ) -> None:
-    """Check a schema, and what it would make of a table: from the types of its columns and the format of the
-    first lines, without spending budget.
+    """Check a schema, and what it would make of a table, by types and first lines. Spends no budget.
 
     Example: hdpview schema check adult.toml adult.parquet
     """
@@ -175,8 +162,7 @@ def import_schema(
     columns: Columns = None,
     exclude: Exclude = None,
 ) -> None:
-    """Make a schema of a description that exists: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars,
-    pandas.
+    """Make a schema of a description: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars, pandas.
 
     Example: hdpview schema import datapackage.json -o adult.toml
     """

@@ -47,8 +47,7 @@ def explore(
     ] = _POSTGRES_PORT,
     password_file: PasswordFile = None,
 ) -> None:
-    """Explore views in a browser: filter by brushing, and see every chart follow, with intervals. Costs no
-    budget.
+    """Explore views in a browser: filter by brushing, and see every chart follow. Costs no budget.
 
     Example: hdpview explore adult.pview --postgres
     """
@@ -90,8 +89,7 @@ def serve(
         typer.Option("--log-statements", help="Log sessions and what they ask. Off: questions are private."),
     ] = False,
 ) -> None:
-    """Serve views as tables of a read-only PostgreSQL database, for psql, DBeaver, Metabase, Excel, R, pandas
-    … Costs no budget.
+    """Serve views as tables of PostgreSQL, for psql, DBeaver, Metabase, Excel, R and others. Costs no budget.
 
     Example: hdpview serve adult.pview --postgres
     """

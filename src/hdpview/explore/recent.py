@@ -1,28 +1,35 @@
-"""Recent answers, kept up to a number of bytes: those asked for longest ago go first."""
+"""Recent answers, kept up to a total size: those asked for longest ago go first."""
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Kept = TypeVar("Kept")
 
 
-class Recent:
-    """A cache of answers as bytes. For one thread: the server's event loop."""
+class Recent(Generic[Kept]):
+    """A cache that several threads may use. most: what the sizes of all that is kept may add up to."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._n_bytes = 0
-        self._answers: OrderedDict[Hashable, bytes] = OrderedDict()
+    def __init__(self, most: int) -> None:
+        self._most, self._total = most, 0
+        self._kept: OrderedDict[Hashable, tuple[Kept, int]] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> bytes | None:
-        """The answer kept under a key, now the most recent; None if there is none."""
-        if key in self._answers:
-            self._answers.move_to_end(key)
-        return self._answers.get(key)
+    def get(self, key: Hashable) -> Kept | None:
+        """What is kept under a key, now the most recent; None if there is nothing."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
 
-    def keep(self, key: Hashable, answer: bytes) -> None:
+    def keep(self, key: Hashable, answer: Kept, size: int = 1) -> None:
         """Keep an answer, and let old ones go."""
-        self._n_bytes += len(answer) - len(self._answers.pop(key, b""))
-        self._answers[key] = answer
-        while self._n_bytes > self._most_bytes:
-            self._n_bytes -= len(self._answers.popitem(last=False)[1])
+        with self._lock:
+            self._total += size - self._kept.pop(key, (answer, 0))[1]
+            self._kept[key] = answer, size
+            while self._total > self._most:
+                self._total -= self._kept.popitem(last=False)[1][1]

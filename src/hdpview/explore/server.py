@@ -176,7 +176,7 @@ class _Answerer:
 
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = views
-        self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent(_KEPT_BYTES)
+        self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent[bytes](_KEPT_BYTES)
 
     def chosen(self, name: str | None) -> tuple[str, PView]:
         """A view and its name; the first one by default."""
@@ -208,7 +208,7 @@ class _Answerer:
             body = await self.computed(
                 lambda: json.dumps(work(view, **fields), separators=(",", ":"), allow_nan=False).encode()
             )
-            self._recent.keep(key, body)
+            self._recent.keep(key, body, len(body))
         return Response(body, media_type="application/json")
 
 

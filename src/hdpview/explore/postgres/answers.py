@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -30,14 +28,15 @@ from hdpview.explore.postgres.names import is_common_table, parameter_number
 from hdpview.explore.postgres.records import Records
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
+from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql, parse
 from hdpview.query.sql import run, run_tree
 from hdpview.query.sql.constants import literal
 from hdpview.query.sql.rows import asks_for_rows
 
-_MOST_KEPT, _MOST_CELLS_KEPT = 500, 5_000  # answers, and cells of one
-_MOST_QUESTIONS = 1_000
+_CELLS_KEPT = 500_000  # of recent answers
+_QUESTIONS_KEPT = 1_000
 _NO_JOIN = (
     "A view is one table, and holds no rows that a join could match. "
     "Ask each view by itself, or build a view from the joined table."
@@ -96,9 +95,8 @@ class Answerer:
         self.engine = CatalogEngine(views)
         self._records = {name: Records(view) for name, view in views.items()}
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._lock = threading.Lock()
-        self._questions: OrderedDict[str, Question] = OrderedDict()
-        self._kept: OrderedDict[tuple[Question, tuple[str, ...], Reading], Answer] = OrderedDict()
+        self._questions = Recent[Question](_QUESTIONS_KEPT)
+        self._answers = Recent[Answer](_CELLS_KEPT)
 
     def warm_up(self) -> None:
         """Answer a question of each kind before anyone asks: kernels are loaded, or compiled where they never
@@ -120,8 +118,7 @@ class Answerer:
 
     def read(self, text: str) -> Question:
         """What a statement asks for."""
-        with self._lock:
-            found = self._questions.get(text)
+        found = self._questions.get(text)
         if found is None:
             try:
                 found = self._read(_parsed(text).copy())
@@ -129,8 +126,7 @@ class Answerer:
                 raise QueryError("The statement is nested too deeply.") from None
             except (AttributeError, KeyError, IndexError, TypeError, ValueError):
                 raise QueryError("Not valid SQL: a part of the statement is missing.") from None
-            with self._lock:
-                _keep(self._questions, text, found, _MOST_QUESTIONS)
+            self._questions.keep(text, found)
         return found
 
     def _read(self, tree: exp.Expr) -> Question:
@@ -194,17 +190,14 @@ class Answerer:
             return Answer(question.columns, self.engine.rows(tree, context))
         tree = rewrite.with_arrays(tree) if question.parameters else tree
         key = (question, tuple(map(repr, values)), reading)
-        with self._lock:
-            kept = self._kept.get(key)
-        if kept is not None:
-            return kept
-        made = self._of_rows(question, tree) if question.of_rows else self._of_view(question, tree, reading)
-        if len(made.columns) * len(made.rows) <= _MOST_CELLS_KEPT:
-            with self._lock:
-                _keep(self._kept, key, made, _MOST_KEPT)
-        return made
+        found = self._answers.get(key)
+        if found is None:
+            answer = self._of_rows if question.of_rows else self._of_view
+            found = answer(question, tree, reading)
+            self._answers.keep(key, found, 1 + len(found.columns) * len(found.rows))
+        return found
 
-    def _of_rows(self, question: Question, tree: exp.Expr) -> Answer:
+    def _of_rows(self, question: Question, tree: exp.Expr, _: Reading) -> Answer:
         assert question.view is not None
         records = self._records[question.view]
         rows = records.answer(tree)
@@ -311,9 +304,3 @@ def _parsed(text: str) -> exp.Expr:
         if quoted == text:
             raise
     return parse(quoted, "postgres")
-
-
-def _keep(store: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    store[key] = value
-    while len(store) > most:
-        store.popitem(last=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -11,6 +12,9 @@ from typing import Any
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
+
+# An item of an array as text, in quotes or plain, with the comma behind it.
+_ITEM = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^",]*))(?:,|$)', re.DOTALL)
 
 
 def decode(data: bytes | None, kind: PgType, format_code: int) -> Any:
@@ -103,27 +107,13 @@ def _array_items(text: str) -> list[str | None]:
     items: list[str | None] = []
     at, end = 1, len(text) - 1
     while at < end:
-        if text[at] == '"':
-            at, item = _quoted(text, at + 1)
-            items.append(item)
-            at += 1
-            if at < end and text[at] != ",":
-                raise ValueError
+        item = _ITEM.match(text, at, end)
+        if item is None:
+            raise ValueError
+        quoted, plain = item[1], item[2]
+        if quoted is not None:
+            items.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
         else:
-            stop = text.find(",", at, end)
-            stop = end if stop < 0 else stop
-            raw = text[at:stop].strip()
-            items.append(None if raw.upper() == "NULL" else raw)
-            at = stop
-        at += 1
+            items.append(None if plain.strip().upper() == "NULL" else plain.strip())
+        at = item.end()
     return items
-
-
-def _quoted(text: str, at: int) -> tuple[int, str]:
-    """The place of the closing quote, and what stands before it."""
-    found: list[str] = []
-    while text[at] != '"':
-        at += text[at] == "\\"
-        found.append(text[at])
-        at += 1
-    return at, "".join(found)

@@ -1,10 +1,11 @@
-"""Commands that another package brings."""
+"""Groups of commands: ours, and those that another package brings."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,6 +14,20 @@ from typer.core import TyperGroup
 from hdpview.errors import HdpviewError
 
 BENCH = "hdpview_bench"
+# What takes a file of each kind: for tables, which have many endings, what takes any other.
+_TABLE = "hdpview schema draft {0}, or on a page: hdpview curate {0}"
+_TAKEN_BY = {".toml": "hdpview schema check {0}", ".pview": "hdpview info {0}, or: hdpview explore {0}"}
+
+
+class Commands(TyperGroup):
+    """Commands of which none has a point in its name: what has one is a file."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and Path(name).suffix:
+            way_out = _TAKEN_BY.get(Path(name).suffix.lower(), _TABLE).format(name)
+            raise HdpviewError(f"{name!r} is a file, not a command. Run: {way_out}")
+        return super().resolve_command(ctx, args)
 
 
 class BenchCommands(TyperGroup):
