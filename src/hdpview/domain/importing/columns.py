@@ -20,8 +20,8 @@ _LONGEST_LABEL = 200
 class Facts:
     """What a description says of one column.
 
-    kind: the type of attribute; None where there is none for it. values: all that it may hold, where they are
-    listed. Bounds are included.
+    kind: the type of attribute; None where there is none for it. dtype: its type in the description's words.
+    values: all that it may hold, where they are listed. Bounds are included.
     """
 
     name: str
@@ -33,18 +33,20 @@ class Facts:
     ordered: bool = False
     label: str | None = None
     note: str = ""
+    dtype: object = "unknown"
 
     def column(self) -> DraftColumn:
         """The column of a draft: listed values make a category, bounds are put into the form of its type."""
+        note = self.note
+        if self.kind is None and not note:
+            note = f"its type {self.dtype} is none that can be counted"
         label = self.label.strip().splitlines()[:1] if isinstance(self.label, str) else []
         fields: dict[str, Any] = {"label": label[0][:_LONGEST_LABEL]} if label and label[0] else {}
         values = list(dict.fromkeys(_text(value) for value in as_list(self.values) if value is not None))
         if values and self.kind != "boolean":
             also = {"aliases": dict(self.aliases)} if self.aliases else {}
             order = {"ordered": True} if self.ordered else {}
-            return DraftColumn(
-                self.name, "category", {"values": values, **order, **also, **fields}, self.note
-            )
+            return DraftColumn(self.name, "category", {"values": values, **order, **also, **fields}, note)
         bounds = {
             key: bound
             for key, value in (("min", self.low), ("max", self.high))
@@ -52,7 +54,7 @@ class Facts:
         }
         if self.kind == "real" and len(bounds) == 2 and not bounds["min"] < bounds["max"]:
             bounds = {}
-        return DraftColumn(self.name, self.kind, {**bounds, **fields}, self.note)
+        return DraftColumn(self.name, self.kind, {**bounds, **fields}, note)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -44,9 +44,8 @@ def _facts(column: Mapping[str, Any]) -> Facts:
     stated = column.get("data_type")
     kind = kind_of_type(str(stated)) if stated else _guessed(low, high, values)
     note = "" if stated or values else "the description states no type: correct it"
-    if kind is None:
-        note = f"its type {stated} is none that can be counted"
-    return Facts(str(column["name"]), kind, low, high, values, label=column.get("description"), note=note)
+    name, label = str(column["name"]), column.get("description")
+    return Facts(name, kind, low, high, values, label=label, note=note, dtype=stated)
 
 
 def _guessed(low: Any, high: Any, values: Any) -> str:

@@ -62,7 +62,6 @@ def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Fac
     )
     listed = cell("values", "categories", "levels", "codes", "allowed_values")
     values = [value.strip() for value in listed.split("|")] if listed else None
-    note = "" if kind else f"its type {stated} is none that can be counted"
     return Facts(
         row[column].strip(),
         kind,
@@ -70,7 +69,7 @@ def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Fac
         cell("max", "maximum"),
         values,
         label=cell(*_LABELS),
-        note=note,
+        dtype=stated,
     )
 
 

@@ -79,10 +79,8 @@ def _facts(name: str, dtype: Any, metadata: Mapping[bytes, bytes]) -> Facts:
     values = listed(getattr(dtype, "categories", None)) or _enum_of_metadata(metadata)
     ordered = bool(getattr(dtype, "ordered", False)) and bool(values)
     label = metadata.get(b"title") or metadata.get(b"description") or b""
-    note = "" if kind else f"no attribute can be read from the type {dtype}"
-    return Facts(
-        name, kind, values=values, ordered=ordered, label=label.decode("utf-8", "replace"), note=note
-    )
+    text = label.decode("utf-8", "replace")
+    return Facts(name, kind, values=values, ordered=ordered, label=text, dtype=dtype)
 
 
 def listed(categories: Any) -> list[Any]:

@@ -62,7 +62,7 @@ def _facts(field: Mapping[str, Any]) -> Facts:
         labels if complete else None,
         bool(field.get("categoriesOrdered")),
         field.get("title") or field.get("description"),
-        "" if kind else f"its type {field.get('type')} is none that can be counted",
+        dtype=field.get("type"),
     )
 
 

@@ -88,7 +88,7 @@ def _facts(
         name, kind, low, high, list(values if isinstance(values, (list, tuple, set)) else categories),
         ordered=bool(getattr(declared, "ordered", False) and categories),
         label=label if isinstance(label, str) else None,
-        note="" if kind else f"its type {dtype} is none that can be counted",
+        dtype=dtype,
     )  # fmt: skip
 
 

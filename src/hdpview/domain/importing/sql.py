@@ -119,8 +119,8 @@ def _facts(column: exp.ColumnDef, limits: dict[str, _Limits], enums: dict[str, l
         low = low + 1 if found.low_open and isinstance(low, int) else low
         high = high - 1 if found.high_open and isinstance(high, int) else high
     comment = next((each.this.this for each in column.find_all(exp.CommentColumnConstraint)), None)
-    note = "" if kind else f"its type {dtype.sql() if dtype else 'unknown'} is none that can be counted"
-    return Facts(column.name, kind, low, high, values, label=comment, note=note)
+    written = dtype.sql() if dtype else "unknown"
+    return Facts(column.name, kind, low, high, values, label=comment, dtype=written)
 
 
 def _collect(node: exp.Expr, limits: dict[str, _Limits]) -> None:
