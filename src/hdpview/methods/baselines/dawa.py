@@ -28,13 +28,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import local_cells
+from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
+from hdpview.methods.baselines.cells import CellMethod, exact_tensor
 from hdpview.methods.baselines.dense import DenseRelease
-from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
@@ -45,7 +44,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Dawa(Method):
+class Dawa(CellMethod):
     """The partition of DAWA on the flattened domain. partition_share: of the budget; the paper's is 1/4."""
 
     name = "dawa"
@@ -64,25 +63,14 @@ class Dawa(Method):
             "hdpview, or fewer attributes."
         )
 
-    def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
-    ) -> DenseRelease:
-        reason = self.why_infeasible(counts.schema, float(budget.epsilon))
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> DenseRelease:
+        reason = self.why_infeasible(cells.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
         share = Fraction(str(self.partition_share))
         epsilon_partition = budget.charge("choose buckets", share * budget.epsilon)
         epsilon_counts = budget.charge("noise on buckets", budget.remaining)
-        cells, sizes = local_cells(counts), counts.schema.sizes
-        exact_row = np.zeros(counts.schema.n_cells, np.int64)
-        exact_row[np.ravel_multi_index(tuple(cells.exact_codes.T.astype(np.int64)), sizes)] = (
-            cells.exact_counts
-        )
+        exact_row = exact_tensor(cells).reshape(-1)
         starts = least_cost_partition(
             exact_row,
             float(1 / epsilon_counts),
@@ -91,7 +79,7 @@ class Dawa(Method):
         )
         noisy = noisy_vector(np.add.reduceat(exact_row, starts), epsilon_counts, randomness, "dawa buckets")
         lengths = np.diff(starts, append=len(exact_row))
-        return DenseRelease(np.repeat(noisy / lengths, lengths).reshape(sizes), len(starts))
+        return DenseRelease(np.repeat(noisy / lengths, lengths).reshape(cells.schema.sizes), len(starts))
 
 
 def least_cost_partition(

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import local_cells
+from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
+from hdpview.methods.baselines.cells import CellMethod, exact_tensor
 from hdpview.methods.baselines.dense import DenseRelease
-from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget, exact_epsilon
 from hdpview.privacy.noise import laplace_variance, noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -29,7 +28,7 @@ MOST_CELLS = 2 * 10**7
 
 
 @dataclass(frozen=True)
-class Identity(Method):
+class Identity(CellMethod):
     """Noise on every cell. It has no settings."""
 
     name = "identity"
@@ -42,18 +41,9 @@ class Identity(Method):
             "most. Its expected error is known without a release; or use the method hdpview."
         )
 
-    def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
-    ) -> DenseRelease:
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> DenseRelease:
         epsilon = budget.charge("noise on cells", budget.epsilon)
-        exact = np.zeros(counts.schema.sizes, dtype=np.int64)
-        cells = local_cells(counts)
-        exact[tuple(cells.exact_codes.T.astype(np.int64))] = cells.exact_counts
+        exact = exact_tensor(cells)
         return DenseRelease(noisy_vector(exact, epsilon, randomness, "cells"), exact.size)
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:

@@ -28,12 +28,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import SparseCounts, local_cells
+from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.cells import CellMethod
 from hdpview.methods.baselines.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
-from hdpview.methods.protocol import Engine, Floats, Method, Progress
+from hdpview.methods.protocol import Floats
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Draws, Randomness
@@ -175,7 +175,7 @@ class _Grower:
 
 
 @dataclass(frozen=True)
-class Privtree(Method):
+class Privtree(CellMethod):
     """PrivTree. n_cut_attributes: how many attributes a split halves, in turns; None for all."""
 
     name = "privtree"
@@ -206,26 +206,19 @@ class Privtree(Method):
             f"Set n_cut_attributes to {MOST_CUT_ATTRIBUTES} or less, or use the method hdpview."
         )
 
-    def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
-    ) -> PrivtreeRelease:
-        n_cut = self._n_cut(counts.schema)
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> PrivtreeRelease:
+        n_cut = self._n_cut(cells.schema)
         epsilon_tree = budget.charge("grow the tree", budget.epsilon / 2)
         epsilon_counts = budget.charge("noise on counts", budget.epsilon / 2)
         rule = SplitRule.choose(2**n_cut, epsilon_tree)
-        splits = _Grower(local_cells(counts), rule, n_cut, Draws(randomness.root_key("privtree"))).grow()
+        splits = _Grower(cells, rule, n_cut, Draws(randomness.root_key("privtree"))).grow()
         is_leaf = np.concatenate([split.is_leaf for split in splits])
         leaves = np.concatenate([split.exact_leaves for split in splits])
         leaves[is_leaf] = noisy_vector(leaves[is_leaf], epsilon_counts, randomness, "leaves")
         first = np.cumsum([0, *(len(split.is_leaf) for split in splits)])
         for start, end in itertools.pairwise(first.tolist()):
             walsh_hadamard(leaves[start:end])
-        bit = np.full((len(splits), len(counts.schema.sizes)), -1, dtype=np.int64)
+        bit = np.full((len(splits), len(cells.schema.sizes)), -1, dtype=np.int64)
         for i, split in enumerate(splits):
             bit[i, split.cut] = np.arange(len(split.cut))
         lower, upper = (

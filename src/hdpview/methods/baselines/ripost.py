@@ -36,11 +36,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import local_cells
+from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
-from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
+from hdpview.methods.baselines.cells import CellMethod
+from hdpview.methods.protocol import ViewRelease
 from hdpview.partition.converge import laplace_cdf
 from hdpview.partition.cut import cut_number
 from hdpview.privacy.budget import Budget
@@ -52,7 +52,7 @@ _FIRST, _SECOND = 0, 1  # phases
 
 
 @dataclass(frozen=True)
-class Ripost(Method):
+class Ripost(CellMethod):
     """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in
     this order.
 
@@ -75,26 +75,18 @@ class Ripost(Method):
                 f"threshold_in_scales must be greater than 0, not {self.threshold_in_scales!r}."
             )
 
-    def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
-    ) -> ViewRelease:
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> ViewRelease:
         epsilon_partition = Fraction(str(self.partition_share)) * budget.epsilon
         epsilon_tests = budget.charge(
             "decide when to stop", Fraction(str(self.converge_share)) * epsilon_partition
         )
         epsilon_cuts = budget.charge("choose cuts", epsilon_partition - epsilon_tests)
         epsilon_counts = budget.charge("noise on counts", budget.remaining)
-        cells = local_cells(counts)
         of_phase = np.array([self.first_phase_share, 1 - self.first_phase_share])
         lower, upper, depth, sums = _grow(
             cells.exact_codes,
             cells.exact_counts,
-            np.array(counts.schema.sizes, dtype=np.int32),
+            np.array(cells.schema.sizes, dtype=np.int32),
             float(epsilon_tests) * of_phase,
             float(epsilon_cuts) * of_phase,
             self.threshold_in_scales / float(epsilon_counts),

@@ -20,13 +20,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpview.counts.protocol import Counts
-from hdpview.counts.sparse import local_cells
+from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
+from hdpview.methods.baselines.cells import CellMethod
 from hdpview.methods.baselines.privbayes.network import ExactTables, choose_network
 from hdpview.methods.baselines.privbayes.synthesis import best_total, conditional, synthesise
 from hdpview.methods.baselines.records import RecordRelease
-from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
@@ -36,7 +35,7 @@ _FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22
 
 
 @dataclass(frozen=True)
-class Privbayes(Method):
+class Privbayes(CellMethod):
     """A Bayesian network with noisy tables.
 
     network_share: share of the budget for choosing the network (the paper's β, there 0.3). usefulness: how
@@ -55,15 +54,8 @@ class Privbayes(Method):
         if not isinstance(self.usefulness, (int, float)) or not 0 < self.usefulness <= 1e6:
             raise MethodError(f"usefulness must be a positive number, not {self.usefulness!r}.")
 
-    def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
-    ) -> RecordRelease:
-        cells, sizes = local_cells(counts), counts.schema.sizes
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> RecordRelease:
+        sizes = cells.schema.sizes
         epsilon_total = budget.charge("number of records", budget.epsilon * _TOTAL_SHARE)
         epsilon_choice = Fraction(0)
         if len(sizes) > 1:
