@@ -41,6 +41,21 @@ def test_values_have_the_types_of_their_columns(served: Served) -> None:
     assert [type(value) for value in text[0]] == [int, float, bool, date, str, datetime, Decimal]
 
 
+def test_every_aggregate_of_a_view_is_a_number_here_too(served: Served) -> None:
+    """Also those that PostgreSQL does not have, alone and by group: they are no functions of single rows."""
+    wanted = (
+        "odds_ratio(readmitted, smoker), risk_ratio(readmitted, smoker), "
+        "risk_difference(readmitted, smoker), mean(age), quantile_cont(age, 0.5), "
+        "quantile_disc(age, 0.5), stddev(age), variance(age), corr(age, cost)"
+    )
+    with psycopg.connect(served.url) as connection:
+        for groups in ("", " GROUP BY ward"):
+            rows = connection.execute(f"SELECT {wanted} FROM admissions{groups}").fetchall()
+            assert all(type(value) is float for row in rows for value in row)
+            first = served.view.sql(f"SELECT {wanted} FROM view{groups}", as_="pyarrow").column(0)
+            assert [row[0] for row in rows] == pytest.approx(first.to_pylist())
+
+
 def test_parameters_of_every_type(served: Served) -> None:
     """Parameters mean what the same values mean when written into the statement."""
     questions: list[tuple[str, Any, str]] = [

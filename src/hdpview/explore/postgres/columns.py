@@ -16,7 +16,7 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.functions import RETURNS
 from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
-from hdpview.query.sql.aggregates import is_aggregate
+from hdpview.query.sql.aggregates import ASSOCIATIONS, NAMED_AGGREGATES, is_aggregate
 from hdpview.query.sql.axes import TRUTHS
 from hdpview.query.sql.execute import is_end_of_interval
 from hdpview.query.sql.windows import is_rank
@@ -47,6 +47,8 @@ _KINDS: dict[type[exp.Expr], PgType] = {
     **dict.fromkeys((exp.CurrentUser, exp.SessionUser), t.NAME),
     **dict.fromkeys((exp.Floor, exp.Ceil, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp, exp.Log), t.FLOAT8),
     **dict.fromkeys((exp.Round, exp.Trunc, exp.PercentRank, exp.CumeDist), t.FLOAT8),
+    **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop), t.FLOAT8),
+    **dict.fromkeys((exp.Corr, exp.CovarPop, exp.CovarSamp), t.FLOAT8),
     **dict.fromkeys((exp.Length, exp.StrPosition, exp.WidthBucket, exp.ArraySize), t.INT4),
     **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Grouping), t.INT8),
     **dict.fromkeys((exp.TimestampTrunc, exp.DateTrunc), t.TIMESTAMP),
@@ -211,7 +213,9 @@ class Describer:
 
     def _of_function(self, node: exp.Expr) -> PgType:
         if isinstance(node, exp.Anonymous):
-            if node.name.lower() in ("dp_interval_low", "dp_interval_high", "mean", "quantile_cont"):
+            if node.name.lower() in ASSOCIATIONS:
+                return t.FLOAT8
+            if node.name.lower() in NAMED_AGGREGATES or is_end_of_interval(node):
                 return self._of_mean(node.expressions[0]) if node.expressions else t.FLOAT8
             return RETURNS.get(node.name.lower(), t.TEXT)
         if isinstance(node, (exp.Count, exp.CountIf)):

@@ -26,6 +26,9 @@ _LARGEST_SUMMAND = 1e60  # fourth powers of values stay within doubles
 _QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _NAMED_QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont"}
 ASSOCIATIONS = ("odds_ratio", "risk_ratio", "risk_difference")
+NAMED_AGGREGATES = frozenset(
+    {"mean", *_NAMED_QUANTILES, *ASSOCIATIONS}
+)  # that the parser takes for any function
 # Whether the variance is that of a sample, and whether its root is meant.
 _SPREADS: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.Stddev: (True, True),
@@ -40,7 +43,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node takes many records and gives one value."""
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
         return not isinstance(node, exp.Filter) or is_aggregate(node.this)
-    return isinstance(node, exp.Anonymous) and node.name.lower() in {"mean", *_NAMED_QUANTILES, *ASSOCIATIONS}
+    return isinstance(node, exp.Anonymous) and node.name.lower() in NAMED_AGGREGATES
 
 
 def contains_aggregate(node: exp.Expr) -> bool:

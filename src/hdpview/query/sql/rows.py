@@ -14,22 +14,22 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Ordered, Schema
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import Condition
+from hdpview.query.sql.aggregates import is_aggregate
 from hdpview.query.sql.axes import AxisReader
 from hdpview.query.sql.constants import with_constants
+from hdpview.query.sql.execute import is_end_of_interval
 from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.relations import Relation, fold
 from hdpview.query.sql.scalar import UNKNOWN, evaluate
 
-_SUMMARIES = (exp.AggFunc, exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.WithinGroup)
-_NAMED_SUMMARIES = {"mean", "quantile_cont", "quantile_disc", "dp_interval_low", "dp_interval_high"}
+_SUMMARIES = (exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation)
 
 
 def asks_for_rows(tree: exp.Expr) -> bool:
     """Whether a statement has neither groups nor aggregates anywhere, so that its result is rows."""
     inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
     return isinstance(inner, exp.Select) and not any(
-        isinstance(node, _SUMMARIES)
-        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES)
+        isinstance(node, _SUMMARIES) or is_aggregate(node) or is_end_of_interval(node)
         for node in inner.walk()
     )
 
