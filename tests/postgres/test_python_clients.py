@@ -54,6 +54,8 @@ def test_every_aggregate_of_a_view_is_a_number_here_too(served: Served) -> None:
             assert all(type(value) is float for row in rows for value in row)
             first = served.view.sql(f"SELECT {wanted} FROM view{groups}", as_="pyarrow").column(0)
             assert [row[0] for row in rows] == pytest.approx(first.to_pylist())
+        years = connection.execute("SELECT year(admitted), COUNT(*) FROM admissions GROUP BY 1").fetchall()
+    assert {type(year) for year, _ in years} == {int}
 
 
 def test_parameters_of_every_type(served: Served) -> None:

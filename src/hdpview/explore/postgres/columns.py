@@ -18,6 +18,7 @@ from hdpview.explore.postgres.names import common_table, output_name, parameter_
 from hdpview.explore.postgres.types import PgType
 from hdpview.query.sql.aggregates import ASSOCIATIONS, NAMED_AGGREGATES, is_aggregate
 from hdpview.query.sql.axes import TRUTHS
+from hdpview.query.sql.dates import PART_NODES
 from hdpview.query.sql.execute import is_end_of_interval
 from hdpview.query.sql.windows import is_rank
 
@@ -49,7 +50,7 @@ _KINDS: dict[type[exp.Expr], PgType] = {
     **dict.fromkeys((exp.Round, exp.Trunc, exp.PercentRank, exp.CumeDist), t.FLOAT8),
     **dict.fromkeys((exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop), t.FLOAT8),
     **dict.fromkeys((exp.Corr, exp.CovarPop, exp.CovarSamp), t.FLOAT8),
-    **dict.fromkeys((exp.Length, exp.StrPosition, exp.WidthBucket, exp.ArraySize), t.INT4),
+    **dict.fromkeys((exp.Length, exp.StrPosition, exp.WidthBucket, exp.ArraySize, *PART_NODES), t.INT4),
     **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Grouping), t.INT8),
     **dict.fromkeys((exp.TimestampTrunc, exp.DateTrunc), t.TIMESTAMP),
     exp.Extract: t.NUMERIC,
