@@ -33,6 +33,8 @@ types: $(VENV)/.installed-for-tests
 kernels: $(VENV)/.installed-for-tests
 	$(BIN)/python tests/compile_kernels.py
 
+# Tests start many processes; modules are compiled for the first of them, not for each.
+unit hunt: export PYTHONDONTWRITEBYTECODE =
 unit: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import cProfile
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 
 def n_calls(work: Callable[[], object]) -> int:
     """How many calls, of functions in Python or C, it takes."""
-    found = 0
-
-    def count(_frame: FrameType, event: str, _argument: Any) -> None:
-        nonlocal found
-        found += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
+    profile = cProfile.Profile()
+    profile.enable()
     try:
         work()
     finally:
-        sys.setprofile(before)
-    return found
+        profile.disable()
+    return sum(function.callcount for function in profile.getstats())

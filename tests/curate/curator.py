@@ -1,10 +1,11 @@
-"""A curator at the page in a real browser, and the command that serves it. Screenshots go to
-tests/curate/artefacts/.
+"""A curator at the page in a real browser, and the command that serves it. Where HDPVIEW_PICTURES is
+set, screenshots go to tests/curate/artefacts/.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -118,8 +119,9 @@ class Curator:
         return said.inner_text()
 
     def picture(self, name: str) -> None:
-        ARTEFACTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+        if os.environ.get("HDPVIEW_PICTURES"):
+            ARTEFACTS.mkdir(exist_ok=True)
+            self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
 
     def leave(self) -> None:
         self.context.close()

@@ -22,18 +22,6 @@ from hdpview_bench.gesture import gesture_row
 from hdpview_bench.serve import serve_row
 
 
-@pytest.mark.parametrize("module", ["hdpview.explore.server", "hdpview.explore.notebook"])
-def test_the_server_never_loads_the_private_side(module: str) -> None:
-    """A process that serves a view has no code loaded that touches tables, noise or budgets."""
-    program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    ).stdout.split()
-    private = {"privacy", "counts", "partition", "engine", "spark", "methods", "build"}
-    assert "hdpview.explore.answers" in loaded
-    assert not {name for name in loaded if name.split(".")[1] in private}
-
-
 def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospital: PView) -> None:
     """Listening on another address than this machine's own is refused without a token; so are views that
     share a name.

@@ -1,11 +1,12 @@
-"""A person at the page in a real browser, and what the tests of the page ask of it. Screenshots go to
-tests/explore/artefacts/.
+"""A person at the page in a real browser, and what the tests of the page ask of it. Where HDPVIEW_PICTURES is
+set, screenshots go to tests/explore/artefacts/.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -164,5 +165,6 @@ def grain(lower: float, upper: float) -> float:
 
 
 def picture(page: Page, name: str, full: bool = True) -> None:
-    ARTEFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=full)
+    if os.environ.get("HDPVIEW_PICTURES"):
+        ARTEFACTS.mkdir(exist_ok=True)
+        page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=full)
