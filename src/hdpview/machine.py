@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")  # that nobody beyond this machine can reach
+
 
 def available_cores() -> int:
     """Cores this process may run on."""

@@ -11,6 +11,7 @@ import typer
 
 from hdpview.cli import output
 from hdpview.errors import ViewFileError
+from hdpview.machine import LOOPBACK_ADDRESSES
 
 if TYPE_CHECKING:
     import socket
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from hdpview.pview import PView
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SOON_SECONDS = 2.0
 _POSTGRES_PORT = 5433
 _YOUNG_OBJECTS = 20_000  # until the garbage collector looks at them: about thirty statements
@@ -53,7 +53,7 @@ def explore(
     """
     from contextlib import ExitStack
 
-    if host not in _LOOPBACK and not token:
+    if host not in LOOPBACK_ADDRESSES and not token:
         raise typer.BadParameter(
             "listening beyond this machine needs --token, a secret that requests must carry.",
             param_hint="--host",
@@ -167,12 +167,11 @@ def _postgres_address(host: str, port: int) -> str:
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
     from hdpview.explore.answers import warm_up
-    from hdpview.explore.server import create_app
+    from hdpview.explore.server import LOOPBACK, create_app
 
     with listening(host, port) as listener:
         _prepare(lambda: warm_up(opened.values()))
-        hosts = ("127.0.0.1", "localhost", "[::1]", *(() if host in _LOOPBACK else ("*",)))
-        app = create_app(opened, token, hosts)
+        app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
         run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
 
 

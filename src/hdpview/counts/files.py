@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hdpview.counts.transcode import utf8_copy
-from hdpview.domain.text_format import PLAIN, TextFormat
+from hdpview.domain.text_format import PLAIN, TextFormat, separator_of
 from hdpview.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _KINDS = {
     ".tsv.gz": "csv",
 }
 _READABLE = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
-_DELIMITERS = ",;\t|"
 _LONGEST_LINE = 2_000_000  # bytes; what is longer is cut by `utf8_copy`
 
 
@@ -180,7 +179,7 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     try:
         with _lines(file, text) as lines:
             line = lines.readline(1_000_000)
-            delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else _delimiter(line))
+            delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else separator_of(line))
             lines.seek(0)
             first = next(_reader(lines, delimiter, text), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
@@ -207,7 +206,7 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
 
 def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:
     """Refuse a first line that does not part by the declared separator into the declared columns."""
-    better = _delimiter(line)
+    better = separator_of(line)
     if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
         raise DataError(
             f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; "
@@ -218,9 +217,3 @@ def _check_separator(file: Path, line: str, delimiter: str, first: list[str], te
             f"The schema names {len(text.columns)} columns in [source] columns; the first line of "
             f"{file.name!r} has {len(first)} fields. Name each column once, from left to right."
         )
-
-
-def _delimiter(header: str) -> str:
-    """The sign that parts names best, outside quotes; a comma in case of doubt."""
-    outside = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=outside.count)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
+from hdpview.domain.text_format import separator_of
 from hdpview.errors import SchemaError, quoted, unknown_name
 
 MAX_LIST_BYTES = 16_000_000
@@ -176,7 +177,7 @@ class _Lists:
                 )
             with path.open(encoding="utf-8-sig", newline="") as lines:
                 header = lines.readline()
-                separator = max(",;\t|", key=header.count)
+                separator = separator_of(header)
                 lines.seek(0)
                 rows = list(csv.DictReader(lines, delimiter=separator, restval=""))
         except (OSError, UnicodeError, csv.Error) as problem:

@@ -136,6 +136,12 @@ class TextFormat:
 PLAIN = TextFormat()
 
 
+def separator_of(header: str) -> str:
+    """The sign that parts the names of a header line best, outside quotes; a comma in case of doubt."""
+    outside = re.sub(r'"[^"]*"', "", header)
+    return max(",;\t|", key=outside.count)
+
+
 def date_parts(date_format: str) -> list[str]:
     """The directives of a date format, in order; a SchemaError where it is none."""
     directives = re.findall(r"%(.)", date_format)

@@ -32,7 +32,7 @@ from hdpview.explore import answers
 from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")  # as names of hosts in requests
 MAX_BODY_BYTES = 200_000
 ANSWER_SECONDS = 20.0
 _AT_ONCE = 2  # answers computed at the same time; others wait their turn

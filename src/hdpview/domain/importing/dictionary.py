@@ -11,7 +11,7 @@ from typing import Any
 from hdpview.domain.drafting import Draft
 from hdpview.domain.importing.columns import Facts, draft_of
 from hdpview.domain.importing.sql import kind_of_type
-from hdpview.domain.text_format import TextFormat
+from hdpview.domain.text_format import TextFormat, separator_of
 from hdpview.errors import SchemaError
 
 _REDCAP = "Variable / Field Name"
@@ -29,7 +29,7 @@ _LABELS = ("label", "title", "description")
 
 def from_text(content: str) -> Draft:
     header = content.splitlines()[0] if content else ""
-    rows = list(csv.DictReader(io.StringIO(content), delimiter=max(",;\t|", key=header.count), restval=""))
+    rows = list(csv.DictReader(io.StringIO(content), delimiter=separator_of(header), restval=""))
     rows = [
         {_REDCAP_SHORT.get(str(key), str(key)): value or "" for key, value in row.items()} for row in rows
     ]

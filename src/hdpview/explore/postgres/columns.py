@@ -16,7 +16,7 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.functions import RETURNS
 from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
-from hdpview.query.sql.aggregates import ASSOCIATIONS, NAMED_AGGREGATES, is_aggregate
+from hdpview.query.sql.aggregates import ASSOCIATIONS, NAMED_AGGREGATES, QUANTILES, is_aggregate
 from hdpview.query.sql.axes import TRUTHS
 from hdpview.query.sql.dates import PART_NODES
 from hdpview.query.sql.execute import is_end_of_interval
@@ -75,7 +75,6 @@ _SAME = (
     *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
-_QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 _WIDTH = [t.INT2, t.INT4, t.INT8, t.NUMERIC, t.FLOAT4, t.FLOAT8]
 
 
@@ -223,7 +222,7 @@ class Describer:
             return self._of_counts
         if isinstance(node, exp.Sum):
             return t.FLOAT8 if self._of_counts is t.FLOAT8 else t.INT8
-        if isinstance(node, (exp.Avg, *_QUANTILES)):
+        if isinstance(node, (exp.Avg, *QUANTILES)):
             return self._of_mean(node.this)
         if isinstance(node, exp.WithinGroup):
             return self._of_mean(node.expression.expressions[0].this)

@@ -19,10 +19,10 @@ from hdpview.explore.postgres.answers import Answerer
 from hdpview.explore.postgres.scram import Verifier
 from hdpview.explore.postgres.session import Session
 from hdpview.explore.postgres.wire import Wire
+from hdpview.machine import LOOPBACK_ADDRESSES
 from hdpview.pview import PView
 
 logger = logging.getLogger("hdpview.postgres")
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MOST_CONNECTIONS = 200
 _AT_ONCE = 2  # answers computed at the same time; others wait their turn
 
@@ -39,7 +39,7 @@ class ServerSettings:
     log_statements: bool = False
 
     def __post_init__(self) -> None:
-        if self.host not in LOOPBACK and not self.password:
+        if self.host not in LOOPBACK_ADDRESSES and not self.password:
             raise HdpviewError(
                 "Listening beyond this machine needs a password. Write one into a file and give "
                 "--password-file."

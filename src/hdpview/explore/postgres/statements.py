@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 import sqlglot
 
@@ -17,6 +17,7 @@ from hdpview.explore.postgres.errors import (
     UNDEFINED_OBJECT,
     PgError,
 )
+from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import parse
 from hdpview.query.sql.scalar import constant
 
@@ -165,7 +166,7 @@ def _value(text: str) -> str | None:
     return ", ".join((a.replace("''", "'") or b or c) for a, b, c in parts)
 
 
-_CHOICES = {"hdpview.interval": ("typical", "guaranteed", "noise"), "hdpview.counts": ("consistent", "raw")}
+_CHOICES = {"hdpview.interval": get_args(Kind), "hdpview.counts": get_args(Reading)}
 
 
 def checked_setting(name: str, value: str) -> str:

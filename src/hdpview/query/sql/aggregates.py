@@ -23,7 +23,7 @@ from hdpview.query.sql.windows import is_function_of_window
 
 _MAX_PARTS = 2_000
 _LARGEST_SUMMAND = 1e60  # fourth powers of values stay within doubles
-_QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _NAMED_QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont"}
 ASSOCIATIONS = ("odds_ratio", "risk_ratio", "risk_difference")
 NAMED_AGGREGATES = frozenset(
@@ -86,7 +86,7 @@ class AggregateReader:
                 node.expressions[0] if named else node.this,
                 "sum" if isinstance(node, exp.Sum) else "mean",
             )
-        if isinstance(node, (*_QUANTILES, exp.WithinGroup)) or named in _NAMED_QUANTILES:
+        if isinstance(node, (*QUANTILES, exp.WithinGroup)) or named in _NAMED_QUANTILES:
             return self._quantile(node)
         if type(node) in _SPREADS:
             return self._spread(node)
