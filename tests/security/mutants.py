@@ -13,7 +13,7 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ from hdpview.audit.builds import Build, build_file, builds
 from hdpview.audit.run import CONFIDENCE, Audit, Claim, audit_builds, claim_of
 from hdpview.audit.tables import Neighbours, PersonsFile, Source, pair
 from hdpview.build import release
-from hdpview.counts import ingest
+from hdpview.counts import ingest, sources
 from hdpview.counts.sparse import SparseCounts
 from hdpview.methods import Hdpview, Method, Mixture, mixture, quality
 from hdpview.partition.grow import ExactBlocks, grow, root
@@ -131,6 +131,16 @@ def one_noise_for_all() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_database() -> Iterator[None]:
+    """One DuckDB reads the files of all builds: to start one takes longer than to read them."""
+    with (
+        sources._private_duckdb(None, 1) as started,
+        patch.object(sources, "_private_duckdb", lambda *_: nullcontext(started)),
+    ):
+        yield
+
+
 def from_file(epsilon: Fraction) -> Build:
     """Whole builds from a file."""
     numbers = itertools.count()
@@ -192,7 +202,7 @@ class Planted:
     confidence: float = CONFIDENCE
 
     def audit(self, is_wrong: bool) -> Audit:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, one_database():
             return audit_builds(
                 "planted",
                 self.claim,
