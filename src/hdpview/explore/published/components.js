@@ -4,26 +4,26 @@
 // derives it.
 // moments.js says what functions of codes are, and boxes.
 
-import { averaged, dense, gram, insideBins, isPoint, sum } from "./moments.js";
+import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./moments.js";
 
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
-const FINER = 1.2;
+const FINER = 0.7;
+const COINCIDE = 0.4;
+const RARE = 0.02;
 const OF_THE_FIT = 1.25;
 const UNEVEN = 0.5;
 const FEW = 2;
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
 
-/** Products of errors, times a factor: beside the constant 1, a function counts with its mean alone. */
-function scaled({ noise, model, finer, inside }, factor) {
-  return {
-    noise: noise * factor,
-    model: model.map((value) => value * factor),
-    finer: finer * factor,
-    inside: inside * factor,
-  };
+/** All proper subsets of some attributes. */
+function subsets(attributes) {
+  const all = attributes.reduce((found, a) => [...found, ...found.map((some) => [...some, a])], [[]]);
+  return all.slice(0, -1);
 }
+
+const keyOf = (attributes) => [...attributes].sort((x, y) => x - y).join();
 
 export class Mixture {
   /** part: see publish.py. sizes: number of codes of each attribute. */
@@ -32,13 +32,7 @@ export class Mixture {
     this.n = part.weight.length;
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
-    this.ofBin = part.bins.map((bins, i) => {
-      const found = new Float64Array(Math.max(...bins) + 1);
-      bins.forEach((bin, code) => {
-        found[bin] += this.margins[part.attributeOfBins[i]][code];
-      });
-      return found;
-    });
+    this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
     const measured = part.tables.filter((table) => !table.isMargin);
     const precision = sum(measured.map((table) => 1 / (table.cells * table.variance)));
     this.totalVariance = precision ? OF_THE_FIT / precision : this.total ** 2;
@@ -53,10 +47,14 @@ export class Mixture {
     });
     const best = new Map();
     for (const table of part.tables) {
-      const key = table.attributes.join();
+      const key = keyOf(table.attributes);
       if (table.attributes.length > 1 && !(best.get(key)?.variance <= table.variance)) best.set(key, table);
     }
-    this.joint = [...best.values()];
+    // Of each table, the share that the fit has kept; those of most attributes first.
+    const signal = (DEPENDENCE * this.total) ** 2;
+    this.joint = [...best.values()]
+      .map((table) => ({ ...table, kept: signal / (signal + table.variance * table.cells) }))
+      .sort((one, other) => other.attributes.length - one.attributes.length);
     this.known = new WeakMap();
   }
 
@@ -103,20 +101,38 @@ export class Mixture {
     return this.#once(f, g, `inside ${a}`, () => insideBins(f, g, this.margins[a]));
   }
 
+  /** Mean of a function over records; 1 for none. */
   #mean(a, f) {
+    if (f === null) return 1;
     if (isPoint(f)) return f.value * this.margins[a][f.code];
     return this.#once(f, f, `mean ${a}`, () =>
       f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0),
     );
   }
 
-  #binned(a, f, g, i) {
-    // A point beside the constant 1 has nothing in common with it but their means.
-    if ((f === null && isPoint(g)) || (g === null && isPoint(f))) return { energy: 0, covariance: 0 };
-    return this.#once(f, g, `${a} ${i}`, () => {
-      const [one, other] = [f, g].map((h) => averaged(h, this.margins[a], this.bins[i], this.ofBin[i]));
-      return gram(one, f === g ? one : other, this.ofBin[i]);
+  /** A function averaged over the bins of a binning, or as it is for the codes themselves, given by null. */
+  #overBins(a, f, i) {
+    return i === null ? f : this.#once(f, f, `over ${a} ${i}`, () => averaged(f, this.binnings[i]));
+  }
+
+  /** How much larger the plain mean of a function over bins is than that over records. */
+  #shift(a, f, i) {
+    if (f === null) return 0;
+    return this.#once(f, f, `shift ${a} ${i}`, () => {
+      const n = i === null ? this.margins[a].length : this.binnings[i].ofBin.length;
+      const own = this.#overBins(a, f, i);
+      return (isPoint(own) ? own.value : sum(own)) / n - this.#mean(a, f);
     });
+  }
+
+  #binned(a, f, g, i) {
+    return this.#once(f, g, `${a} ${i}`, () =>
+      gram(
+        f === null ? null : this.#overBins(a, f, i),
+        g === null ? null : this.#overBins(a, g, i),
+        this.binnings[i].ofBin,
+      ),
+    );
   }
 
   #once(f, g, key, compute) {
@@ -135,22 +151,25 @@ export class Mixture {
     const asked = [...new Set([...left.keys(), ...right.keys()])];
     const pair = new Map(asked.map((a) => [a, [left.get(a) ?? null, right.get(a) ?? null]]));
     const moments = new Map(asked.map((a) => [a, this.#moments(a, ...pair.get(a))]));
+    const means = new Map(asked.map((a) => [a, pair.get(a).reduce((mean, f) => mean * this.#mean(a, f), 1)]));
     const meansWithout = (some) =>
-      asked.reduce((product, a) => (some.includes(a) ? product : product * moments.get(a).means), 1);
-    let noise = meansWithout([]) * this.totalVariance;
-    for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * meansWithout([a]);
+      asked.reduce((product, a) => (some.includes(a) ? product : product * means.get(a)), 1);
+    const joint = this.joint.filter(({ attributes }) => attributes.every((a) => pair.has(a)));
+    const weights = this.#weights(left, asked, joint);
+    const others = left === right ? weights : this.#weights(right, asked, joint);
+    const weight = (attributes) => weights.get(keyOf(attributes)) * others.get(keyOf(attributes));
+    let noise = this.totalVariance * weight([]);
+    for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * weight([a]);
     const hidden = (a) => (Math.sqrt(this.codeVariance[a]) / this.total) * moments.get(a).fourth;
     const model = this.#byOrder(
-      asked.map((a) => ({ means: moments.get(a).means, covariance: moments.get(a).covariance + hidden(a) })),
+      asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance + hidden(a) })),
     );
     let finer = 0;
-    for (const { attributes, variance, cells, bins, dependence } of this.joint) {
-      if (!attributes.every((a) => pair.has(a))) continue;
+    for (const { attributes, variance, bins, dependence, kept } of joint) {
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
-      const signal = (DEPENDENCE * this.total) ** 2;
-      const kept = signal / (signal + variance * cells);
-      noise += kept * variance * found.reduce((product, { energy }) => product * energy, 1) * rest;
+      const energy = found.reduce((product, { energy }) => product * energy, 1);
+      noise += kept * variance * energy * weight(attributes);
       const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
       model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
       finer +=
@@ -161,12 +180,73 @@ export class Mixture {
       (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
       0,
     );
+    const rare = this.#inCommon(left, asked, joint) * this.#inCommon(right, asked, joint);
     return {
       noise,
       model: model.map((value) => value * this.total ** 2),
       finer: finer * this.total ** 2,
       inside: inside * (UNEVEN * this.total) ** 2,
+      rare: rare * this.total ** 2,
     };
+  }
+
+  /**
+   * What the counts of released tables are multiplied with, in an estimate of a box that has as little noise
+   * as they allow, by the key of their attributes.
+   */
+  #weights(box, asked, joint) {
+    const f = (a) => box.get(a) ?? null;
+    const meansWithout = (some) =>
+      asked.reduce((product, a) => (some.includes(a) ? product : product * this.#mean(a, f(a))), 1);
+    const found = new Map();
+    const add = (attributes, value) => {
+      const key = keyOf(attributes);
+      found.set(key, (found.get(key) ?? 0) + value);
+    };
+    add([], meansWithout([]));
+    for (const a of asked) {
+      add([a], meansWithout([a]));
+      add([], this.#shift(a, f(a), null) * meansWithout([a]));
+    }
+    for (const { attributes, bins, kept } of joint) {
+      const rest = meansWithout(attributes);
+      const shifts = new Map(attributes.map((a, i) => [a, this.#shift(a, f(a), bins[i])]));
+      add(attributes, rest);
+      for (const some of subsets(attributes)) {
+        const moved = attributes.filter((a) => !some.includes(a));
+        add(some, kept * moved.reduce((product, a) => product * shifts.get(a), rest));
+      }
+    }
+    return found;
+  }
+
+  /** Of a condition that most records satisfy, the share of those that do not. */
+  #exceptions(a, f) {
+    const mean = this.#mean(a, f);
+    if (f === null || mean <= 0.5) return 0;
+    const values = isPoint(f) ? [f.value] : f;
+    return values.every((value) => value >= 0 && value <= 1) ? Math.min(Math.max(1 - mean, 0), RARE) : 0;
+  }
+
+  /**
+   * Records that may be exceptions in two attributes that were not counted together, beyond independence, as
+   * a share of all.
+   */
+  #inCommon(box, asked, joint) {
+    const measured = new Set(joint.map(({ attributes }) => keyOf(attributes)));
+    const f = (a) => box.get(a) ?? null;
+    let found = 0;
+    asked.forEach((a, i) => {
+      for (const b of asked.slice(i + 1)) {
+        if (measured.has(keyOf([a, b]))) continue;
+        const both = Math.min(this.#exceptions(a, f(a)), this.#exceptions(b, f(b)));
+        found += asked.reduce(
+          (product, c) => (c === a || c === b ? product : product * this.#mean(c, f(c))),
+          both,
+        );
+      }
+    });
+    return COINCIDE * found;
   }
 
   /**
@@ -199,10 +279,10 @@ export class Mixture {
   }
 
   /** What lies where more records are than if attributes were independent errs by as much more. */
-  #size({ noise, model, finer, inside }, more) {
+  #size({ noise, model, finer, inside, rare }, more) {
     const chance = sum(model.slice(1)) / this.total;
     const [ofOne, ...ofMore] = model.map((value, order) => value * this.factors[order] ** 2);
-    return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 };
+    return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 + rare };
   }
 
   /**
@@ -250,21 +330,17 @@ export class Mixture {
   productOf(box) {
     const estimate = this.estimate(box);
     const more = this.#beyondIndependence(box, estimate);
-    const errors = this.errors(box, box);
-    const { noise, rest } = this.#size(errors, more);
+    const { noise, rest } = this.#size(this.errors(box, box), more);
     const few = this.#ofAFew(box);
-    return { box, estimate, more, errors, few, variance: noise + rest + few ** 2 };
+    return { box, estimate, more, few, variance: noise + rest + few ** 2 };
   }
 
   /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
-  withTotal(box, a, total) {
+  withTotal(box, total) {
     const estimate = this.estimate(box);
     const more = this.#beyondIndependence(box, estimate);
     const own = this.#size(this.errors(box, box), more);
-    const both = total.box.has(a)
-      ? this.errors(box, total.box)
-      : scaled(total.errors, this.#mean(a, box.get(a)));
-    const shared = this.#size(both, Math.sqrt(more * total.more));
+    const shared = this.#size(this.errors(box, total.box), Math.sqrt(more * total.more));
     const few = this.#ofAFew(box);
     const covariance = shared.noise + shared.rest + few * total.few;
     return {

@@ -148,7 +148,7 @@ export class Engine {
       const { ratio, off, unsafe } =
         nPossible && reach[point.code].value > 0
           ? this.#ratioOf(
-              this.parts.map((part, i) => part.withTotal(cell, a, total[i])),
+              this.parts.map((part, i) => part.withTotal(cell, total[i])),
               nPossible === 1,
             )
           : { ratio: 0, off: 0, unsafe: false };

@@ -10,38 +10,30 @@ export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
- * Product of means, covariance under a margin, energy and fourth of two functions; null stands for the
+ * Covariance under a margin, energy and fourth of two functions, as mixture.py has them; null stands for the
  * constant 1.
  */
 export function gram(f, g, margin) {
-  if (f === null && g === null) return { means: 1, covariance: 0, energy: 0, fourth: 0 };
+  const n = margin.length;
+  if (f === null || g === null) return { covariance: 0, energy: 0, fourth: 0 };
   if (f === g && isPoint(f)) {
     const mean = f.value * margin[f.code];
-    const means = mean * mean;
-    const atCode = (f.value - mean) ** 2;
-    const others = margin.length - 1;
     return {
-      means,
-      covariance: f.value * f.value * margin[f.code] - means,
-      energy: atCode + others * means,
-      fourth: Math.sqrt(atCode ** 2 + others * means ** 2),
+      covariance: f.value * mean - mean * mean,
+      energy: f.value * f.value * (1 - 1 / n),
+      fourth: Math.abs(f.value * (f.value - 2 * mean)) * Math.sqrt(1 - 1 / n),
     };
   }
-  const [one, other] = [f, g].map((h) => (h === null ? null : dense(h, margin.length)));
-  const mean = (h) => (h === null ? 1 : margin.reduce((total, share, i) => total + share * h[i], 0));
-  const left = mean(one);
-  const right = mean(other);
-  if (one === null || other === null) return { means: left * right, covariance: 0, energy: 0, fourth: 0 };
-  let covariance = 0;
-  let energy = 0;
-  let squares = 0;
-  for (let i = 0; i < margin.length; i++) {
-    const product = (one[i] - left) * (other[i] - right);
-    covariance += product * margin[i];
-    energy += product;
-    squares += product * product;
-  }
-  return { means: left * right, covariance, energy, fourth: Math.sqrt(squares) };
+  const [one, other] = [f, g].map((h) => dense(h, n));
+  const mean = (h) => margin.reduce((total, share, i) => total + share * h[i], 0);
+  const [left, right] = [mean(one), mean(other)];
+  const products = one.map((value, i) => (value - left) * (other[i] - right));
+  const average = sum(products) / n;
+  return {
+    covariance: mean(products),
+    energy: n * (average - (sum(one) / n - left) * (sum(other) / n - right)),
+    fourth: Math.sqrt(products.reduce((total, product) => total + (product - average) ** 2, 0)),
+  };
 }
 
 export function dense(f, size) {
@@ -51,16 +43,29 @@ export function dense(f, size) {
   return found;
 }
 
+/** A way to gather codes in bins: each code's bin and its share of the bin, and each bin's of the records. */
+export function binning(binOfCode, margin) {
+  const nBins = Math.max(...binOfCode) + 1;
+  const ofBin = new Float64Array(nBins);
+  const nCodes = new Float64Array(nBins);
+  binOfCode.forEach((bin, code) => {
+    ofBin[bin] += margin[code];
+    nCodes[bin] += 1;
+  });
+  // In a bin without records all codes count alike.
+  const share = margin.map((value, code) =>
+    ofBin[binOfCode[code]] > 0 ? value / ofBin[binOfCode[code]] : 1 / nCodes[binOfCode[code]],
+  );
+  return { binOfCode, share, ofBin };
+}
+
 /** A function averaged over bins, weighted by the margin. */
-export function averaged(f, margin, bins, ofBin) {
-  if (f !== null && isPoint(f))
-    return {
-      code: bins[f.code],
-      value: ofBin[bins[f.code]] > 0 ? (f.value * margin[f.code]) / ofBin[bins[f.code]] : 0,
-    };
+export function averaged(f, { binOfCode, share, ofBin }) {
+  if (isPoint(f)) return { code: binOfCode[f.code], value: f.value * share[f.code] };
   const found = new Float64Array(ofBin.length);
-  for (let i = 0; i < margin.length; i++)
-    if (ofBin[bins[i]] > 0) found[bins[i]] += ((f === null ? 1 : f[i]) * margin[i]) / ofBin[bins[i]];
+  f.forEach((value, code) => {
+    found[binOfCode[code]] += value * share[code];
+  });
   return found;
 }
 

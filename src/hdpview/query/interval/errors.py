@@ -155,7 +155,7 @@ def _beside_factors(part: ViewPart, errors: Errors, more: Floats | float) -> Flo
     """Squared errors of the model that no factor of `Quality` says anything of."""
     total = max(float(part.components.weight.sum()), 1.0)
     varies: Floats = errors.model[1:].sum(axis=0) / total
-    return (varies + errors.finer) * more + errors.inside * more**2
+    return (varies + errors.finer) * more + errors.inside * more**2 + errors.rare
 
 
 def _of_a_few(batch: Batch) -> Floats:
@@ -196,9 +196,9 @@ def _summed(part: ViewPart, left: Terms, right: Terms) -> Errors:
 
 def _by_quantity(errors: Errors, quantity: NDArray[np.int64], n: int) -> Errors:
     """Sums of errors over the pairs of terms of each of n quantities."""
-    rows = (errors.noise, *errors.model, errors.finer, errors.inside)
-    noise, *model, finer, inside = (np.bincount(quantity, row, n).astype(np.float64) for row in rows)
-    return Errors(noise, np.stack(model), finer, inside)
+    rows = (errors.noise, *errors.model, errors.finer, errors.inside, errors.rare)
+    noise, *model, finer, inside, rare = (np.bincount(quantity, row, n).astype(np.float64) for row in rows)
+    return Errors(noise, np.stack(model), finer, inside, rare)
 
 
 def _roots(errors: MixtureErrors, terms: Terms, chosen: NDArray[np.bool_]) -> Errors:

@@ -25,39 +25,47 @@ from hdpview.view.tables import Table, pairs_inside
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Measured = dict[tuple[int, ...], tuple[Ints, Ints]]
+Weights = dict[tuple[int, ...], Floats]
 # Typical strength of dependence in a measured table: noise far above it was smoothed away by the fit.
 _DEPENDENCE = 0.1
 # Of the error that the model would have without a table, what is left with it: the fit is not exact.
 _MISFIT = 0.25
 # Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
-_FINER = 1.2
+_FINER = 0.7
 # The number of records, histograms and margins of tables are fitted together, not quite as well as their
 # noise would allow.
 _OF_THE_FIT = 1.25
 # How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
 # all.
 _UNEVEN = 0.5
+# Of records that are an exception in two attributes, where most records satisfy conditions on both that were
+# not counted together: as a share of the fewer exceptions, which are this share of all records at most.
+_COINCIDE, _RARE = 0.4, 0.02
 _AT_ONCE = 60_000  # numbers of an array of functions × bins
 
 
 class Errors(NamedTuple):
     """Expected products of errors, shape (n,): explained by noise in tables; and, per unit of each squared
     factor of `Quality`, added by the model, shape (N_ORDERS, n); from dependence inside the bins of tables;
-    and from bins of attributes that are cut through. All but noise as if attributes were independent.
+    and from bins of attributes that are cut through, all these as if attributes were independent; and from
+    exceptions to what most records have in attributes that were not counted together.
     """
 
     noise: Floats
     model: Floats
     finer: Floats
     inside: Floats
+    rare: Floats
 
 
 class Moments(NamedTuple):
     """Of pairs of functions of an attribute: shape (n,), or (n, n_binnings) where they depend on how tables
     gather its codes in bins. Binning 0 has a bin for each code.
 
-    energy: Σ over bins of the product of both functions' deviations from their means.
-    covariance: the same, each bin weighted by its share of the records.
+    energy: Σ over bins of the product of both functions' deviations from their plain means over bins.
+    covariance: the same of deviations from their means over records, each bin weighted by its share of the
+        records.
     noise: what noise in the attribute's histogram adds, per squared mean of all other functions.
     related: the covariance, as large as it may be: where the view sees no records, there may be as many as
         noise hides.
@@ -72,10 +80,30 @@ class Moments(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """A batch, and the mean of each of its functions in the view's histograms, as `place` numbers them."""
+    """A batch, and of each of its functions, as `place` numbers them: its mean over the records of the view's
+    histograms; how much larger its plain mean over bins is, for each binning of its attribute, shape
+    (n, n_binnings); and, for a condition that most records satisfy, the share of those that do not, shape
+    (n,).
+    """
 
     batch: Batch
     mean: Floats
+    shift: Floats
+    exceptions: Floats
+
+
+class Pairs(NamedTuple):
+    """Pairs of terms, shape (n_pairs, width) each.
+
+    attribute: the attributes that either term has a function of, −1 for none.
+    left, right: each term's function of it, as `place` numbers them, 0 for none.
+    which: the pair of functions, by its number in moments, 0 where one is missing.
+    """
+
+    attribute: Ints
+    left: Ints
+    right: Ints
+    which: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,38 +114,96 @@ class MixtureErrors:
 
     def read(self, batch: Batch) -> Terms:
         """A batch, prepared for the methods below."""
-        return Terms(
-            batch, batch.of_functions(np.array(1.0), lambda a, own: own.means(self._codes[a].margin))
+        mean = batch.of_functions(np.array(1.0), lambda a, own: own.means(self._codes[a].margin))
+        plain = batch.of_functions(
+            np.ones(self._n_binnings),
+            lambda a, own: np.stack([own.means(even) for even in self._codes[a].even], axis=1),
         )
+        is_share = batch.of_functions(np.array(True), lambda _, own: own.is_share)
+        exceptions = np.where(is_share & (mean > 0.5), np.clip(1.0 - mean, 0.0, _RARE), 0.0)
+        return Terms(batch, mean, plain - mean[:, None], exceptions)
 
     def of_terms(self, left: Terms, right: Terms, i: Ints, j: Ints) -> Errors:
         """Expected products of the errors of terms `i` of one batch and terms `j` of another, shape
         (n_pairs,).
         """
-        attribute, which, mean, moments = self._pairs(left, right, i, j)
-        noise, model, inside = _summed_by_order(mean, which, moments, self._total_variance)
+        pairs, moments = self._pairs(left, right, i, j)
+        mean = left.mean[pairs.left] * right.mean[pairs.right]
+        model, inside = _summed_by_order(mean, pairs.which, moments)
+        measured = self._measured(pairs.attribute)
+        sides = [(left, pairs.left), (right, pairs.right)]
+        if left is right and pairs.left is pairs.right:
+            sides = sides[:1]
+        weights = [self._weights(terms, pairs.attribute, place, measured) for terms, place in sides]
+        rare = [_in_common(terms, place, measured) for terms, place in sides]
+        noise = self._total_variance * weights[0][()] * weights[-1][()]
+        for position in range(mean.shape[1]):
+            own = weights[0][position,] * weights[-1][position,]
+            noise += moments.noise[pairs.which[:, position]] * own
         finer = np.zeros(len(i))
-        for positions in self._sets_of_positions(attribute):
-            table = self._table_of(attribute[:, positions])
-            rows = np.flatnonzero(table >= 0)
-            if not len(rows):
-                continue
-            table = table[rows]
+        for positions, (rows, table) in measured.items():
             energy, explained, whole = np.ones((3, len(rows)))
             for position in positions:
-                own = which[rows, position]
-                binning = self._binning[table, attribute[rows, position]]
+                own = pairs.which[rows, position]
+                binning = self._binning[table, pairs.attribute[rows, position]]
                 energy *= moments.energy[own, binning]
                 explained *= moments.covariance[own, binning]
                 whole *= moments.covariance[own, 0]
-            others = [position for position in range(mean.shape[1]) if position not in positions]
-            rest = mean[rows[:, None], others].prod(axis=1)
-            noise[rows] += self._table_noise[table] * energy * rest
+            rest = _without(mean[rows], positions)
+            noise[rows] += (
+                self._table_noise[table] * energy * (weights[0][positions] * weights[-1][positions])[rows]
+            )
             model[len(positions) - 1, rows] -= (1.0 - _MISFIT**2) * explained * rest
             finer[rows] += self._table_finer[table] * (whole - explained) * rest
         constant = left.batch.constant[i] * right.batch.constant[j]
         scale = self._total**2 * constant
-        return Errors(noise * constant, model * scale, finer * scale, inside * (_UNEVEN**2 * scale))
+        return Errors(
+            noise * constant,
+            model * scale,
+            finer * scale,
+            inside * (_UNEVEN**2 * scale),
+            rare[0] * rare[-1] * scale,
+        )
+
+    def _weights(self, terms: Terms, attribute: Ints, place: Ints, measured: Measured) -> Weights:
+        """What the counts of released tables are multiplied with, in an estimate of each term that has as
+        little noise as they allow, shape (n,) each.
+
+        A function of an attribute may be moved by any constant, if the count of the other attributes makes up
+        for it. There is least noise where its plain mean over bins is 0.
+        """
+        mean, width = terms.mean[place], place.shape[1]
+        found: Weights = {(): mean.prod(axis=1)}
+        for position in range(width):
+            found[position,] = _without(mean, (position,))
+            found[()] = found[()] + terms.shift[place[:, position], 0] * found[position,]
+        for positions, (rows, table) in reversed(measured.items()):
+            rest = _without(mean[rows], positions)
+            found.setdefault(positions, np.zeros(len(place)))[rows] += rest
+            shifts = {
+                position: terms.shift[place[rows, position], self._binning[table, attribute[rows, position]]]
+                for position in positions
+            }
+            kept = self._kept[table] * rest
+            for n in range(len(positions)):
+                for some in combinations(positions, n):
+                    moved = [shifts[position] for position in positions if position not in some]
+                    found.setdefault(some, np.zeros(len(place)))[rows] += kept * np.prod(moved, axis=0)
+        return found
+
+    def _measured(self, attribute: Ints) -> Measured:
+        """Positions in terms whose attributes are those of a table: for which terms, and of which tables.
+        Fewer positions come first.
+        """
+        width = attribute.shape[1]
+        found: Measured = {}
+        for n in sorted(self._numbers_of_tables):
+            for positions in combinations(range(width), n):
+                table = self._table_of(attribute[:, positions])
+                rows = np.flatnonzero(table >= 0)
+                if len(rows):
+                    found[positions] = rows, table[rows]
+        return found
 
     def rests_on_tables(self, batch: Batch) -> NDArray[np.bool_]:
         """Whether all attributes of each quantity lie in one released table, shape (n,)."""
@@ -132,8 +218,8 @@ class MixtureErrors:
         """How many times more records lie there than if attributes were independent, at least 1, shape
         (n,).
         """
-        batch, mean = terms
-        independent = self._total * batch.sums(batch.constant * mean[batch.place].prod(axis=1))
+        batch = terms.batch
+        independent = self._total * batch.sums(batch.constant * terms.mean[batch.place].prod(axis=1))
         more: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
         return np.maximum(more, 1.0)
 
@@ -186,11 +272,17 @@ class MixtureErrors:
         return found
 
     @cached_property
+    def _kept(self) -> Floats:
+        """Of each table, the share that the fit has kept: noise far above the dependence that tables usually
+        show was smoothed away.
+        """
+        signal = (_DEPENDENCE * self._total) ** 2
+        return np.array([signal / (signal + table.variance * table.counts.size) for table in self._tables])
+
+    @cached_property
     def _table_noise(self) -> Floats:
         """Of each table, the variance of the noise of a cell that the fit has kept."""
-        signal = (_DEPENDENCE * self._total) ** 2
-        kept = [signal / (signal + table.variance * table.counts.size) for table in self._tables]
-        return np.array([share * table.variance for share, table in zip(kept, self._tables, strict=True)])
+        return self._kept * [table.variance for table in self._tables]
 
     @cached_property
     def _table_finer(self) -> Floats:
@@ -225,12 +317,6 @@ class MixtureErrors:
         place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
         return np.where(keys[place] == asked, numbers[place], -1)
 
-    def _sets_of_positions(self, attribute: Ints) -> list[list[int]]:
-        """Positions in terms whose attributes may be those of a table."""
-        width = attribute.shape[1]
-        sizes = sorted(self._numbers_of_tables)
-        return [list(positions) for n in sizes for positions in combinations(range(width), n)]
-
     @cached_property
     def _bins_of_attributes(self) -> tuple[list[list[NDArray[np.int32]]], Ints]:
         """Per attribute, the different ways in which tables of several attributes gather its codes; and for
@@ -251,37 +337,37 @@ class MixtureErrors:
         return self._bins_of_attributes[1]
 
     @cached_property
+    def _n_binnings(self) -> int:
+        """Of the attribute with the most: one for the codes themselves, and those of tables."""
+        return 1 + max(map(len, self._bins_of_attributes[0]), default=0)
+
+    @cached_property
     def _codes(self) -> list[_Codes]:
         components, bins = self.part.components, self._bins_of_attributes[0]
-        n_binnings = 1 + max(map(len, bins), default=0)
         return [
             _Codes(
-                components.grid([a], components.weight) / self._total, own, n_binnings, variance, self._total
+                components.grid([a], components.weight) / self._total,
+                own,
+                self._n_binnings,
+                variance,
+                self._total,
             )
             for a, (own, variance) in enumerate(zip(bins, self._code_variance.tolist(), strict=True))
         ]
 
     # Pairs of terms.
 
-    def _pairs(self, left: Terms, right: Terms, i: Ints, j: Ints) -> tuple[Ints, Ints, Floats, Moments]:
-        """Of pairs of terms, shape (n_pairs, width) each: the attributes that either term has a function of,
-        −1 for none; the pair of functions, by its number in moments, 0 for none; the product of their means.
-        And the moments of all different pairs of functions.
-        """
+    def _pairs(self, left: Terms, right: Terms, i: Ints, j: Ints) -> tuple[Pairs, Moments]:
+        """Pairs of terms, and the moments of all different pairs of functions in them."""
         if left is right and i is j:
             which = left.batch.place[i]
-            return left.batch.attribute[i], which, left.mean[which] ** 2, self._moments(left, right, None)
+            return Pairs(left.batch.attribute[i], which, which, which), self._moments(left, right, None)
         attribute, own, other = _joined(left.batch, right.batch, i, j)
         key = np.where((own > 0) & (other > 0), own * len(right.mean) + other, 0)
         different, which = np.unique(key, return_inverse=True)
         first = int(len(different) > 0 and different[0] == 0)
         which = which.reshape(key.shape) + (1 - first)
-        return (
-            attribute,
-            which,
-            left.mean[own] * right.mean[other],
-            self._moments(left, right, different[first:]),
-        )
+        return Pairs(attribute, own, other, which), self._moments(left, right, different[first:])
 
     def _moments(self, left: Terms, right: Terms, pairs: Ints | None) -> Moments:
         """Moments of pairs of functions, after those of no pair, which are 0.
@@ -289,8 +375,7 @@ class MixtureErrors:
         pairs: the number of the left function times the number of functions on the right, plus that of the
             right one, rising; None for all functions with themselves.
         """
-        n_binnings = 1 + max(map(len, self._bins_of_attributes[0]), default=0)
-        found = [Moments(*np.zeros((2, 1, n_binnings)), *np.zeros((3, 1)))]
+        found = [Moments(*np.zeros((2, 1, self._n_binnings)), *np.zeros((3, 1)))]
         for a, functions in left.batch.functions.items():
             others, start = right.batch.functions.get(a), left.batch.offset[a]
             if others is None:
@@ -306,27 +391,43 @@ class MixtureErrors:
         return Moments(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _summed_by_order(
-    mean: Floats, which: Ints, moments: Moments, total_variance: float
-) -> tuple[Floats, Floats, Floats]:
-    """Of pairs of terms: noise of the total and of histograms, (n,); Σ over sets of 1, 2, 3, and 4 or more
-    attributes of Π covariances · Π means of the others, (N_ORDERS, n); and what is left open inside bins,
-    (n,).
+def _in_common(terms: Terms, place: Ints, measured: Measured) -> Floats:
+    """Records that may be exceptions in two attributes that were not counted together, beyond independence,
+    as a share of all, shape (n,).
+    """
+    mean, exceptions, found = terms.mean[place], terms.exceptions[place], np.zeros(len(place))
+    for pair in combinations(range(place.shape[1]), 2):
+        both = exceptions[:, pair].min(axis=1) * _without(mean, pair)
+        if pair in measured:
+            both[measured[pair][0]] = 0.0
+        found += both
+    return _COINCIDE * found
+
+
+def _without(factors: Floats, positions: Sequence[int]) -> Floats:
+    """Products of all but some columns, shape (n,)."""
+    others = [position for position in range(factors.shape[1]) if position not in positions]
+    found: Floats = factors[:, others].prod(axis=1)
+    return found
+
+
+def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:
+    """Of pairs of terms: Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the
+    others, (N_ORDERS, n); and what is left open inside bins, (n,).
     """
     n, width = which.shape
-    noise, inside = np.zeros((2, n))
+    inside = np.zeros(n)
     found = np.zeros((N_ORDERS + 1, n))
     found[0] = 1.0
     for position in range(width):
         own, pair = mean[:, position], which[:, position]
         covariance = moments.related[pair]
-        noise = noise * own + found[0] * moments.noise[pair]
         inside = inside * own + found[0] * moments.inside[pair]
         last = found[-1] * (own + covariance) + found[-2] * covariance
         found[1:-1] = found[1:-1] * own + found[:-2] * covariance
         found[0] *= own
         found[-1] = last
-    return noise + found[0] * total_variance, found[1:], inside
+    return found[1:], inside
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
@@ -362,24 +463,32 @@ class _Codes:
         codes themselves. variance: of the noise in the count of a code. total: of all records.
         """
         self.margin, self._variance, self._hidden = margin, variance, np.sqrt(variance) / total
-        averages, weights = [np.zeros((len(margin), 0))], [margin]
-        for bins in binnings:
+        size = len(margin)
+        # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
+        self.even = np.zeros((n_binnings, size))
+        self.even[0] = 1.0 / size
+        averages, weights = [np.zeros((size, 0))], [margin]
+        for number, bins in enumerate(binnings, 1):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
-            averages.append(np.zeros((len(margin), len(of_bin))))
-            share = np.divide(margin, of_bin[bins], out=np.zeros_like(margin), where=of_bin[bins] > 0)
-            averages[-1][np.arange(len(bins)), bins] = share
+            # In a bin without records all codes count alike.
+            share = np.where(
+                of_bin[bins] > 0,
+                margin / np.where(of_bin > 0, of_bin, 1.0)[bins],
+                1.0 / np.bincount(bins)[bins],
+            )
+            self.even[number] = share / len(of_bin)
+            averages.append(np.zeros((size, len(of_bin))))
+            averages[-1][np.arange(size), bins] = share
             weights.append(of_bin)
         # A column for every bin of every further binning, (size, n): averages values per code over the bin.
         self._averages = np.concatenate(averages, axis=1)
         # Which binning a bin belongs to, and its share of the records, shape (n_bins, 2 · n_binnings).
-        self._in_binning = np.zeros((len(margin) + self._averages.shape[1], 2 * n_binnings))
+        self._in_binning = np.zeros((size + self._averages.shape[1], 2 * n_binnings))
         rows = np.arange(len(self._in_binning))
         binning = np.repeat(np.arange(len(weights)), list(map(len, weights)))
         self._in_binning[rows, binning] = 1.0
         self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
-        # Averages over a bin without records are 0, which deviates from the mean by the mean.
-        self._n_empty = np.zeros(n_binnings)
-        self._n_empty[1 : len(weights)] = [(of_bin <= 0).sum() for of_bin in weights[1:]]
+        self._n_bins = self._in_binning[:, :n_binnings].sum(axis=0)
 
     def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
         """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
@@ -425,22 +534,23 @@ class _Codes:
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
         """Of functions that are not at one code alone."""
-        n, n_binnings, size = len(own), len(self._n_empty), len(self.margin)
+        n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
         found = Moments(*np.zeros((2, n, n_binnings)), *np.zeros((3, n)))
         is_open = left.condition is not None and right.condition is not None
         step = max(1, _AT_ONCE // len(self._in_binning))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            mean, deviations = self._deviations(left.values[own[rows]])
-            other_mean, others = mean, deviations
+            deviations, shift = self._deviations(left.values[own[rows]])
+            others, other_shift = deviations, shift
             if left is not right or own is not other:
-                other_mean, others = self._deviations(right.values[other[rows]])
+                others, other_shift = self._deviations(right.values[other[rows]])
             products = deviations * others
             sums = products @ self._in_binning
-            found.energy[rows] = sums[:, :n_binnings] + (mean * other_mean)[:, None] * self._n_empty
+            found.energy[rows] = sums[:, :n_binnings] - self._n_bins * shift * other_shift
             found.covariance[rows] = sums[:, n_binnings:]
-            fourth = np.sqrt(np.einsum("nc,nc->n", products[:, :size], products[:, :size]))
-            found.related[rows] = sums[:, n_binnings] + self._hidden * fourth
+            squares = products[:, :size] - products[:, :size].mean(axis=1, keepdims=True)
+            hidden = self._hidden * np.sqrt(np.einsum("nc,nc->n", squares, squares))
+            found.related[rows] = sums[:, n_binnings] + hidden
             if is_open:
                 one, two = own[rows, None], other[rows, None]
                 cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
@@ -448,10 +558,14 @@ class _Codes:
         return found._replace(noise=self._variance * found.energy[:, 0])
 
     def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
-        """Means of functions, (n,), and how they deviate from them on average in every bin, (n, n_bins)."""
-        mean = values @ self.margin
-        deviations = values - mean[:, None]
-        return mean, np.concatenate([deviations, deviations @ self._averages], axis=1)
+        """How functions deviate on average in every bin from their means over records, (n, n_bins), and how
+        much on average over the bins of each binning, (n, n_binnings).
+        """
+        deviations = values - (values @ self.margin)[:, None]
+        return (
+            np.concatenate([deviations, deviations @ self._averages], axis=1),
+            deviations @ self.even.T,
+        )
 
 
 def _inside(

@@ -1,0 +1,76 @@
+"""The noise that intervals allow for is that of the best estimate that released tables allow: an oracle by
+generalised least squares over all cells.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cells import random_mixture
+from hdpview.domain.tables import TableShape
+from hdpview.query.interval import mixture
+from hdpview.query.question.batch import Batch, Functions
+from hdpview.view.data import ViewPart
+from hdpview.view.quality import prior_quality
+from hdpview.view.tables import Table
+
+Floats = NDArray[np.float64]
+
+
+def table_of(attributes: tuple[int, ...], sizes: tuple[int, ...], scale: float) -> Table:
+    """A released table with a bin for each code. Only its noise matters here."""
+    shape = TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) for a in attributes))
+    return Table(shape, np.zeros(shape.shape, np.int64), "gaussian", scale)
+
+
+def batch_of(values: list[Floats]) -> Batch:
+    """One quantity: the product of a function of each attribute."""
+    every = np.arange(len(values))
+    functions = {a: Functions(own[None]) for a, own in enumerate(values)}
+    return Batch(1, np.zeros(1, np.int64), np.ones(1), every[None], np.zeros_like(every[None]), functions)
+
+
+def by_least_squares(tables: list[Table], sizes: tuple[int, ...], left: Floats, right: Floats) -> float:
+    """The covariance of the best unbiased estimates of two sums over cells."""
+    cells = list(product(*map(range, sizes)))
+    precision = np.zeros((len(cells), len(cells)))
+    for table in tables:
+        inside = np.zeros((*table.counts.shape, len(cells)))
+        for number, cell in enumerate(cells):
+            inside[(*(cell[a] for a in table.attributes), number)] = 1.0
+        flat = inside.reshape(-1, len(cells))
+        precision += flat.T @ flat / table.variance
+    return float(left.reshape(-1) @ np.linalg.solve(precision, right.reshape(-1)))
+
+
+@pytest.mark.parametrize("sizes", [(5,), (3, 4), (2, 3, 2)])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -> None:
+    """Of two questions about attributes that were counted together, and of what their errors share."""
+    rng = np.random.default_rng(seed)
+    every = tuple(range(len(sizes)))
+    attributes = [(a,) for a in every] + ([every] if len(sizes) > 1 else [])
+    tables = [table_of(own, sizes, float(rng.uniform(1, 20))) for own in attributes]
+    components = random_mixture(sizes, seed % 1000)
+    part = ViewPart(components, prior_quality(components), tuple(tables))
+    functions = [[rng.normal(size=size) for size in sizes] for _ in range(2)]
+    sums = [reduce(np.multiply.outer, own) for own in functions]
+    # As if the fit were perfect, and kept all that tables say.
+    with patch.object(mixture, "_OF_THE_FIT", 1.0), patch.object(mixture, "_DEPENDENCE", 1e9):
+        errors = mixture.MixtureErrors(part)
+        terms = [errors.read(batch_of(own)) for own in functions]
+        first = np.zeros(1, np.int64)
+        for i, j in ((0, 0), (0, 1)):
+            noise = errors.of_terms(terms[i], terms[j], first, first).noise[0]
+            assert noise == pytest.approx(
+                by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6
+            )
