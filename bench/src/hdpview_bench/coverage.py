@@ -21,6 +21,7 @@ from hdpview.errors import QueryError, unknown_name
 from hdpview.machine import available_cores
 from hdpview.methods import METHODS
 from hdpview.progress import Progress
+from hdpview.pview import PView
 from hdpview_bench.asked import KINDS, Asked, Asking, Recoded, n_attributes_of
 from hdpview_bench.datasets import HOSPITAL, dataset_counts, dataset_title
 from hdpview_bench.experiments import SEVEN
@@ -130,20 +131,25 @@ def _width(ends: NDArray[np.float64]) -> float:
 
 def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
     """Build one view with fresh noise and ask it questions of every kind. Runs in a process of its own."""
-    recoded = _recoded_table(task.dataset, plan.data_dir)
+    recoded = recoded_table(task.dataset, plan.data_dir)
     rows, schema = recoded.exact_rows(), recoded.schema
     view = build(rows, schema, task.epsilon, method=task.method, threads=1, ledger=False)
+    return ask(view, recoded, plan, task.trial)
+
+
+def ask(view: PView, recoded: Recoded, plan: CoveragePlan, trial: int) -> dict[str, Tally]:
+    """Questions of every kind, the same to all methods and budgets."""
     found = {}
     for kind in plan.kinds:
         if n_attributes_of(kind) <= len(recoded.schema):
-            # The same questions to all methods and budgets.
-            rng = np.random.default_rng([task.trial, list(KINDS).index(kind)])
+            rng = np.random.default_rng([trial, list(KINDS).index(kind)])
             found[kind] = Tally.of(KINDS[kind](Asking(view, recoded, plan.n_questions, plan.confidence, rng)))
     return found
 
 
 @lru_cache(maxsize=1)
-def _recoded_table(dataset: str, data_dir: Path | None) -> Recoded:
+def recoded_table(dataset: str, data_dir: Path | None) -> Recoded:
+    """A dataset in codes; the last one is kept."""
     return Recoded.of(dataset_counts(dataset, data_dir))
 
 
@@ -238,6 +244,13 @@ def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally:
     }
 
 
+def is_wide_enough(row: Row) -> bool:
+    """Whether errors are large enough to compare widths with: beside errors far below one record any interval
+    is wide.
+    """
+    return bool(row["rmse"] >= 1 or row["kind"] in ("mean", "rate", "median"))
+
+
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
@@ -250,8 +263,7 @@ def lead(rows: Sequence[Row]) -> list[str]:
     """
     many = [row for row in rows if row["questions"] >= _FEWEST] or list(rows)
     worst, worst_guaranteed = (min(many, key=itemgetter(name)) for name in ("typical", "guaranteed"))
-    # Beside errors far below one record any interval is wide.
-    not_tiny = [row for row in many if row["rmse"] >= 1 or row["kind"] in ("mean", "rate", "median")] or many
+    not_tiny = list(filter(is_wide_enough, many)) or many
     widest = max(not_tiny, key=lambda row: row["typical_width"] or 0.0)
     below = sum(row["typical"] < 0.93 for row in many)
     totals = [row for row in rows if row["kind"] == "count-all"]

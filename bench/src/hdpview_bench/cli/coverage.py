@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,24 @@ from hdpview.cli import output
 from hdpview.cli.progress import ProgressBar
 from hdpview_bench.cli.options import DataDir, Shape, Workers
 
+if TYPE_CHECKING:
+    from hdpview_bench.coverage import CoveragePlan
+
 _MOST_LINES = 30
 _QUICK_TRIALS, _QUICK_QUESTIONS = 1, 60
+
+
+def _leave_one_out(plan: CoveragePlan, workers: int | None, format: output.JsonOrTable) -> None:
+    from hdpview_bench.constants import left_out_rows
+
+    with ProgressBar() as progress:
+        rows, problems = left_out_rows(plan, n_workers=workers, progress=progress)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if format == output.JsonOrTable.json:
+        output.print_json(rows)
+    elif rows:
+        output.print_table(list(rows[0]), rows)
 
 
 def coverage(
@@ -44,6 +60,14 @@ def coverage(
     quick: Annotated[
         bool, typer.Option(help="One build of each at ε = 1, with 60 questions of each kind.")
     ] = False,
+    leave_one_out: Annotated[
+        bool,
+        typer.Option(
+            "--leave-one-out",
+            help="Instead: choose every constant of typical intervals again without each table, and say how "
+            "intervals then do on it. At ε = 1 by default.",
+        ),
+    ] = False,
     workers: Workers = None,
     format: Shape = output.JsonOrTable.table,
     out: Annotated[
@@ -69,12 +93,15 @@ def coverage(
         datasets=tuple(output.names_in(datasets)) or measure.default_datasets(data_dir),
         methods=tuple(output.names_in(methods)) or measure.view_methods(),
         kinds=tuple(output.names_in(workloads)) or tuple(KINDS),
-        epsilons=tuple(budgets) or (("1.0",) if quick else measure.EPSILONS),
+        epsilons=tuple(budgets) or (("1.0",) if quick or leave_one_out else measure.EPSILONS),
         trials=min(trials, _QUICK_TRIALS) if quick else trials,
         n_questions=min(questions, _QUICK_QUESTIONS) if quick else questions,
         confidence=confidence,
         data_dir=data_dir,
     )
+    if leave_one_out:
+        _leave_one_out(plan, workers, format)
+        return
     with ProgressBar() as progress:
         rows, problems = measure.coverage_rows(plan, out, n_workers=workers, progress=progress)
     for problem in problems:

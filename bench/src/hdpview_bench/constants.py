@@ -1,0 +1,211 @@
+"""Constants of typical intervals that were chosen and not derived, each chosen again without the table that
+it is then tried on.
+
+Every constant has a smaller and a larger value beside the one in use. A view is built once per table; for
+each value its errors are measured anew, as a build does, and the same questions are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from importlib import import_module
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+from hdpview.build import build
+from hdpview.machine import available_cores
+from hdpview.methods import quality as measurement
+from hdpview.privacy.budget import Budget
+from hdpview.privacy.randomness import Randomness
+from hdpview.progress import Progress
+from hdpview.pview import PView
+from hdpview.query.interval import errors, tails
+from hdpview.view.quality import prior_quality
+from hdpview_bench.coverage import (
+    DEFAULT_LIMITS,
+    Build,
+    CoveragePlan,
+    Row,
+    Tally,
+    ask,
+    is_wide_enough,
+    recoded_table,
+    summarise,
+)
+from hdpview_bench.workers import Limits, Stopped, in_processes
+
+METHOD = "mixture"
+_HOLDS = 0.93
+_MAY_MISS = 0.02  # of the cells, before a wider value is taken
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a module of hdpview, and the factors that it is tried with. Of shares that are to be
+    held, factors are of what is not.
+    """
+
+    where: str
+    name: str
+    factors: tuple[float, ...] = (0.5, 1.0, 2.0)
+
+    @property
+    def title(self) -> str:
+        """Its module and its name."""
+        return f"{self.where}.{self.name.lstrip('_').lower()}"
+
+    @property
+    def module(self) -> ModuleType:
+        """Where it stands."""
+        return import_module(f"hdpview.{self.where}")
+
+    @contextmanager
+    def times(self, factor: float) -> Iterator[None]:
+        """As if it had another value."""
+        value = getattr(self.module, self.name)
+        setattr(self.module, self.name, _scaled(value, factor))
+        _forget()
+        try:
+            yield
+        finally:
+            setattr(self.module, self.name, value)
+            _forget()
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(1.0 - (1.0 - share) * factor for share in value)
+    return value * factor
+
+
+def _forget() -> None:
+    """What was computed with another value."""
+    errors.mixture_errors.cache_clear()
+    tails.typical_tail.cache_clear()
+
+
+_SMALL_STEPS = (0.85, 1.0, 1.15)
+CONSTANTS = (
+    Constant("query.interval.tails", "_TAIL_SCALE", _SMALL_STEPS),
+    Constant("query.interval.mixture", "_OF_THE_FIT", (0.8, 1.0, 1.25)),
+    *(
+        Constant("query.interval.mixture", name)
+        for name in ("_DEPENDENCE", "_MISFIT", "_FINER", "_UNEVEN", "_COINCIDE", "_RARE")
+    ),
+    Constant("query.interval.errors", "_FEW"),
+    *(
+        Constant("view.quality", name)
+        for name in ("_MOST_OF_ONE", "_LEAST", "_MOST", "_WITHOUT_TABLES", "_OF_THREE", "_OF_FOUR")
+    ),
+    Constant("methods.quality", "_HELD"),
+    Constant("methods.quality", "_SEEN"),
+    Constant("methods.quality", "_MEAN_ERROR", _SMALL_STEPS),
+)
+Setting = tuple[str, float]  # a constant's title, and its factor
+
+
+def measure_settings(
+    plan: CoveragePlan, constants: Sequence[Constant], task: Build
+) -> dict[Setting, dict[str, Tally]]:
+    """Build one view with fresh noise, and ask it with every value of every constant. Runs in a process of
+    its own.
+    """
+    recoded = recoded_table(task.dataset, plan.data_dir)
+    view = build(recoded.exact_rows(), recoded.schema, task.epsilon, method=METHOD, threads=1, ledger=False)
+    epsilon = Fraction(task.epsilon) * measurement.QUALITY_SHARE
+    found = {}
+    for constant in constants:
+        for factor in constant.factors:
+            with constant.times(factor):
+                again = _measured_again(view, recoded.counts, epsilon)
+                found[constant.title, factor] = ask(again, recoded, plan, task.trial)
+    return found
+
+
+def _measured_again(view: PView, counts: Any, epsilon: Fraction) -> PView:
+    """A view with its errors measured as constants now are."""
+    part = view.parts[0]
+    part = replace(part, quality=prior_quality(part.components, part.tables))
+    quality = measurement.measure_quality(part, counts, Budget(epsilon), Randomness.fresh())
+    return replace(view, parts=(replace(part, quality=quality),))
+
+
+def left_out_rows(
+    plan: CoveragePlan,
+    constants: Sequence[Constant] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Row], list[str]]:
+    """One row per constant: what is chosen without each table, and how intervals do on the table left out;
+    and what could not be done.
+
+    constants: all by default.
+    """
+    constants = CONSTANTS if constants is None else constants
+    tasks = [
+        Build(dataset, METHOD, epsilon, trial)
+        for dataset in plan.datasets
+        for epsilon in plan.epsilons
+        for trial in range(plan.trials)
+    ]
+    found, problems = {}, []
+    outcomes = in_processes(
+        partial(measure_settings, plan, constants), iter(tasks), limits, n_workers or available_cores()
+    )
+    for done, (task, outcome) in enumerate(outcomes, 1):
+        if isinstance(outcome, Stopped):
+            problems.append(f"{task.dataset} at ε = {task.epsilon}: {outcome.reason}")
+        else:
+            found[task] = outcome
+        if progress is not None:
+            progress(done / len(tasks), "trying constants")
+    if not found:
+        return [], problems
+    return [_row(constant, found) for constant in constants], problems
+
+
+def _row(constant: Constant, found: dict[Build, dict[Setting, dict[str, Tally]]]) -> Row:
+    by_factor = {
+        factor: summarise((task, settings[constant.title, factor]) for task, settings in found.items())
+        for factor in constant.factors
+    }
+    chosen, left_out = Counter[float](), []
+    for dataset in dict.fromkeys(task.dataset for task in found):
+        best = choose(
+            {factor: [row for row in rows if row["dataset"] != dataset] for factor, rows in by_factor.items()}
+        )
+        chosen[best] += 1
+        left_out += [row for row in by_factor[best] if row["dataset"] == dataset]
+    return {
+        "constant": constant.title,
+        "chosen": ", ".join(f"× {factor:g}: {n}" for factor, n in sorted(chosen.items())),
+        **{f"in use, {name}": value for name, value in _summary(by_factor[1.0]).items()},
+        **{f"left out, {name}": value for name, value in _summary(left_out).items()},
+    }
+
+
+def choose(by_factor: dict[float, list[Row]]) -> float:
+    """The factor with the narrowest intervals among those with few cells below 93 %, or with the fewest."""
+    summaries = {factor: _summary(rows) for factor, rows in by_factor.items()}
+    fewest = min(own["below 93 %"] for own in summaries.values())
+    enough = max(fewest, _MAY_MISS)
+    holding = {factor: own for factor, own in summaries.items() if own["below 93 %"] <= enough}
+    return min(holding, key=lambda factor: (holding[factor]["width"], abs(factor - 1.0)))
+
+
+def _summary(rows: Sequence[Row]) -> dict[str, float]:
+    """Share of cells below 93 %, the worst cell, and the median width."""
+    many = [row for row in rows if row["questions"] >= 30] or list(rows)
+    widths = [row["typical_width"] for row in many if is_wide_enough(row) and row["typical_width"]]
+    return {
+        "below 93 %": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
+        "worst": min((row["typical"] for row in many), default=1.0),
+        "width": median(widths) if widths else 0.0,
+    }
