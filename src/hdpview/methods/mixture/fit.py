@@ -37,7 +37,7 @@ _START_SHAPE = 6.0
 # Of the factors in rounds with long steps: up to 2 they converge to the same as steps of 1.
 _POWER = np.float32(1.75)
 # Margins are scaled so often after each pass, and at most so often after the last.
-_SCALINGS, _LAST_SCALINGS = 2, 100
+_SCALINGS, _LAST_SCALINGS = 2, 3_000
 _MARGINS_AGREE = 1e-6
 
 
@@ -66,16 +66,18 @@ class Components:
         """The components with margins brought to the given ones, attribute by attribute, repeatedly."""
         weight, shares = self.weight.astype(np.float64), [share.astype(np.float64) for share in self.share]
         for _ in range(times):
-            furthest = 0.0
+            agree = True
             for a, margin in enumerate(margins):
                 found = shares[a] @ weight
-                furthest = max(furthest, float(np.abs(found - margin).sum()))
+                if float(np.abs(found - margin).sum()) < _MARGINS_AGREE:
+                    continue
+                agree = False
                 scaled = shares[a] * (margin / np.maximum(found, 1e-300))[:, None]
                 sums = scaled.sum(axis=0)
                 shares[a] = scaled / np.maximum(sums, 1e-300)
                 weight = weight * sums
                 weight /= weight.sum()
-            if furthest < _MARGINS_AGREE:
+            if agree:
                 break
         return Components(
             weight.astype(np.float32), tuple(_without_traces(share.astype(np.float32)) for share in shares)
