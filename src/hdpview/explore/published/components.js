@@ -1,7 +1,7 @@
 // The released numbers of a view, and what follows from them: counts under conditions, and the errors to
 // expect of them.
-// The same mathematics as hdpview/query/interval/mixture.py, errors.py and blocks.py; docs/intervals.md
-// derives it.
+// The same mathematics as mixture.py, codes.py, errors.py and blocks.py of hdpview/query/interval;
+// docs/intervals.md derives it.
 // moments.js says what functions of codes are, and boxes.
 
 import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./moments.js";
