@@ -19,16 +19,19 @@ from hdpview.domain.tables import TableShape
 from hdpview.query.interval import mixture
 from hdpview.query.question.batch import Batch, Functions
 from hdpview.view.data import ViewPart
+from hdpview.view.mixture import Mixture
 from hdpview.view.quality import prior_quality
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
 
 
-def table_of(attributes: tuple[int, ...], sizes: tuple[int, ...], scale: float) -> Table:
-    """A released table with a bin for each code. Only its noise matters here."""
+def table_of(attributes: tuple[int, ...], components: Mixture, scale: float) -> Table:
+    """A released table with a bin for each code, and counts that the components fit."""
+    sizes = components.sizes
     shape = TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) for a in attributes))
-    return Table(shape, np.zeros(shape.shape, np.int64), "gaussian", scale)
+    fitted = components.grid(attributes, components.weight).reshape(shape.shape)
+    return Table(shape, np.rint(fitted).astype(np.int64), "gaussian", scale)
 
 
 def batch_of(values: list[Floats]) -> Batch:
@@ -59,8 +62,8 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
     rng = np.random.default_rng(seed)
     every = tuple(range(len(sizes)))
     attributes = [(a,) for a in every] + ([every] if len(sizes) > 1 else [])
-    tables = [table_of(own, sizes, float(rng.uniform(1, 20))) for own in attributes]
     components = random_mixture(sizes, seed % 1000)
+    tables = [table_of(own, components, float(rng.uniform(1, 20))) for own in attributes]
     part = ViewPart(components, prior_quality(components), tuple(tables))
     functions = [[rng.normal(size=size) for size in sizes] for _ in range(2)]
     sums = [reduce(np.multiply.outer, own) for own in functions]
@@ -74,3 +77,14 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
             assert noise == pytest.approx(
                 by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6
             )
+
+
+def test_counts_that_a_fit_has_moved_count_as_noise() -> None:
+    """Beyond what the histogram's own noise explains, and as a mean over records."""
+    components = random_mixture((4,), 3)
+    histogram = table_of((0,), components, 2.0)
+    before = mixture.MixtureErrors(ViewPart(components, prior_quality(components), (histogram,)))
+    moved = Table(histogram.shape, histogram.counts + np.array([50, -50, 50, -50]), "gaussian", 2.0)
+    after = mixture.MixtureErrors(ViewPart(components, prior_quality(components), (moved,)))
+    assert before.code_variance[0] == pytest.approx(1.25 * 4.0)
+    assert 2_400 < after.code_variance[0] < 2_600

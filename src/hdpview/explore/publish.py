@@ -30,6 +30,7 @@ from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled, compact_style
 from hdpview.pview import PView
 from hdpview.query.interval.dependence import dependence
+from hdpview.query.interval.errors import mixture_errors
 from hdpview.query.interval.noise import NoiseLaw
 from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.conditions import Condition, note_on
@@ -143,7 +144,7 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
     bins: dict[tuple[int, bytes], int] = {}
     arrays: list[NDArray[np.int32]] = []
     tables = []
-    for i, table in enumerate([*part.tables, *pairs_inside(part.tables)]):
+    for table in [*part.tables, *pairs_inside(part.tables)]:
         numbers = []
         for a, own in zip(table.attributes, table.shape.bin_of_code, strict=True):
             key = (a, own.tobytes())
@@ -155,16 +156,16 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
             {
                 "attributes": list(table.attributes),
                 "bins": numbers,
-                "sizes": list(table.counts.shape),
                 "cells": table.counts.size,
                 "variance": table.variance,
                 "dependence": dependence(part, table) if len(table.attributes) == 2 else 0.0,
-                # Of a larger table, and so nothing new about the total and single attributes.
-                "isMargin": i >= len(part.tables),
             }
         )
+    errors = mixture_errors(part)
     return {
         "weight": _packed(mixture.weight),
+        "totalVariance": errors.total_variance,
+        "codeVariance": errors.code_variance.tolist(),
         "shares": [_shares(mixture, a) for a in range(len(mixture.sizes))],
         "factors": factors,
         "tables": tables,

@@ -47,7 +47,7 @@ _OF_THREE_WITHOUT_TABLES = 1.2
 _OF_FOUR = 1.0  # times that of three
 # Of what stays unknown of a pair without a table, what the fit leaves of it with one, as in intervals.
 _MISFIT = 0.25
-_LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
+LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
 _MOST_CELLS = 1_000_000  # of a table that is compared with the fit
 
 
@@ -81,7 +81,7 @@ def _misfit(components: Mixture, table: Table) -> float:
     fitted = (rows * components.weight) @ columns.T
     excess = float(((fitted - table.counts) ** 2).mean()) / table.variance - 1.0
     # Twice as far as the mean square of the noise itself varies.
-    excess -= 2.0 * math.sqrt(_LAPLACE_SQUARES / table.counts.size)
+    excess -= 2.0 * math.sqrt(LAPLACE_SQUARES / table.counts.size)
     total = float(fitted.sum())
     if excess <= 0.0 or total <= 0.0:
         return 0.0

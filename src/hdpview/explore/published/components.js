@@ -11,7 +11,6 @@ const MISFIT = 0.25;
 const FINER = 0.7;
 const COINCIDE = 0.4;
 const RARE = 0.02;
-const OF_THE_FIT = 1.25;
 const UNEVEN = 0.5;
 const FEW = 2;
 const N_ORDERS = 4;
@@ -33,18 +32,6 @@ export class Mixture {
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
-    const measured = part.tables.filter((table) => !table.isMargin);
-    const precision = sum(measured.map((table) => 1 / (table.cells * table.variance)));
-    this.totalVariance = precision ? OF_THE_FIT / precision : this.total ** 2;
-    this.codeVariance = sizes.map((size, a) => {
-      const known = measured
-        .filter((table) => table.attributes.includes(a))
-        .map((table) => {
-          const nBins = table.sizes[table.attributes.indexOf(a)];
-          return Math.min(1, nBins / size) / ((table.variance * table.cells) / nBins);
-        });
-      return known.length ? OF_THE_FIT / sum(known) : this.total ** 2;
-    });
     const best = new Map();
     for (const table of part.tables) {
       const key = keyOf(table.attributes);

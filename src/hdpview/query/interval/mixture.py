@@ -8,6 +8,7 @@ measured it: the noise of that table. What no table measured is the model's own 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from hdpview.query.interval.codes import Codes, Moments
 from hdpview.query.interval.dependence import dependence
 from hdpview.query.question.batch import Batch
 from hdpview.view.data import ViewPart
-from hdpview.view.quality import N_ORDERS
+from hdpview.view.quality import LAPLACE_SQUARES, N_ORDERS
 from hdpview.view.tables import Table, pairs_inside
 
 Floats = NDArray[np.float64]
@@ -116,7 +117,7 @@ class MixtureErrors:
             sides = sides[:1]
         weights = [self._weights(terms, pairs.attribute, place, measured) for terms, place in sides]
         rare = [_in_common(terms, place, measured) for terms, place in sides]
-        noise = self._total_variance * weights[0][()] * weights[-1][()]
+        noise = self.total_variance * weights[0][()] * weights[-1][()]
         for position in range(mean.shape[1]):
             own = weights[0][position,] * weights[-1][position,]
             noise += moments.noise[pairs.which[:, position]] * own
@@ -210,15 +211,15 @@ class MixtureErrors:
         return max(float(self.part.components.weight.sum()), 1.0)
 
     @cached_property
-    def _total_variance(self) -> float:
+    def total_variance(self) -> float:
         """Every table measures the total; the fit combines them by precision."""
         precision = sum(1.0 / (table.counts.size * table.variance) for table in self.part.tables)
         return _OF_THE_FIT / precision if precision else self._total**2
 
     @cached_property
-    def _code_variance(self) -> Floats:
+    def code_variance(self) -> Floats:
         """Of the noise that is left in the count of one code, per attribute: its histogram's and its tables'
-        margins'.
+        margins', and what the fit has moved counts by beyond noise.
         """
         sizes = self.part.components.sizes
         precision = np.zeros(len(sizes))
@@ -229,7 +230,23 @@ class MixtureErrors:
         found: Floats = np.divide(
             _OF_THE_FIT, precision, out=np.full(len(sizes), self._total**2), where=precision > 0
         )
+        for table in self.part.tables:
+            if len(table.attributes) == 1:
+                found[table.attributes[0]] += self._moved(table)
         return found
+
+    def _moved(self, histogram: Table) -> float:
+        """How far the fit is from a histogram beyond its noise, squared: mean over the records.
+
+        Counts must not be negative, so where many codes have few records, all of these lose some.
+        """
+        components, bins = self.part.components, histogram.shape.bin_of_code[0]
+        fitted = np.bincount(bins, components.grid(histogram.attributes, components.weight))
+        shares = fitted / max(float(fitted.sum()), 1.0)
+        squares = float(shares @ (fitted - histogram.counts) ** 2)
+        # As far as the mean square of the noise itself varies over so many codes, were they alike.
+        varies = math.sqrt(LAPLACE_SQUARES * float(shares @ shares))
+        return max(squares - histogram.variance * (1.0 + varies), 0.0)
 
     @cached_property
     def _tables(self) -> list[Table]:
@@ -332,7 +349,7 @@ class MixtureErrors:
                 variance,
                 self._total,
             )
-            for a, (own, variance) in enumerate(zip(bins, self._code_variance.tolist(), strict=True))
+            for a, (own, variance) in enumerate(zip(bins, self.code_variance.tolist(), strict=True))
         ]
 
     # Pairs of terms.
