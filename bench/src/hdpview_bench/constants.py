@@ -34,7 +34,7 @@ from hdpview_bench.coverage import (
     Row,
     Tally,
     ask,
-    is_wide_enough,
+    has_errors,
     recoded_table,
     summarise,
 )
@@ -203,7 +203,7 @@ def choose(by_factor: dict[float, list[Row]]) -> float:
 def _summary(rows: Sequence[Row]) -> dict[str, float]:
     """Share of cells below 93 %, the worst cell, and the median width."""
     many = [row for row in rows if row["questions"] >= 30] or list(rows)
-    widths = [row["typical_width"] for row in many if is_wide_enough(row) and row["typical_width"]]
+    widths = [row["typical_width"] for row in many if has_errors(row) and row["typical_width"]]
     return {
         "below 93 %": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
         "worst": min((row["typical"] for row in many), default=1.0),

@@ -244,11 +244,12 @@ def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally:
     }
 
 
-def is_wide_enough(row: Row) -> bool:
-    """Whether errors are large enough to compare widths with: beside errors far below one record any interval
-    is wide.
+def has_errors(row: Row) -> bool:
+    """Whether errors are large enough to compare widths with: beside errors far below one record, or a
+    thousandth of a standard deviation, any interval is wide.
     """
-    return bool(row["rmse"] >= 1 or row["kind"] in ("mean", "rate", "median"))
+    least = 1e-3 if row["kind"] in ("mean", "rate", "median") else 1.0
+    return bool(row["rmse"] >= least)
 
 
 def _ratio(part: float, whole: float) -> float | None:
@@ -263,7 +264,7 @@ def lead(rows: Sequence[Row]) -> list[str]:
     """
     many = [row for row in rows if row["questions"] >= _FEWEST] or list(rows)
     worst, worst_guaranteed = (min(many, key=itemgetter(name)) for name in ("typical", "guaranteed"))
-    not_tiny = list(filter(is_wide_enough, many)) or many
+    not_tiny = list(filter(has_errors, many)) or many
     widest = max(not_tiny, key=lambda row: row["typical_width"] or 0.0)
     below = sum(row["typical"] < 0.93 for row in many)
     totals = [row for row in rows if row["kind"] == "count-all"]

@@ -42,9 +42,8 @@ _OF_BLOCKS = (0.8, 0.8, 0.8, 0.8)
 _MOST_OF_ONE = 0.0005  # share of the records
 _LEAST, _MOST = 0.01, 0.12  # dependence that tables leave unknown
 _WITHOUT_TABLES = 0.2  # dependence where no attributes were counted together
-_LEAST_OF_THREE, _OF_THREE = 0.01, 0.7  # at least; times that of two, where tables were counted
-_OF_THREE_WITHOUT_TABLES = 1.2
-_OF_FOUR = 1.0  # times that of three
+_LEAST_OF_THREE, _OF_THREE = 0.015, 1.1  # at least; times that of two
+_OF_FOUR = 1.2  # times that of three
 # Of what stays unknown of a pair without a table, what the fit leaves of it with one, as in intervals.
 _MISFIT = 0.25
 LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
@@ -68,7 +67,7 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
     misfits = [_misfit(components, table) for table in tables if len(table.attributes) == 2]
     seen = statistics.median(misfits) / _MISFIT if misfits else 0.0
     of_two = min(max(2.5 * statistics.median(noise), _LEAST, seen), _MOST) if noise else _WITHOUT_TABLES
-    of_three = max((_OF_THREE if noise else _OF_THREE_WITHOUT_TABLES) * of_two, _LEAST_OF_THREE)
+    of_three = max(_OF_THREE * of_two, _LEAST_OF_THREE)
     return Quality((of_one, of_two, of_three, _OF_FOUR * of_three))
 
 

@@ -8,7 +8,8 @@ import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./mome
 
 const DEPENDENCE = 0.1;
 const MISFIT = 0.25;
-const FINER = 0.7;
+const FINER = 0.9;
+const OF_THE_FIT = 1.25;
 const COINCIDE = 0.4;
 const RARE = 0.02;
 const UNEVEN = 0.5;
@@ -156,7 +157,7 @@ export class Mixture {
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
       const energy = found.reduce((product, { energy }) => product * energy, 1);
-      noise += kept * variance * energy * weight(attributes);
+      noise += OF_THE_FIT * kept * variance * energy * weight(attributes);
       const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
       model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
       finer +=

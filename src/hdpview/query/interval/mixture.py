@@ -34,9 +34,9 @@ _DEPENDENCE = 0.1
 # Of the error that the model would have without a table, what is left with it: the fit is not exact.
 _MISFIT = 0.25
 # Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
-_FINER = 0.7
-# The number of records, histograms and margins of tables are fitted together, not quite as well as their
-# noise would allow.
+_FINER = 0.9
+# The number of records, histograms and tables are fitted together, not quite as well as their noise would
+# allow.
 _OF_THE_FIT = 1.25
 # How unevenly records lie inside a bin: of a half of it, an interval at 95 % then reaches from nothing to
 # all.
@@ -279,7 +279,7 @@ class MixtureErrors:
     @cached_property
     def _table_noise(self) -> Floats:
         """Of each table, the variance of the noise of a cell that the fit has kept."""
-        return self._kept * [table.variance for table in self._tables]
+        return _OF_THE_FIT * self._kept * [table.variance for table in self._tables]
 
     @cached_property
     def _table_finer(self) -> Floats:
