@@ -143,7 +143,7 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
     # Bins that several tables share are written once.
     bins: dict[tuple[int, bytes], int] = {}
     arrays: list[NDArray[np.int32]] = []
-    tables = []
+    tables, errors = [], mixture_errors(part)
     for table in [*part.tables, *pairs_inside(part.tables)]:
         numbers = []
         for a, own in zip(table.attributes, table.shape.bin_of_code, strict=True):
@@ -158,10 +158,10 @@ def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
                 "bins": numbers,
                 "cells": table.counts.size,
                 "variance": table.variance,
+                "moved": errors.moved(table) if len(table.attributes) > 1 else 0.0,
                 "dependence": dependence(part, table) if len(table.attributes) == 2 else 0.0,
             }
         )
-    errors = mixture_errors(part)
     return {
         "weight": _packed(mixture.weight),
         "totalVariance": errors.total_variance,

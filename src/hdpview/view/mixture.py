@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.domain.tables import TableShape
+
 Floats = NDArray[np.float64]
 # Entries of a matrix of codes by bins, 2 MB: multiplying by larger ones takes longer than adding up bins.
 _LARGEST_MATRIX = 262_144
@@ -54,6 +56,21 @@ class Mixture:
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each attribute."""
         return tuple(len(bins) for bins in self.bin_of_code)
+
+    def table(self, shape: TableShape) -> Floats:
+        """Records in every cell of a table."""
+        if len(shape.attributes) == 1:
+            counts = self.grid(shape.attributes, self.weight)
+            return np.bincount(shape.bin_of_code[0], counts).astype(np.float64)
+        factors = [
+            self.factors(a, np.eye(n)[bins].T)
+            for a, n, bins in zip(shape.attributes, shape.shape, shape.bin_of_code, strict=True)
+        ]
+        cells = self.weight
+        for own in factors[:-1]:
+            cells = cells[..., None, :] * own
+        found: Floats = cells @ factors[-1].T
+        return found
 
     def factors(self, a: int, values: Floats) -> Floats:
         """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-
 from hdpview.view.blocks import Blocks
 from hdpview.view.mixture import Mixture
 from hdpview.view.tables import Table
@@ -75,9 +73,7 @@ def _misfit(components: Mixture, table: Table) -> float:
     """How far a mixture is from a released table of two attributes beyond its noise, as a correlation."""
     if table.counts.size > _MOST_CELLS:
         return 0.0
-    in_bins = [np.eye(n)[bins].T for n, bins in zip(table.counts.shape, table.shape.bin_of_code, strict=True)]
-    rows, columns = (components.factors(a, own) for a, own in zip(table.attributes, in_bins, strict=True))
-    fitted = (rows * components.weight) @ columns.T
+    fitted = components.table(table.shape)
     excess = float(((fitted - table.counts) ** 2).mean()) / table.variance - 1.0
     # Twice as far as the mean square of the noise itself varies.
     excess -= 2.0 * math.sqrt(LAPLACE_SQUARES / table.counts.size)

@@ -153,11 +153,11 @@ export class Mixture {
       asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance + hidden(a) })),
     );
     let finer = 0;
-    for (const { attributes, variance, bins, dependence, kept } of joint) {
+    for (const { attributes, variance, moved, bins, dependence, kept } of joint) {
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
       const energy = found.reduce((product, { energy }) => product * energy, 1);
-      noise += OF_THE_FIT * kept * variance * energy * weight(attributes);
+      noise += (OF_THE_FIT * kept * variance + moved) * energy * weight(attributes);
       const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
       model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
       finer +=

@@ -22,6 +22,7 @@ from hdpview.query.interval.codes import Codes, Moments
 from hdpview.query.interval.dependence import dependence
 from hdpview.query.question.batch import Batch
 from hdpview.view.data import ViewPart
+from hdpview.view.mixture import Mixture
 from hdpview.view.quality import LAPLACE_SQUARES, N_ORDERS
 from hdpview.view.tables import Table, pairs_inside
 
@@ -35,6 +36,7 @@ _DEPENDENCE = 0.1
 _MISFIT = 0.25
 # Times the squared dependence that a table shows between its bins: dependence that there may be inside them.
 _FINER = 0.9
+_MOST_CELLS = 1_000_000  # of a table that is compared with the fit
 # The number of records, histograms and tables are fitted together, not quite as well as their noise would
 # allow.
 _OF_THE_FIT = 1.25
@@ -232,21 +234,23 @@ class MixtureErrors:
         )
         for table in self.part.tables:
             if len(table.attributes) == 1:
-                found[table.attributes[0]] += self._moved(table)
+                found[table.attributes[0]] += self.moved(table)
         return found
 
-    def _moved(self, histogram: Table) -> float:
-        """How far the fit is from a histogram beyond its noise, squared: mean over the records.
+    def moved(self, table: Table) -> float:
+        """How far the fit is from a released table beyond its noise, squared: mean over the records.
 
-        Counts must not be negative, so where many codes have few records, all of these lose some.
+        Counts must not be negative, so where many cells have few records, all of these lose some.
         """
-        components, bins = self.part.components, histogram.shape.bin_of_code[0]
-        fitted = np.bincount(bins, components.grid(histogram.attributes, components.weight))
+        components = self.part.components
+        if table.counts.size > _MOST_CELLS or not isinstance(components, Mixture):
+            return 0.0
+        fitted = components.table(table.shape)
         shares = fitted / max(float(fitted.sum()), 1.0)
-        squares = float(shares @ (fitted - histogram.counts) ** 2)
-        # As far as the mean square of the noise itself varies over so many codes, were they alike.
-        varies = math.sqrt(LAPLACE_SQUARES * float(shares @ shares))
-        return max(squares - histogram.variance * (1.0 + varies), 0.0)
+        squares = float((shares * (fitted - table.counts) ** 2).sum())
+        # As far as the mean square of the noise itself varies over so many cells, were they alike.
+        varies = math.sqrt(LAPLACE_SQUARES * float((shares**2).sum()))
+        return max(squares - table.variance * (1.0 + varies), 0.0)
 
     @cached_property
     def _tables(self) -> list[Table]:
@@ -278,8 +282,13 @@ class MixtureErrors:
 
     @cached_property
     def _table_noise(self) -> Floats:
-        """Of each table, the variance of the noise of a cell that the fit has kept."""
-        return _OF_THE_FIT * self._kept * [table.variance for table in self._tables]
+        """Of each table, the variance of the noise of a cell that the fit has kept, and what it has moved
+        cells by beyond noise.
+        """
+        variance = np.array([table.variance for table in self._tables])
+        moved = np.array(list(map(self.moved, self._tables)))
+        found: Floats = _OF_THE_FIT * self._kept * variance + moved
+        return found
 
     @cached_property
     def _table_finer(self) -> Floats:
