@@ -23,7 +23,7 @@ def cells(held: float, width: float) -> list[dict[str, Any]]:
 def test_the_narrowest_that_holds_is_chosen() -> None:
     """One cell in a hundred may miss; of values that all miss more, the one that misses least."""
     assert choose({0.5: cells(0.9, 1.2), 1.0: cells(0.95, 1.5), 2.0: cells(0.99, 3.0)}) == 0.5
-    assert choose({0.5: cells(0.9, 1.2) * 1 + cells(0.9, 1.2)[:1] * 9, 1.0: cells(0.95, 1.5)}) == 1.0
+    assert choose({0.5: cells(0.9, 1.2) + cells(0.9, 1.2)[:1] * 9, 1.0: cells(0.95, 1.5)}) == 1.0
 
 
 def test_a_constant_is_another_only_for_a_while() -> None:

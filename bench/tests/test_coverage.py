@@ -96,6 +96,7 @@ def test_the_worst_cell_leads() -> None:
     assert (rows[1]["trials"], rows[1]["questions"], rows[1]["typical"]) == (2, 200, 0.4)
     assert "40.0% of 200 questions of kind rate (Adult, hdpview, ε = 1)" in lead(rows)[0]
     assert "40.0 (1)" in report(rows)
+    assert lead(rows)[-1].startswith("hdpview, ε = 1: worst 40.0%, 1 of ")
 
 
 @pytest.fixture(scope="module", params=view_methods())

@@ -285,7 +285,26 @@ def lead(rows: Sequence[Row]) -> list[str]:
             f"{len(many)}."
         ),
         *([f"COUNT(*): held {held:,} of {builds:,}, one a build."] if totals else []),
+        *_by_budget(rows),
     ]
+
+
+def _by_budget(rows: Sequence[Row]) -> list[str]:
+    """A sentence per method and budget: the worst cell, guaranteed intervals that missed, and widths."""
+    found = []
+    for method, epsilon in sorted({(row["method"], row["epsilon"]) for row in rows}):
+        own = [row for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
+        many = [row for row in own if row["questions"] >= _FEWEST] or own
+        missed = round(sum((1 - row["guaranteed"]) * row["questions"] for row in own))
+        widths = [row["typical_width"] for row in many if has_errors(row) and row["typical_width"]] or [0.0]
+        found.append(
+            f"{method}, ε = {epsilon:g}: worst {min(row['typical'] for row in many):.1%}, "
+            f"{sum(row['typical'] < 0.93 for row in many)} of {len(many)} cells below 93 %; guaranteed "
+            f"missed {missed:,} of {sum(row['questions'] for row in own):,}; typical width "
+            f"{np.mean(widths):.1f} on average, {np.median(widths):.1f} in the median, "
+            f"{np.quantile(widths, 0.9):.1f} at the 90th percentile."
+        )
+    return found
 
 
 def _place(row: Row) -> str:

@@ -65,7 +65,7 @@ def coverage(
         typer.Option(
             "--leave-one-out",
             help="Instead: choose every constant of typical intervals again without each table, and say how "
-            "intervals then do on it. At ε = 1 by default.",
+            "intervals then do on it. For the default method, at ε = 1 by default; writes no folder.",
         ),
     ] = False,
     workers: Workers = None,

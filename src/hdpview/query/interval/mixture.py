@@ -28,7 +28,9 @@ from hdpview.view.tables import Table, pairs_inside
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# Positions in terms whose attributes were counted together → for which terms, and in which table.
 Measured = dict[tuple[int, ...], tuple[Ints, Ints]]
+# Positions in terms → what counts of their attributes are multiplied with in each term; () for the total.
 Weights = dict[tuple[int, ...], Floats]
 # Typical strength of dependence in a measured table: noise far above it was smoothed away by the fit.
 _DEPENDENCE = 0.1
@@ -114,6 +116,7 @@ class MixtureErrors:
         mean = left.mean[pairs.left] * right.mean[pairs.right]
         model, inside = _summed_by_order(mean, pairs.which, moments)
         measured = self._measured(pairs.attribute)
+        # Terms with themselves have one side: the first is then the last, too.
         sides = [(left, pairs.left), (right, pairs.right)]
         if left is right and pairs.left is pairs.right:
             sides = sides[:1]
