@@ -143,9 +143,9 @@ def test_marginals_pivot_into_crosstabs(view: PView) -> None:
     for interval in ("typical", "guaranteed", "noise"):
         how: Any = {"interval": interval, "confidence": 0.9}
         table = view.marginal(["pressure", "smoker"], where="age < 20", **how)
-        crosstab = table.pivot(index="pressure", columns="smoker")
+        crosstab = table.pivot(index="pressure", columns="smoker").loc[table["pressure"][0]]
         found = view.count("age < 20 AND smoker AND pressure < 2", **how)
-        ends = [crosstab[name][True].iloc[0] for name in ("count", "count_lower", "count_upper")]
+        ends = [crosstab[name][True] for name in ("count", "count_lower", "count_upper")]
         assert ends == pytest.approx([found.estimate, found.lower, found.upper])
 
 
