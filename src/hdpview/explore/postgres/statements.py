@@ -47,7 +47,7 @@ _DECLARE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FETCH = re.compile(
-    rf"FETCH\s+(?:(NEXT|FORWARD|(?:FORWARD\s+)?(?:ALL|\d{1, 18}))\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
+    rf"FETCH\s+(?:(NEXT|FORWARD|(?:FORWARD\s+)?(?:ALL|\d{{1,18}}))\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
     re.IGNORECASE,
 )
 _PREPARE = re.compile(rf"PREPARE\s+({_NAME})\s*(?:\((.*?)\)\s*)?AS\s+(.*)", re.IGNORECASE | re.DOTALL)
