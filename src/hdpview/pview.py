@@ -103,7 +103,7 @@ class PView(ViewData):
 
         >>> view.sql("SELECT sex, COUNT(*) AS n FROM view GROUP BY sex")   # doctest: +SKIP
         """
-        from hdpview.query.sql import run
+        from hdpview.query.evaluate import run
 
         result = run(self, statement, dialect=dialect, **how)
         return to_frame(result.to_arrow(), as_ or self.frame)
