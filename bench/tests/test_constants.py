@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hdpview.cli.main import app
-from hdpview.query.interval import errors, tails
+from hdpview.query.errors import ends, kernels
 from hdpview_bench import constants
 from hdpview_bench.constants import CONSTANTS, Constant, choose
 
@@ -28,14 +28,14 @@ def test_the_narrowest_that_holds_is_chosen() -> None:
 
 def test_a_constant_is_another_only_for_a_while() -> None:
     """And what was computed with it is forgotten."""
-    before, tail = errors._FEW, tails.typical_tail(0.95)
+    before, tail = kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)
     with (
-        Constant("query.interval.errors", "_FEW").times(2.0),
-        Constant("query.interval.tails", "_TAIL_SCALE").times(0.5),
+        Constant("query.errors.kernels", "MIN_ERROR_RECORDS").times(2.0),
+        Constant("query.errors.ends", "_TAIL_SCALE").times(0.5),
     ):
-        assert 2 * before == errors._FEW
-        assert tails.typical_tail(0.95) == pytest.approx(tail / 2)
-    assert (errors._FEW, tails.typical_tail(0.95)) == (before, tail)
+        assert 2 * before == kernels.MIN_ERROR_RECORDS
+        assert ends.typical_tail(0.95) == pytest.approx(tail / 2)
+    assert (kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)) == (before, tail)
 
 
 def test_every_constant_is_where_it_is_said_to_be() -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.interval.answers import Answer, Answers, Interval
-    from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
+    from hdpview.query.quality import QualityReport
 
 _HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
     "Answer": "query.interval.answers",
@@ -55,7 +55,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Interval": "query.interval.answers",
     "MethodError": "errors",
     "PView": "pview",
-    "QualityReport": "query.interval.quality",
+    "QualityReport": "query.quality",
     "QueryError": "errors",
     "Real": "domain",
     "Schema": "domain",

@@ -22,9 +22,9 @@ from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer
-    from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
+    from hdpview.query.quality import QualityReport
     from hdpview.query.question.aggregates import Aggregate
 
 _MOST_PAIRS = 12  # that a card names
@@ -85,7 +85,7 @@ class PView(ViewData):
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
-        from hdpview.query.interval.paper_bound import error_bound
+        from hdpview.query.bounds.paper import error_bound
 
         return error_bound(self, where, mu, xi)
 
@@ -103,7 +103,7 @@ class PView(ViewData):
 
         >>> view.sql("SELECT sex, COUNT(*) AS n FROM view GROUP BY sex")   # doctest: +SKIP
         """
-        from hdpview.query.sql import run
+        from hdpview.query.evaluate import run
 
         result = run(self, statement, dialect=dialect, **how)
         return to_frame(result.to_arrow(), as_ or self.frame)
@@ -210,7 +210,7 @@ class PView(ViewData):
 
     @cached_property
     def _quality(self) -> QualityReport:
-        from hdpview.query.interval.quality import quality_report
+        from hdpview.query.quality import quality_report
 
         return quality_report(self)
 

@@ -10,14 +10,14 @@ import pytest
 import hdpview as hv
 from cells import mixture_view
 from hdpview.demo import hospital_schema, hospital_table
+from hdpview.query.bounds.paper import error_bound
+from hdpview.query.errors.closed import evaluate
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.interval import spans
 from hdpview.query.interval.answers import Kind
-from hdpview.query.interval.errors import evaluate
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.paper_bound import error_bound
 from hdpview.query.interval.spans import Measures
 from hdpview.query.interval.statistics import histograms
-from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.batch import pack, times_functions

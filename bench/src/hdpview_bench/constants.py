@@ -25,7 +25,7 @@ from hdpview.privacy.budget import Budget
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.pview import PView
-from hdpview.query.interval import errors, tails
+from hdpview.query.errors import ends, kernels
 from hdpview.view.quality import prior_quality
 from hdpview_bench.coverage import (
     DEFAULT_LIMITS,
@@ -86,19 +86,18 @@ def _scaled(value: Any, factor: float) -> Any:
 
 def _forget() -> None:
     """What was computed with another value."""
-    errors.mixture_errors.cache_clear()
-    tails.typical_tail.cache_clear()
+    kernels.error_model.cache_clear()
+    ends.typical_tail.cache_clear()
 
 
 _SMALL_STEPS = (0.85, 1.0, 1.15)
 CONSTANTS = (
-    Constant("query.interval.tails", "_TAIL_SCALE", _SMALL_STEPS),
-    Constant("query.interval.mixture", "_OF_THE_FIT", (0.8, 1.0, 1.25)),
+    Constant("query.errors.ends", "_TAIL_SCALE", _SMALL_STEPS),
+    Constant("query.errors.kernels", "FIT_VARIANCE", (0.8, 1.0, 1.25)),
     *(
-        Constant("query.interval.mixture", name)
-        for name in ("_DEPENDENCE", "_MISFIT", "_FINER", "_UNEVEN", "_COINCIDE", "_RARE")
+        Constant("query.errors.kernels", name)
+        for name in ("WITHIN_BIN_DEPENDENCE", "POOLED_FREEDOM", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
     ),
-    Constant("query.interval.errors", "_FEW"),
     *(
         Constant("view.quality", name)
         for name in ("_MOST_OF_ONE", "_LEAST", "_MOST", "_WITHOUT_TABLES", "_OF_THREE", "_OF_FOUR")

@@ -26,8 +26,8 @@ from hdpview.privacy.budget import Budget
 from hdpview.privacy.choice import choose
 from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.progress import Progress
-from hdpview.query.interval.errors import model_scales
-from hdpview.query.interval.tails import typical_tail
+from hdpview.query.errors.closed import model_scales
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
@@ -114,7 +114,7 @@ def questions_about(part: ViewPart, k: int) -> _Questions:
     boxes = CodeBoxes(*(np.concatenate(column) for column in columns))
     group = np.repeat(np.arange(len(groups)), list(map(len, groups)))
     scales = model_scales(part, pack_boxes(boxes, sizes))
-    return _Questions(boxes, group, scales.estimate, scales.noise, scales.model)
+    return _Questions(boxes, group, scales.estimate, scales.known, scales.model)
 
 
 def _grid(attribute: Ints, records: Ints, sizes: Sequence[int], rng: np.random.Generator) -> CodeBoxes:

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
+from hdpview.query.bounds.noise import check_confidence, confidence_of_each
+from hdpview.query.errors.closed import covariances
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.estimate.estimates import estimates
 from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
 from hdpview.query.interval.columns import Column, arrow_table
-from hdpview.query.interval.errors import covariances
 from hdpview.query.interval.groups import Groups, Histograms
-from hdpview.query.interval.noise import check_confidence, confidence_of_each
 from hdpview.query.interval.spans import Measures, Span, delta_variance
-from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import attribute_axis

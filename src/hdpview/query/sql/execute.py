@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.errors import QueryError
+from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.interval.answers import Kind, Reading, notes_on
 from hdpview.query.interval.columns import Column, arrow_table, as_objects
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.noise import check_confidence
-from hdpview.query.interval.quality import inferred_note
 from hdpview.query.interval.spans import Measures, Span
+from hdpview.query.quality import inferred_note
 from hdpview.query.sql.expressions import Expressions
 from hdpview.query.sql.functions import OrderTerm, places_in_order
 from hdpview.query.sql.plan import AGGREGATE, GROUP, RANK, TOTAL, Plan, slot_of

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from sqlglot import exp
 
-from hdpview.query.interval.noise import confidence_of_each
+from hdpview.query.bounds.noise import confidence_of_each
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.interval.spans import Measures, Span, delta_variance, estimates_alone
-from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.quantities import Quantity
 from hdpview.query.sql.arithmetic import RULES, Flags, Floats, Lookup, arguments, values
 from hdpview.query.sql.limits import limits

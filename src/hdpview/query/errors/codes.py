@@ -13,7 +13,7 @@ from hdpview.query.question.batch import Functions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_AT_ONCE = 60_000  # numbers of an array of functions × bins
+MAX_ARRAY_SIZE = 60_000  # numbers in an array of functions × bins: so many stay near the processor
 
 
 class Moments(NamedTuple):
@@ -22,17 +22,12 @@ class Moments(NamedTuple):
 
     energy: Σ over bins of the product of both functions' deviations from their plain means over bins.
     covariance: the same of deviations from their means over records, each bin weighted by its share of the
-        records.
-    noise: what noise in the attribute's histogram adds, per squared mean of all other functions.
-    related: the covariance, as large as it may be: where the view sees no records, there may be as many as
-        noise hides.
+        records; single codes have a little more weight, for records that noise may hide.
     inside: what both functions leave open inside bins.
     """
 
     energy: Floats
     covariance: Floats
-    noise: Floats
-    related: Floats
     inside: Floats
 
 
@@ -47,18 +42,17 @@ class Codes:
         margin: Floats,
         binnings: Sequence[NDArray[np.int32]],
         n_binnings: int,
-        variance: float,
-        total: float,
+        hidden: float,
     ) -> None:
         """binnings: the bin of each code, in several ways. n_binnings: columns of the moments, one for the
-        codes themselves. variance: of the noise in the count of a code. total: of all records.
+        codes themselves. hidden: share of the records that noise may hide at a code.
         """
-        self.margin, self._variance, self._hidden = margin, variance, np.sqrt(variance) / total
+        self.margin, self.hidden = margin, hidden
         size = len(margin)
         # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
         self.even = np.zeros((n_binnings, size))
         self.even[0] = 1.0 / size
-        averages, weights = [np.zeros((size, 0))], [margin]
+        averages, weights = [np.zeros((size, 0))], [margin + hidden]
         for number, bins in enumerate(binnings, 1):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
             # In a bin without records all codes count alike.
@@ -80,6 +74,14 @@ class Codes:
         self._in_binning[rows, binning] = 1.0
         self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
         self._n_bins = self._in_binning[:, :n_binnings].sum(axis=0)
+
+    def averages(self, binning: int) -> Floats:
+        """What averages values per code over the bins of a binning, shape (size, n_bins)."""
+        if not binning:
+            return np.eye(len(self.margin))
+        n_bins = self._n_bins.astype(int)
+        start = int(n_bins[1:binning].sum())
+        return self._averages[:, start : start + n_bins[binning]]
 
     def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
         """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
@@ -106,14 +108,8 @@ class Codes:
                 left, right, one[rows] // size, two[rows] // size, code[rows], self.margin
             )
             inside[rows] = cut + spread * spread_two
-        covariance = at_codes.covariance[code] * factor[:, None]
-        hidden = (at_codes.related - at_codes.covariance[:, 0])[code] * np.abs(factor)
         points = Moments(
-            at_codes.energy[code] * factor[:, None],
-            covariance,
-            at_codes.noise[code] * factor,
-            covariance[:, 0] + hidden,
-            inside,
+            at_codes.energy[code] * factor[:, None], at_codes.covariance[code] * factor[:, None], inside
         )
         return Moments(*map(np.concatenate, zip(whole, points, strict=True)))
 
@@ -126,9 +122,9 @@ class Codes:
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
         """Of functions that are not at one code alone."""
         n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
-        found = Moments(*np.zeros((2, n, n_binnings)), *np.zeros((3, n)))
+        found = Moments(np.zeros((n, n_binnings)), np.zeros((n, n_binnings)), np.zeros(n))
         is_open = left.condition is not None and right.condition is not None
-        step = max(1, _AT_ONCE // len(self._in_binning))
+        step = max(1, MAX_ARRAY_SIZE // len(self._in_binning))
         for start in range(0, n, step):
             rows = slice(start, start + step)
             deviations, shift = self._deviations(left.values[own[rows]])
@@ -139,14 +135,11 @@ class Codes:
             sums = products @ self._in_binning
             found.energy[rows] = sums[:, :n_binnings] - self._n_bins * shift * other_shift
             found.covariance[rows] = sums[:, n_binnings:]
-            squares = products[:, :size] - products[:, :size].mean(axis=1, keepdims=True)
-            hidden = self._hidden * np.sqrt(np.einsum("nc,nc->n", squares, squares))
-            found.related[rows] = sums[:, n_binnings] + hidden
             if is_open:
                 one, two = own[rows, None], other[rows, None]
                 cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
                 found.inside[rows] = cut.sum(axis=1) + spread.sum(axis=1) * spread_two.sum(axis=1)
-        return found._replace(noise=self._variance * found.energy[:, 0])
+        return found
 
     def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
         """How functions deviate on average in every bin from their means over records, (n, n_bins), and how

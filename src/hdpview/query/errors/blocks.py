@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
+from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.estimate.estimates import function_means, grid_terms, sums_over_components, term_means
-from hdpview.query.interval.noise import NoiseLaw
 from hdpview.query.question.batch import Batch, Grids, pack
 from hdpview.query.question.quantities import Quantity, product
 from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
-_AT_ONCE = 4_000_000  # numbers of an array of quantities × blocks
-_FEW = 0.25  # of all blocks
+MAX_ARRAY_SIZE = 4_000_000  # numbers in an array of quantities × blocks
+_FEW_CUT_BLOCKS = 0.25  # share of all blocks, below which those that are cut are looked up
 _LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer less sure
 
 
@@ -34,8 +34,7 @@ class BlockSums(NamedTuple):
     """Sums over blocks per quantity, shape (n,) each.
 
     raw, estimate: of weight times count, noisy and consistent. squares, fourths, largest: of the weights'
-        squares and
-    fourth powers, and the largest weight. spread: see above.
+        squares and fourth powers, and the largest weight. spread: see above.
     """
 
     raw: Floats
@@ -59,7 +58,7 @@ def block_sums(blocks: Blocks, asked: Batch | Grids) -> BlockSums:
         found.squares[quantities] = squares.sum(axis=1)
         found.fourths[quantities] = np.einsum("nb,nb->n", squares, squares)
         found.largest[quantities] = np.maximum(weight.max(axis=1), -weight.min(axis=1))
-        found.spread[quantities] = _spread(blocks, _deviation(weight, square))
+        found.spread[quantities] = _spread(blocks, cut_deviation(weight, square))
     return found
 
 
@@ -86,7 +85,7 @@ def _variance(weight: Floats, square: Floats) -> Floats:
     return np.where(variance > 1e-12 * square, variance, 0.0)
 
 
-def _deviation(weight: Floats, square: Floats) -> Floats:
+def cut_deviation(weight: Floats, square: Floats) -> Floats:
     """How far what a record of each block adds may be off.
 
     It is the standard deviation, times more where a question asks for a small share of a block: populated
@@ -96,7 +95,7 @@ def _deviation(weight: Floats, square: Floats) -> Floats:
     found = np.zeros(variance.shape)
     # Most blocks lie inside a question or outside it. Looking up the others pays where they are few.
     cut = np.flatnonzero(variance > 0.0)
-    rows = cut if len(cut) < _FEW * variance.size else slice(None)
+    rows = cut if len(cut) < _FEW_CUT_BLOCKS * variance.size else slice(None)
     weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
     share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
@@ -108,11 +107,11 @@ def _spread(blocks: Blocks, deviation: Floats) -> Floats:
     """What records of all blocks, and those that noise hides in one, may add. Last axis of deviations:
     blocks.
     """
-    found: Floats = deviation @ blocks.weight + _hidden(blocks) * deviation.max(axis=-1)
+    found: Floats = deviation @ blocks.weight + hidden_records(blocks) * deviation.max(axis=-1)
     return found
 
 
-def _hidden(blocks: Blocks) -> float:
+def hidden_records(blocks: Blocks) -> float:
     """How many records noise may hide in one block: its standard deviation."""
     return math.sqrt(NoiseLaw(blocks.noise_scale).variance)
 
@@ -131,7 +130,7 @@ def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], sche
     """For errors of quantities that are combined: quantities[i][g] is the i-th of group g."""
     m, n = len(quantities), len(quantities[0])
     found = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
-    step = max(1, _AT_ONCE // (len(blocks) * m))
+    step = max(1, MAX_ARRAY_SIZE // (len(blocks) * m))
     for start in range(0, n, step):
         chunk = [each[start : start + step] for each in quantities]
         for column, values in zip(found, _spreads(blocks, chunk, schema), strict=True):
@@ -157,7 +156,7 @@ def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: S
             ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
             correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
     shared = np.einsum("iqb,jqb->ijq", weight, weight)
-    return Spreads(shared, _spread(blocks, _deviation(weight, square)), correlation)
+    return Spreads(shared, _spread(blocks, cut_deviation(weight, square)), correlation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +192,9 @@ def _grid_sums(blocks: Blocks, asked: Grids, attributes: Sequence[int]) -> Block
         fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * size
         largest += most * size
         for excess in np.unique(term.excess):
-            deviation = _deviation(term.weight, excess * term.square)
+            deviation = cut_deviation(term.weight, excess * term.square)
             here = np.maximum(rectangles.sums((deviation * blocks.weight)[None])[0], 0.0)
-            here += _hidden(blocks) * rectangles.maxima(deviation)
+            here += hidden_records(blocks) * rectangles.maxima(deviation)
             spread += np.where(term.excess == excess, here * size, 0.0)
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
-from hdpview.query.interval.noise import NoiseLaw, bounded_quantile, confidence_of_each
+from hdpview.query.bounds.noise import NoiseLaw, bounded_quantile, confidence_of_each
 from hdpview.query.question.conditions import reach
 from hdpview.query.question.quantities import ONE, Quantity
 from hdpview.view.blocks import Blocks

@@ -4,14 +4,17 @@ together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hdpview.query.interval.dependence import dependence
+from hdpview.domain.tables import TableShape
+from hdpview.query.errors.kernels import MAX_TABLE_CELLS, cramers_v
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
-from hdpview.view.tables import pairs_inside
+from hdpview.view.mixture import Mixture
+from hdpview.view.tables import Table, pairs_inside
 
 
 class Known(NamedTuple):
@@ -115,3 +118,11 @@ def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
     tables = [table for table in part.tables if len(table.attributes) > 1] + pairs_inside(part.tables)
     found = [Known(tuple(names[a] for a in table.attributes), dependence(part, table)) for table in tables]
     return tuple(sorted(found, key=lambda each: -each.dependence))
+
+
+def dependence(part: ViewPart, table: Table) -> float:
+    """Cramér's V of the first two attributes of a table, as the view has them over the table's bins."""
+    shape = TableShape(table.attributes[:2], table.shape.bin_of_code[:2])
+    if math.prod(shape.shape) > MAX_TABLE_CELLS or not isinstance(part.components, Mixture):
+        return 0.0
+    return cramers_v(part.components.table(shape))

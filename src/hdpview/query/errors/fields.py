@@ -1,0 +1,396 @@
+"""Draws of the errors of all base sums of a statement: small Gaussian fields, shared by all its scans.
+
+Every kernel of the error model is a product over attributes, so that a draw of it is a small random tensor
+contracted with functions of codes: G groups cost n_draws · G numbers, never G × G covariances. All scans of a
+statement meet the same tensors, so that a part and its whole, or a share and its complement, err together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import reduce
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.blocks import cut_deviation, hidden_records
+from hdpview.query.errors.kernels import MAX_PIECE_ORDER, MIN_ERROR_RECORDS, ErrorModel, error_model
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewPart
+from hdpview.view.quality import N_ORDERS
+
+Floats = NDArray[np.float64]
+_MAX_DRAWS, _MIN_DRAWS = 200, 32
+_MAX_DRAWN_GROUPS = 400_000  # draws × groups, above which there are fewer draws
+_MAX_FIELD = 100_000  # numbers of one draw of a field of three attributes; larger ones are drawn per group
+_MAX_BASIS = 300  # functions of an attribute up to which a field is reduced to what they span
+
+
+class _Cluster(Protocol):
+    """Attributes that expressions tie together.
+
+    functions: shape (n_keys, n_specs, *n_classes): what a record of these classes adds.
+    classes: per attribute, shape (n_classes, n_codes): share of a code's records in each class.
+    spec: per base sum, which function it multiplies.
+    """
+
+    @property
+    def attributes(self) -> Sequence[int]: ...
+    @property
+    def functions(self) -> Floats: ...
+    @property
+    def classes(self) -> Sequence[Floats]: ...
+    @property
+    def spec(self) -> Sequence[int]: ...
+
+
+class Scan(Protocol):
+    """Base sums of one SELECT over the view. Groups are the cells of the grid of the clusters' keys.
+
+    estimate: shape (n_bases, n_groups).
+    """
+
+    @property
+    def clusters(self) -> Sequence[Any]: ...
+    @property
+    def bases(self) -> Sequence[Any]: ...
+    @property
+    def grid(self) -> tuple[int, ...]: ...
+    @property
+    def estimate(self) -> Floats: ...
+
+
+def n_draws_for(n_groups: int) -> int:
+    """How many draws answers with so many groups get: an even number."""
+    return int(np.clip(_MAX_DRAWN_GROUPS // max(n_groups, 1), _MIN_DRAWS, _MAX_DRAWS)) // 2 * 2
+
+
+def seed_of(checksum: str, statement: str) -> int:
+    """The seed of a statement's draws, so that answers repeat."""
+    return int.from_bytes(hashlib.sha256(f"{checksum}\n{statement}".encode()).digest()[:8])
+
+
+def draw_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed: int) -> list[Floats]:
+    """Errors of all scans of a statement, shape (n_draws, n_bases, n_groups) each: mean 0, coherent.
+
+    The second half of the draws is minus the first.
+    """
+    if isinstance(part.components, Blocks):
+        return _draw_block_errors(part, scans, n_draws, seed)
+    fields = _Fields(error_model(part), scans, n_draws, seed)
+    return [fields.errors(scan) for scan in scans]
+
+
+class _Normals:
+    """Random tensors by name, each drawn once, shape (n_draws, …)."""
+
+    def __init__(self, n_draws: int, seed: int) -> None:
+        self.n_draws = n_draws
+        self._rng = np.random.default_rng(seed)
+        self._known: dict[Hashable, Floats] = {}
+        self._used = np.zeros((n_draws // 2, 0))
+
+    def __call__(self, key: Hashable, *shape: int) -> Floats:
+        """Antithetic. As long as there are fewer numbers than half the draws, orthonormal to all before, so
+        that covariances of what is linear in them have no sampling error.
+        """
+        if key not in self._known:
+            n, half = math.prod(shape), self.n_draws // 2
+            z = self._rng.standard_normal((half, n))
+            if n + self._used.shape[1] <= half:
+                z = np.linalg.qr(z - self._used @ (self._used.T @ z))[0]
+                self._used = np.concatenate([self._used, z], axis=1)
+                z = z * math.sqrt(half)
+            self._known[key] = np.concatenate([z, -z]).reshape(self.n_draws, *shape)
+        return self._known[key]
+
+
+class _Fields:
+    """The fields of one statement and one part of a view."""
+
+    def __init__(self, model: ErrorModel, scans: Sequence[Scan], n_draws: int, seed: int) -> None:
+        self.model, self.n_draws = model, n_draws
+        self.normals = _Normals(n_draws, seed)
+        self._maps: dict[tuple[int, Hashable], Floats] = {}
+        self._functions: dict[int, Floats] = {}
+        found: dict[int, list[Floats]] = {}
+        for cluster in (cluster for scan in scans for cluster in scan.clusters):
+            for axis, a in enumerate(cluster.attributes):
+                classes = cluster.classes[axis]
+                rows = np.moveaxis(cluster.functions, 2 + axis, -1).reshape(-1, len(classes))
+                found.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
+        for a, all_rows in found.items():
+            self._functions[a] = np.concatenate(all_rows)
+
+    # Maps from functions of an attribute's codes to coordinates, shape (size, n_coordinates).
+
+    def _map(self, a: int, name: Hashable, make: Callable[[], Floats]) -> Floats:
+        """A map, reduced to what the statement's functions span."""
+        if (a, name) not in self._maps:
+            matrix = make()
+            if matrix.shape[1] > 1 and min(len(self._functions[a]), matrix.shape[1]) <= _MAX_BASIS:
+                _, size, basis = np.linalg.svd(self._functions[a] @ matrix, full_matrices=False)
+                matrix = matrix @ basis[size > 1e-9 * size.max(initial=0.0)].T
+            self._maps[a, name] = matrix
+        return self._maps[a, name]
+
+    def _mean(self, a: int) -> Floats:
+        margin: Floats = self.model.margins[a]
+        return margin[:, None]
+
+    def _plain(self, a: int, binning: int) -> Floats:
+        """Deviations of bins' averages from their plain mean."""
+
+        def make() -> Floats:
+            averages = self.model.codes[a].averages(binning)
+            found: Floats = averages - averages.mean(axis=1, keepdims=True)
+            return found
+
+        return self._map(a, ("plain", binning), make)
+
+    def _weighted(self, a: int, binning: int, within: bool = False) -> Floats:
+        """Deviations of bins' averages from the mean over records, weighted by the bins' shares; binning 0
+        has codes for bins. within: deviations of codes from the averages of their bins instead.
+        """
+
+        def make() -> Floats:
+            codes = self.model.codes[a]
+            margin, hidden = codes.margin, np.full(len(codes.margin), codes.hidden)
+            every = np.eye(len(margin))
+            centred = every - margin[:, None]
+            if not binning:
+                weighted: Floats = centred * np.sqrt(margin + hidden)
+                return weighted
+            averages = codes.averages(binning)
+            bins = self.model.binnings[a][binning - 1]
+            if not within:
+                share = np.bincount(bins, margin, averages.shape[1])
+                of_bins: Floats = (averages - margin[:, None]) * np.sqrt(share)
+                return of_bins
+            inside: Floats = (every - averages[:, bins]) * np.sqrt(margin)
+            return np.concatenate([inside, centred * np.sqrt(hidden)], axis=1)
+
+        return self._map(a, ("weighted", binning, within), make)
+
+    def _weight(self, a: int, others: tuple[int, ...]) -> Floats:
+        """What the counts of other attributes together are multiplied with, as in `closed`."""
+        codes = self.model.codes[a]
+        if not others:
+            return np.full((len(codes.margin), 1), 1.0 / len(codes.margin))
+        piece = self.model.pieces.get(tuple(sorted((*others, a))))
+        if piece is None:
+            return self._mean(a)
+        even = codes.even[piece.binnings[piece.attributes.index(a)]]
+        found: Floats = codes.margin + piece.kept * (even - codes.margin)
+        return found[:, None]
+
+    # Errors of a scan.
+
+    def errors(self, scan: Scan) -> Floats:
+        """Shape (n_draws, n_bases, n_groups)."""
+        model, own = self.model, sorted(a for cluster in scan.clusters for a in cluster.attributes)
+        shape = self.n_draws, len(scan.bases), *scan.grid
+        counted, uncounted = np.zeros(shape), np.zeros(shape)
+        drawn_second_moment = self._squares(scan, {})
+        for order in range(min(MAX_PIECE_ORDER, len(own)) + 1):
+            for some in combinations(own, order):
+                piece = model.pieces.get(some)
+                weights = {a: self._weight(a, some) for a in own if a not in some}
+                if order < 2:
+                    variance = model.code_variance[some[0]] if some else model.total_variance
+                    maps = {a: self._plain(a, 0) for a in some}
+                    self._add(counted, scan, ("noise", some), maps, weights, math.sqrt(variance))
+                elif piece is not None:
+                    maps = {a: self._plain(a, n) for a, n in zip(some, piece.binnings, strict=True)}
+                    self._add(counted, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
+                if not order:
+                    continue
+                level = model.levels[order - 1] + (piece.within if piece else 0.0)
+                scale, into = model.total * math.sqrt(level), uncounted if order > 1 else counted
+                whole = {a: self._weighted(a, 0) for a in some}
+                too_large = math.prod(own.shape[1] for own in whole.values()) > _MAX_FIELD
+                if order > 2 and too_large:
+                    continue
+                drawn_second_moment += self._squares(scan, whole)
+                if piece is None:
+                    self._add(into, scan, ("model", some), whole, {}, scale)
+                    continue
+                # Π codes − Π bins, one attribute after the other: bins, then within bins, then codes.
+                for i, a in enumerate(some):
+                    maps = {
+                        b: self._weighted(b, n if j <= i else 0, within=j == i)
+                        for j, (b, n) in enumerate(zip(some, piece.binnings, strict=True))
+                    }
+                    self._add(into, scan, ("model", some, a), maps, {}, scale)
+        rest = np.zeros(shape[1:])
+        if len(own) > 2:
+            second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
+            left = np.maximum(second - drawn_second_moment, 0.0) * model.total**2
+            rest = model.levels[min(len(own), N_ORDERS) - 1] * left
+        lift = np.sqrt(self._lifts(scan)).reshape(shape[1:])
+        if len(own) > 1:
+            rest = rest + (MIN_ERROR_RECORDS * self._largest(scan) / lift) ** 2
+        uncounted += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
+        return (counted + lift * uncounted).reshape(self.n_draws, len(scan.bases), -1)
+
+    def _add(
+        self,
+        errors: Floats,
+        scan: Scan,
+        name: Hashable,
+        maps: dict[int, Floats],
+        weights: dict[int, Floats],
+        scale: float,
+    ) -> None:
+        """Add one kernel: coordinates of the mapped attributes times a random tensor, times the weights of
+        all others, which are means over records where none are given.
+        """
+        if not scale or any(not each.shape[1] for each in maps.values()):
+            return
+        order = sorted(maps)
+        z = self.normals(name, *(maps[a].shape[1] for a in order))
+        contracted = {}
+        for c, cluster in enumerate(scan.clusters):
+            inside = {a: maps.get(a, weights.get(a, self._mean(a))) for a in cluster.attributes}
+            contracted[c] = _contract(cluster, inside)
+        for j in range(len(scan.bases)):
+            field, left = z, list(order)
+            placed = []  # clusters whose keys have become axes of the field, in order
+            rest: Floats = np.ones(())
+            for c, cluster in enumerate(scan.clusters):
+                values = contracted[c][:, _spec(cluster, j)]  # (n_keys, *coordinates)
+                own = [a for a in cluster.attributes if a in maps]
+                if own:
+                    values = values.reshape(len(values), *(maps[a].shape[1] for a in own))
+                    axes = [1 + left.index(a) for a in own]
+                    field = np.tensordot(field, values, (axes, list(range(1, 1 + len(own)))))
+                    left = [a for a in left if a not in own]
+                    placed.append(c)
+                    rest = rest[..., None]
+                else:
+                    rest = rest[..., None] * values.reshape(-1)
+            shape = [n if c in placed else 1 for c, n in enumerate(scan.grid)]
+            errors[:, j] += field.reshape(self.n_draws, *shape) * (scale * rest)
+
+    def _squares(self, scan: Scan, maps: dict[int, Floats]) -> Floats:
+        """Squared norms of coordinates times squared means of other attributes, shape (n_bases, *grid)."""
+        found = []
+        for j in range(len(scan.bases)):
+
+            def squares(cluster: _Cluster) -> Floats:
+                inside = {a: maps.get(a, self._mean(a)) for a in cluster.attributes}
+                values = _contract(cluster, inside)
+                norms: Floats = (values**2).reshape(*values.shape[:2], -1).sum(axis=2)
+                return norms
+
+            found.append(_grid_product(scan, j, squares))
+        return np.stack(found)
+
+    def _second_moments(self, cluster: _Cluster) -> Floats:
+        """Means of squares over records, shape (n_keys, n_specs)."""
+        values = cluster.functions**2
+        for axis in reversed(range(len(cluster.attributes))):
+            a = cluster.attributes[axis]
+            values = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ self.model.margins[a])
+        return values
+
+    def _largest(self, scan: Scan) -> Floats:
+        """The most that one record may add to each sum, in size, shape (n_bases, *grid)."""
+
+        def largest(cluster: _Cluster) -> Floats:
+            sizes: Floats = np.abs(cluster.functions)
+            most: Floats = sizes.reshape(*sizes.shape[:2], -1).max(axis=2, initial=0.0)
+            return most
+
+        return np.stack([_grid_product(scan, j, largest) for j in range(len(scan.bases))])
+
+    def _lifts(self, scan: Scan) -> Floats:
+        """How many times more records lie in each group than if attributes were independent, at least 1,
+        shape (n_bases, n_groups). Sums of values have the lift of the largest count.
+        """
+
+        def means(cluster: _Cluster) -> Floats:
+            inside = {a: self._mean(a) for a in cluster.attributes}
+            values = _contract(cluster, inside)
+            return values.reshape(len(values), -1)
+
+        independent = [
+            self.model.total * _grid_product(scan, j, means).reshape(-1) for j in range(len(scan.bases))
+        ]
+        n_groups = scan.estimate.shape[1]
+        found = np.ones((len(scan.bases), n_groups))
+        largest, of_largest = np.full(n_groups, -np.inf), np.ones(n_groups)
+        for j, (base, expected) in enumerate(zip(scan.bases, independent, strict=True)):
+            if base.is_count:
+                np.divide(scan.estimate[j], expected, out=found[j], where=expected > 0)
+                of_largest = np.where(scan.estimate[j] > largest, found[j], of_largest)
+                largest = np.maximum(scan.estimate[j], largest)
+        found[[not base.is_count for base in scan.bases]] = of_largest
+        return np.maximum(found, 1.0)
+
+
+def _group_key(scan: Scan) -> Hashable:
+    return "group", getattr(scan, "signature", id(scan)), scan.grid
+
+
+def _spec(cluster: _Cluster, j: int) -> int:
+    """Which function of a cluster a base sum multiplies."""
+    return int(cluster.spec[j]) if cluster.attributes else 0
+
+
+def _contract(cluster: _Cluster, maps: dict[int, Floats]) -> Floats:
+    """Functions of classes in coordinates, shape (n_keys, n_specs, *n_coordinates)."""
+    values = cluster.functions
+    for axis, a in enumerate(cluster.attributes):
+        moved = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ maps[a])
+        values = np.moveaxis(moved, -1, 2 + axis)
+    return values
+
+
+def _grid_product(scan: Scan, j: int, of_cluster: Callable[[_Cluster], Floats]) -> Floats:
+    """Products over clusters of numbers per key and function, for a base sum, in the shape of the grid."""
+    factors = [of_cluster(cluster)[:, _spec(cluster, j)] for cluster in scan.clusters]
+    return reduce(np.multiply.outer, factors, np.ones(()))
+
+
+def _draw_block_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed: int) -> list[Floats]:
+    """Noise on the blocks' counts, and records that lie unevenly in blocks, alike for all sums of a group."""
+    blocks, normals = part.components, _Normals(n_draws, seed)
+    assert isinstance(blocks, Blocks)
+    noise = normals("noise", len(blocks)) * math.sqrt(NoiseLaw(blocks.noise_scale).variance)
+    found = []
+    for scan in scans:
+        n_attributes = sum(len(cluster.attributes) for cluster in scan.clusters)
+        factor = part.quality.factors[min(max(n_attributes, 1), N_ORDERS) - 1]
+        of_groups = normals(_group_key(scan), 1, *scan.grid).reshape(n_draws, -1)
+        errors = np.zeros((n_draws, len(scan.bases), of_groups.shape[1]))
+        means, squares = ([_block_means(blocks, c, power) for c in scan.clusters] for power in (1, 2))
+        for j in range(len(scan.bases)):
+            weight, square = (_over_grid(scan, j, each) for each in (means, squares))  # (n_groups, n_blocks)
+            spread = cut_deviation(weight, square)
+            records = spread @ blocks.weight + hidden_records(blocks) * spread.max(axis=1, initial=0.0)
+            errors[:, j] = noise @ weight.T + of_groups * (factor * records)
+        found.append(errors)
+    return found
+
+
+def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
+    """Means of functions, or of their squares, over each block, shape (n_keys, n_specs, n_blocks)."""
+    values = np.repeat((cluster.functions**power)[..., None], len(blocks), axis=-1)
+    for axis in reversed(range(len(cluster.attributes))):
+        shares = blocks.factors(cluster.attributes[axis], cluster.classes[axis])  # (n_classes, n_blocks)
+        values = (np.moveaxis(values, 2 + axis, -2) * shares).sum(axis=-2)
+    return values
+
+
+def _over_grid(scan: Scan, j: int, of_clusters: Sequence[Floats]) -> Floats:
+    """Products over clusters for a base sum in every group, shape (n_groups, n_blocks)."""
+    found = np.ones((1, of_clusters[0].shape[-1]))
+    for cluster, values in zip(scan.clusters, of_clusters, strict=True):
+        found = (found[:, None] * values[None, :, _spec(cluster, j)]).reshape(-1, found.shape[1])
+    return found

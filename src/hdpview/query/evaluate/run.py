@@ -1,0 +1,302 @@
+"""Statements in, results out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from hdpview.domain import Category, Ordered, calendar
+from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
+from hdpview.query.evaluate.database import ViewDatabase, database_of
+from hdpview.query.evaluate.execute import Execution, deadline, ends, numbers_of
+from hdpview.query.interval.answers import Kind, Reading, check_reading
+from hdpview.query.interval.noise import check_confidence
+from hdpview.query.interval.quality import inferred_note
+from hdpview.query.question.where import DIALECT, parse
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+_MAX_NAMED_BINS = 3
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of a result.
+
+    type: DuckDB's. is_estimate: it has an interval.
+    """
+
+    name: str
+    type: str
+    is_estimate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Rows of an answer.
+
+    table: one column per output, names as DuckDB gives them, which may repeat.
+    lower, upper: output → ends of its interval, NaN where there is none; microseconds for moments.
+    notes: sentences that people should read. inferred: a sentence on relations that were not measured.
+    presence: share of draws in which each row belongs to the answer, where that was asked for.
+    """
+
+    outputs: Sequence[Output]
+    table: pa.Table
+    lower: dict[int, Floats]
+    upper: dict[int, Floats]
+    confidence: float
+    notes: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    presence: Floats | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """Each estimate `n` is followed by `n_lower` and `n_upper`."""
+        names, columns = [], []
+        taken: set[str] = {output.name for output in self.outputs}
+        for i, output in enumerate(self.outputs):
+            names.append(_free(output.name, set(names)))
+            columns.append(_plain_column(self.table.column(i)))
+            if i in self.lower:
+                for suffix, values in (("_lower", self.lower[i]), ("_upper", self.upper[i])):
+                    names.append(_free(output.name + suffix, taken | set(names)))
+                    columns.append(_end_column(values, self.table.column(i).type))
+        if self.presence is not None:
+            names.append(_free("presence", taken | set(names)))
+            columns.append(pa.array(self.presence))
+        return pa.table(columns, names=names)
+
+    @property
+    def names(self) -> list[str]:
+        names: list[str] = self.to_arrow().column_names
+        return names
+
+    @property
+    def aggregates(self) -> tuple[str, ...]:
+        """Names of the outputs that have intervals."""
+        return tuple(self.outputs[i].name for i in sorted(self.lower))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The result as plain Python values; None for NULL."""
+        table = self.to_arrow()
+        lists = [column.to_pylist() for column in table.columns]
+        return [dict(zip(table.column_names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def run(
+    view: ViewData,
+    statement: str | exp.Expr,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+    dialect: str = DIALECT,
+    with_intervals: bool = True,
+    ranks: bool = False,
+) -> Result:
+    """Answer one SELECT statement.
+
+    statement: SQL text, or a tree that is parsed already. dialect: the SQL it is written in.
+    with_intervals: False where nobody looks at intervals: the answer takes a fraction of the time.
+    ranks: whether `presence` is wanted.
+    """
+    check_confidence(confidence)
+    check_reading(counts, interval)
+    tree = _tree(statement, dialect)
+    database = database_of(view)
+    try:
+        with database.cursor() as cursor, deadline(cursor):
+            execution = Execution(database, tree, dialect, cursor)
+            return _result(execution, confidence, counts, with_intervals, ranks)
+    except RecursionError:
+        raise QueryError("The statement is nested too deeply.") from None
+    except HdpviewError:
+        raise
+    except Exception as problem:  # a mistake of ours, and has to be seen as one
+        raise InternalError.of(problem, "your statement") from problem
+
+
+def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
+    """Names and types of a statement's outputs."""
+    tree = _tree(statement, dialect)
+    database = database_of(view)
+    try:
+        with database.cursor() as cursor, deadline(cursor):
+            execution = Execution(database, tree, dialect, cursor)
+            types = execution.describe()
+            return _outputs(execution, types)
+    except RecursionError:
+        raise QueryError("The statement is nested too deeply.") from None
+    except HdpviewError:
+        raise
+    except Exception as problem:
+        raise InternalError.of(problem, "your statement") from problem
+
+
+def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
+    if isinstance(statement, exp.Expr):
+        return statement
+    if not isinstance(statement, str):
+        raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
+    from sqlglot.dialects import DIALECTS
+
+    known = sorted(name.lower() for name in DIALECTS if name != "Dialect")
+    if dialect not in known:
+        raise QueryError(unknown_name("dialect", str(dialect)[:60], known, "The dialects are"))
+    words = statement.split(maxsplit=1)
+    if words and words[0].lower() in ("describe", "show", "explain", "summarize"):
+        raise QueryError(
+            f"{words[0].upper()} cannot be answered. Ask for the view's attributes with view.info() or "
+            "`hdpview info`."
+        )
+    return parse(statement, dialect)
+
+
+def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
+    statement = execution.statement
+    found = []
+    for name, kind, is_uncertain in zip(statement.names, types, execution.uncertain, strict=True):
+        is_number = not kind.startswith(("VARCHAR", "BOOLEAN", "ENUM")) and "[" not in kind
+        found.append(Output(name, "VARCHAR" if kind.startswith("ENUM") else kind, is_uncertain and is_number))
+    return found
+
+
+def _result(
+    execution: Execution, confidence: float, counts: Reading, with_intervals: bool, ranks: bool
+) -> Result:
+    statement, database = execution.statement, execution.database
+    table = execution.estimate()
+    lower: dict[int, Floats] = {}
+    upper: dict[int, Floats] = {}
+    if with_intervals or statement.ends:
+        drawn = execution.draw(table, execution.n_draws(), _seed(database.view, statement), ranks)
+        for i, draws in drawn.items():
+            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws, confidence)
+    outputs = table.select(range(table.num_columns - 1))
+    types = [_type_name(field.type) for field in outputs.schema]
+    described = _outputs(execution, types)
+    for i, side in statement.ends.items():
+        values = (lower if side < 0 else upper).pop(i, None)
+        (upper if side < 0 else lower).pop(i, None)
+        if values is not None:
+            outputs = outputs.set_column(i, outputs.schema.field(i).name, _end_column(values, outputs.column(i).type))
+            described[i] = Output(described[i].name, described[i].type, False)
+    if counts == "consistent":
+        _clip(execution, table, lower)
+    outputs = outputs.rename_columns(statement.names)
+    return Result(
+        described, outputs, lower, upper, confidence, tuple([*statement.notes, *_notes(execution)]),
+        _inferred(execution), _counts(execution), execution.presence,
+    )  # fmt: skip
+
+
+def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats]) -> None:
+    """What can only be positive has no negative end."""
+    for i, values in lower.items():
+        estimate = numbers_of(table.column(i))
+        if _never_negative(execution, i):
+            lower[i] = np.minimum(np.maximum(values, 0.0), estimate)
+
+
+def _never_negative(execution: Execution, i: int) -> bool:
+    return False
+
+
+def _counts(execution: Execution) -> tuple[str, ...]:
+    return ()
+
+
+def _inferred(execution: Execution) -> tuple[str, ...]:
+    if not any(scan.keys for scan in execution.statement.scans):
+        return ()
+    attributes = {a for scan in execution.statement.scans for a in scan.attributes}
+    note = inferred_note(execution.database.view, attributes)
+    return () if note is None else (note,)
+
+
+def _notes(execution: Execution) -> list[str]:
+    """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
+    found: dict[str, None] = {}
+    database: ViewDatabase = execution.database
+    for scan in execution.statement.scans:
+        for a, codes in scan.cuts.bins.items():
+            attribute = database.schema.attributes[a]
+            if codes and isinstance(attribute, Ordered):
+                labels = attribute.value_labels()
+                shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
+                more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
+                found[
+                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
+                    "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
+                ] = None
+        for a in scan.cuts.beyond:
+            attribute = database.schema.attributes[a]
+            labels = attribute.value_labels()
+            found[
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+                f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
+            ] = None
+        for a in scan.cuts.other:
+            attribute = database.schema.attributes[a]
+            assert isinstance(attribute, Category)
+            found[
+                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list; "
+                "whether they satisfy the condition is unknown, and intervals reach over them."
+            ] = None
+    return list(found)
+
+
+def _seed(view: ViewData, statement: Any) -> int:
+    from hdpview.view import file
+
+    text = statement.tree.sql("duckdb")
+    del file
+    import re
+
+    from hdpview.query.evaluate.database import SECRET
+
+    return zlib.crc32(re.sub(SECRET, "", text).encode())
+
+
+def _free(name: str, taken: set[str]) -> str:
+    own, n = name, 1
+    while own in taken:
+        n += 1
+        own = f"{name}_{n}"
+    return own
+
+
+def _type_name(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return "VARCHAR"
+    if types.is_boolean(kind):
+        return "BOOLEAN"
+    if types.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
+    if types.is_date(kind):
+        return "DATE"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    names = {"double": "DOUBLE", "float": "FLOAT", "int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "int8": "TINYINT"}
+    return names.get(str(kind), str(kind).upper())
+
+
+def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def _end_column(values: Floats, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        moments = [None if np.isnan(v) else calendar.moment(round(v)) for v in values.tolist()]
+        return pa.array(moments, pa.timestamp("us"))
+    return pa.array(values, from_pandas=True)
