@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -158,8 +159,17 @@ class Aggregates:
         present = self._present(x)
         total, n = number(present, x), number(present)
         if name in ("avg", "mean", "favg"):
-            return f"CASE WHEN {n} > {EMPTY} THEN {total} / {n} END"
+            least, greatest = self._limits(x, number, present)
+            return f"CASE WHEN {n} > {EMPTY} THEN LEAST(GREATEST({total} / {n}, {least}), {greatest}) END"
         return f"CASE WHEN ABS({n}) > {EMPTY} THEN {total} END"
+
+    def _limits(self, x: exp.Expr, number: Callable[..., str], present: list[exp.Expr]) -> tuple[str, str]:
+        """Columns with the least and the greatest value of a summand: no mean lies beyond."""
+        column = number(present, x)
+        j = int(re.sub(rf".*{SECRET}b(\d+).*", r"\1", column))
+        self.scan.limited.add(j)
+        ends = f"{SECRET}l{j}", f"{SECRET}u{j}"
+        return (f"MIN({ends[0]})", f"MAX({ends[1]})") if self.is_rolled else ends
 
     def _spread(self, name: str, x: exp.Expr, number: Callable[..., str]) -> str:
         present = self._present(x)

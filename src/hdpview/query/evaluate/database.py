@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY
 from hdpview.view.data import ViewData
+from hdpview.view.file import checksum_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -74,10 +75,19 @@ class Points:
     share: Floats
     value: pa.Array
 
-    @property
-    def is_binned(self) -> bool:
-        """True if some code holds more than one value."""
-        return len(self.code) > self.code[-1] + 1
+    @cached_property
+    def starts(self) -> Ints:
+        """The first point of each code."""
+        return np.searchsorted(self.code, np.arange(self.code[-1] + 1))
+
+    def representatives(self, per_bin: int) -> Ints:
+        """For each point, the one that stands for it if every code keeps at most so many, shape (n_points,)."""
+        place = np.arange(len(self.code)) - self.starts[self.code]
+        count = np.diff(np.append(self.starts, len(self.code)))[self.code]
+        step = np.maximum(-(-count // per_bin), 1)
+        kept = np.minimum(place // step * step + step // 2, count - 1)
+        found: Ints = self.starts[self.code] + kept
+        return found
 
 
 def sql_type(attribute: Attribute) -> str:
@@ -152,6 +162,11 @@ class ViewDatabase:
                 labels = ", ".join("'" + label.replace("'", "''") + "'" for label in attribute.value_labels())
                 self._connection.execute(f"CREATE TYPE {SECRET}_labels{a} AS ENUM ({labels})")
         lock(self._connection)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of the view's file: the same view answers the same statement alike."""
+        return checksum_of(self.view)
 
     def has_ordered_labels(self, a: int) -> bool:
         """True if groups by the attribute show labels that do not sort as texts."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,16 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.domain import Datetime
 from hdpview.errors import QueryError
 from hdpview.query.evaluate.database import SECRET, ViewDatabase
-from hdpview.query.evaluate.fields import draw_errors
-from hdpview.query.evaluate.heaps import heap_errors
+from hdpview.query.errors.fields import draw_errors, n_draws_for
+from hdpview.query.evaluate.heaps import Heaps
 from hdpview.query.evaluate.lineage import HIDDEN, add_hidden_key, uncertain_outputs
 from hdpview.query.evaluate.quantiles import ordered_values
-from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
+from hdpview.query.evaluate.scan import BIN, Base, ErrorCluster, Scan, for_errors, key_name, text_of
 from hdpview.query.evaluate.statement import Statement
-from hdpview.query.interval.tails import typical_tail
 
 Floats = NDArray[np.float64]
-MIN_DRAWS = 32
-MAX_DRAWS = 200
-# Draws × groups of the largest scan.
-DRAWS_TIMES_GROUPS = 400_000
 # Seconds after which DuckDB is interrupted.
 DEADLINE_SECONDS = 30.0
 ESTIMATE = -1  # the number of the estimate among draws
@@ -94,6 +87,9 @@ class Execution:
                 assert errors is not None
                 values = np.concatenate([values, (values + errors[id(scan)][:, j]).reshape(-1)])
             columns[f"{SECRET}b{j}"] = values
+        for j in scan.limited:
+            for name, end in zip("lu", scan.limits(j), strict=True):
+                columns[f"{SECRET}{name}{j}"] = np.tile(end, n_draws + 1)
         for ordered in scan.ordered:
             inner = ordered.scan
             counts = inner.estimate[:1]
@@ -169,10 +165,16 @@ class Execution:
         if not table.num_rows or not (wanted or with_presence):
             return {}
         scans = [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
-        drawn = draw_errors(self.database.view, scans, n_draws, seed)
-        for k, heap in enumerate(heap_errors(self.database.view, scans, n_draws, seed)):
+        view, heaps = self.database.view, Heaps(self.database.view, n_draws, seed)
+        wrapped = [_ErrorScan(scan, [for_errors(c, heaps.margin) for c in scan.clusters]) for scan in scans]
+        drawn = [np.zeros((n_draws, len(scan.bases), scan.n_groups)) for scan in scans]
+        for number, part in enumerate(view.parts):
+            for total, own in zip(drawn, draw_errors(part, wrapped, n_draws, seed + number), strict=True):
+                total += own
+        for total, scan in zip(drawn, scans, strict=True):
+            heap = heaps.errors(scan)
             if heap is not None:
-                drawn[k] = drawn[k] + heap
+                total += heap
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws)
@@ -241,9 +243,8 @@ class Execution:
 
     def n_draws(self) -> int:
         """More draws for fewer groups."""
-        largest = max((scan.n_groups for scan in self.statement.scans), default=1)
-        wanted = DRAWS_TIMES_GROUPS // max(largest, 1)
-        return int(np.clip(wanted, MIN_DRAWS, MAX_DRAWS)) // 2 * 2
+        scans = [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
+        return n_draws_for(max((scan.n_groups for scan in scans), default=1))
 
 
 def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
@@ -263,35 +264,28 @@ def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
     return text_of(tree.copy().transform(to_table))
 
 
-def ends(estimate: Floats, draws: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Lower and upper ends, shape (n_rows,): semideviations times the tail; percentiles where an output has
-    few distinct values, or where a denominator may be 0.
-    """
-    n_rows, n_draws = draws.shape
-    deviation = draws - estimate[:, None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        low, high = (
-            np.sqrt(2 * np.nanmean(np.square(np.clip(sign * deviation, 0, None)), axis=1)) for sign in (-1, 1)
-        )
-        median = np.nanmedian(np.abs(deviation), axis=1)
-        is_wild = np.nanmax(np.abs(deviation), axis=1) > 8 * median / 0.6745
-    tail = typical_tail(confidence)
-    lower, upper = estimate - tail * low, estimate + tail * high
-    ordered = np.sort(draws, axis=1)
-    n = (~np.isnan(ordered)).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        is_stepped = (np.diff(ordered, axis=1) > 0).sum(axis=1) < n_draws // 4
-    is_wild &= median > 0
-    rows = np.arange(n_rows)
-    found = []
-    for end, p in ((lower, (1 - confidence) / 2), (upper, (1 + confidence) / 2)):
-        at = np.clip(p * n - 0.5, 0, np.maximum(n - 1, 0))
-        first = np.floor(at).astype(np.int64)
-        second = np.minimum(first + 1, np.maximum(n - 1, 0))
-        value = ordered[rows, first] + (ordered[rows, second] - ordered[rows, first]) * (at - first)
-        found.append(np.where((is_wild | is_stepped) & (n > 0), value, end))
-    return np.fmin(found[0], estimate), np.fmax(found[1], estimate)
+@dataclass(frozen=True, eq=False)
+class _ErrorScan:
+    """A scan as the error model reads it."""
+
+    scan: Scan
+    clusters: list[ErrorCluster]
+
+    @property
+    def bases(self) -> Sequence[Base]:
+        return self.scan.bases
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.scan.grid
+
+    @property
+    def estimate(self) -> Floats:
+        return self.scan.estimate
+
+    @property
+    def signature(self) -> str:
+        return self.scan.signature
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -314,11 +308,3 @@ def numbers_of(column: pa.ChunkedArray) -> Floats:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us")).cast(pa.int64())
     return np.array(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def is_datetime(database: ViewDatabase, a: int) -> bool:
-    return isinstance(database.schema.attributes[a], Datetime)
-
-
-def now() -> float:
-    return time.monotonic()

@@ -7,7 +7,7 @@ Semideviations times the tail then reach over the whole bin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # Share of draws in which records heap at the edge of a bin, or among values that no point shows.
 AT_THE_EDGE = 0.5
+# Share of a bin's records that lie at one value where no condition tells them apart: values may be rounded.
+UNEVEN = 0.5
 # Numbers of an array of keys × draws × bins: 160 MB.
 MAX_NUMBERS = 20_000_000
 # How many times more records than under independence a group may be taken to have.
 MAX_LIFT = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Heaps in the bins of an attribute, shape (n_draws, size) each.
+
+    height: share of a bin's records in the heap. place: where in the bin it lies, from 0 to 1. is_edge:
+        whether it lies at the edge instead; is_beyond: or among values that no point shows.
+    common_place: where in all bins records lie that no condition tells apart, shape (n_draws,).
+    """
+
+    height: Floats
+    place: Floats
+    is_edge: NDArray[np.bool_]
+    is_beyond: NDArray[np.bool_]
+    common_place: Floats
 
 
 class Heaps:
@@ -30,7 +48,7 @@ class Heaps:
 
     def __init__(self, view: ViewData, n_draws: int, seed: int) -> None:
         self.view, self.n_draws, self.seed = view, n_draws, seed
-        self._known: dict[int, tuple[Floats, Floats, NDArray[np.bool_]]] = {}
+        self._known: dict[int, _Drawn] = {}
         self._margins: dict[int, Floats] = {}
 
     def errors(self, scan: Scan) -> Floats | None:
@@ -47,7 +65,7 @@ class Heaps:
     def _cut_codes(self, scan: Scan, cluster: Cluster, axis: int) -> Ints:
         """Codes whose points are not all in one class."""
         points = scan.database.points(cluster.attributes[axis])
-        cls, codes = cluster.classes[axis], points.code
+        cls, codes = cluster.class_of_point[axis], points.code
         same = codes[1:] == codes[:-1]
         cut = set(codes[1:][same & (cls[1:] != cls[:-1])].tolist())
         for code, own in cluster.extras[axis].items():
@@ -57,21 +75,25 @@ class Heaps:
 
     def _add(self, found: Floats, scan: Scan, place: int, axis: int, a: int, codes: Ints) -> None:
         cluster, n_draws = scan.clusters[place], self.n_draws
-        height, where, is_edge = self._drawn(a, scan)
-        points = scan.database.points(a)
+        points, cls = scan.database.points(a), cluster.class_of_point[axis]
         start = np.searchsorted(points.code, codes)
         stop = np.searchsorted(points.code, codes, side="right")
         # Points without a share are edges: records anywhere else lie at the others.
         skip = (points.share[start] == 0).astype(np.int64)
-        inside = start + skip + np.floor(where[:, codes] * (stop - start - skip)).astype(np.int64)
-        cls = cluster.classes[axis]
-        edge = cls[start].copy()
+        drawn = self._drawn(a, scan.database.schema.sizes[a])
+        tested = np.array([code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()])
+        where = np.where(tested, drawn.place[:, codes], drawn.common_place[:, None])
+        height = np.where(tested, drawn.height[:, codes], UNEVEN)
+        inside = start + skip + np.floor(where * (stop - start - skip)).astype(np.int64)
+        edge = np.broadcast_to(cls[start], (n_draws, len(codes))).copy()
         for k, code in enumerate(codes.tolist()):
-            edge[k] = cluster.extras[axis].get(code, int(edge[k]))
-        at = np.where(is_edge[:, codes], edge, cls[inside])
-        weight = height[:, codes] * self._margin(a)[codes]
+            if code in cluster.extras[axis]:
+                beyond = drawn.is_beyond[:, code] | (skip[k] + start[k] + 1 >= stop[k])
+                edge[beyond, k] = cluster.extras[axis][code]
+        at = np.where(drawn.is_edge[:, codes] & tested, edge, cls[inside])
+        weight = height * self.margin(a)[codes]
         values = self._averaged(cluster, axis)
-        expected = values @ cluster.shares[axis][:, codes]
+        expected = cluster.over_codes(values, axis)[..., codes]
         others = [i for i in range(len(scan.clusters)) if i != place]
         lift = self._lift(scan)
         for j in range(len(scan.bases)):
@@ -92,16 +114,19 @@ class Heaps:
                 term = term * share.reshape(own_shape)
             found[:, j] += term * lift[j]
 
-    def _drawn(self, a: int, scan: Scan) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Per draw and code: share of records in the heap, where it lies inside the bin, whether at the edge."""
+    def _drawn(self, a: int, size: int) -> _Drawn:
         if a not in self._known:
-            rng = np.random.default_rng([self.seed & 0xFFFFFFFF, a, 77])
-            shape = (self.n_draws, scan.database.schema.sizes[a])
-            height = np.sqrt(rng.random(shape))
-            self._known[a] = height, rng.random(shape), rng.random(shape) < AT_THE_EDGE
+            rng = np.random.default_rng([self.seed & 0xFFFFFFFF, a])
+            shape, n = (self.n_draws, size), self.n_draws
+            even = (np.arange(n) + 0.5) / n  # evenly spread, so that widths vary little between seeds
+            height = np.sqrt(rng.permuted(np.broadcast_to(even[:, None], shape), axis=0))
+            self._known[a] = _Drawn(
+                height, rng.random(shape), rng.random(shape) < AT_THE_EDGE, rng.random(shape) < 0.5,
+                rng.permutation(even),
+            )  # fmt: skip
         return self._known[a]
 
-    def _margin(self, a: int) -> Floats:
+    def margin(self, a: int) -> Floats:
         """Records at each code, shape (size,)."""
         if a not in self._margins:
             grids = [part.components.grid([a], part.components.weight) for part in self.view.parts]
@@ -113,19 +138,23 @@ class Heaps:
         values = cluster.values
         for axis in range(len(cluster.attributes) - 1, -1, -1):
             if axis != kept:
-                margin = self._margin(cluster.attributes[axis])
-                weights = cluster.shares[axis] @ (margin / max(margin.sum(), 1.0))
-                values = np.moveaxis(values, 2 + axis, -1) @ weights
+                values = self._mean_over(cluster, values, axis)
         return values
 
     def _share(self, cluster: Cluster) -> Floats:
         """Mean of functions over all records, shape (n_keys, n_functions)."""
         values = cluster.values
         for axis in range(len(cluster.attributes) - 1, -1, -1):
-            margin = self._margin(cluster.attributes[axis])
-            weights = cluster.shares[axis] @ (margin / max(margin.sum(), 1.0))
-            values = np.moveaxis(values, 2 + axis, -1) @ weights
+            values = self._mean_over(cluster, values, axis)
         return values
+
+    def _mean_over(self, cluster: Cluster, values: Floats, axis: int) -> Floats:
+        """Functions averaged over the records' values of one attribute."""
+        margin, points = self.margin(cluster.attributes[axis]), cluster.points[axis]
+        weights = points.share * (margin / max(margin.sum(), 1.0))[points.code]
+        cls: Floats = np.bincount(cluster.class_of_point[axis], weights, cluster.values.shape[2 + axis])
+        found: Floats = np.moveaxis(values, 2 + axis, -1) @ cls
+        return found
 
     def _lift(self, scan: Scan) -> Floats:
         """How many times more a group has than under independence, shape (n_bases, *grid)."""
@@ -139,9 +168,3 @@ class Heaps:
             ratio = np.divide(estimate, independent, out=np.ones(scan.grid), where=independent > 1e-9)
             found[j] = np.clip(ratio, 0.0, MAX_LIFT)
         return found
-
-
-def heap_errors(view: ViewData, scans: Sequence[Scan], n_draws: int, seed: int) -> list[Floats | None]:
-    """Errors of all scans' base sums from what bins may hold on either side of a cut."""
-    heaps = Heaps(view, n_draws, seed)
-    return [heaps.errors(scan) for scan in scans]

@@ -14,6 +14,7 @@ from hdpview.query.evaluate.statement import _source
 HIDDEN = f"{SECRET}h"
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 Sources = dict[str, dict[str, bool]]
+_ROWS = ""  # stands among the columns of a source for its rows themselves
 
 
 def uncertain_outputs(tree: exp.Expr) -> list[bool]:
@@ -24,13 +25,16 @@ def uncertain_outputs(tree: exp.Expr) -> list[bool]:
 class _Lineage:
     def __init__(self) -> None:
         self.ctes: Sources = {}
+        # Queries whose number of rows is uncertain, by identity.
+        self.rows: dict[int, bool] = {}
 
     def of(self, query: exp.Expr) -> list[bool]:
         query = query.unnest() if isinstance(query, exp.Subquery) else query
         for cte in query.ctes if isinstance(query, exp.Query) else []:
             self.ctes[cte.alias] = self._named(cte.this, cte.args.get("alias"))
         if isinstance(query, exp.SetOperation):
-            pairs = zip(self.of(query.left), self.of(query.right), strict=False)
+            pairs = list(zip(self.of(query.left), self.of(query.right), strict=False))
+            self.rows[id(query)] = any(self._has_uncertain_rows(side) for side in (query.left, query.right))
             return [one or other for one, other in pairs]
         if not isinstance(query, exp.Select):
             return [False] * len(query.selects) if isinstance(query, exp.Query) else [False]
@@ -40,6 +44,7 @@ class _Lineage:
                 sources[source.alias] = self._named(source.this, source.args.get("alias"))
             elif isinstance(source, exp.Table) and source.name in self.ctes:
                 sources[source.alias_or_name] = self.ctes[source.name]
+        below = any(source.get(_ROWS, False) for source in sources.values())
 
         def is_uncertain(column: exp.Column) -> bool:
             if column.table in sources:
@@ -48,7 +53,9 @@ class _Lineage:
             return name.startswith((f"{SECRET}b", f"{SECRET}q"))
 
         filters = [query.args[key] for key in ("where", "having", "qualify") if query.args.get(key)]
-        is_chosen = any(is_uncertain(c) for node in filters for c in node.find_all(exp.Column))
+        is_filtered = any(is_uncertain(c) for node in filters for c in node.find_all(exp.Column))
+        is_chosen = below or is_filtered
+        self.rows[id(query)] = is_chosen and not query.args.get("limit")
         windows = {window.name: window for window in query.args.get("windows") or []}
 
         def depends(item: exp.Expr) -> bool:
@@ -60,12 +67,16 @@ class _Lineage:
                 or any(any(self.of(inner.this)) for inner in item.find_all(exp.Subquery))
             )
 
-        # Groups that may or may not exist make any aggregate over them uncertain.
         return [depends(item) for item in query.selects]
 
     def _named(self, query: exp.Expr, alias: exp.Expr | None) -> dict[str, bool]:
         names = [c.name for c in alias.columns] if alias is not None and alias.columns else None
-        return dict(zip(names or query.named_selects, self.of(query), strict=False))
+        found = dict(zip(names or query.named_selects, self.of(query), strict=False))
+        return {**found, _ROWS: self._has_uncertain_rows(query)}
+
+    def _has_uncertain_rows(self, query: exp.Expr) -> bool:
+        inner = query.unnest() if isinstance(query, exp.Subquery) else query
+        return self.rows.get(id(inner), False)
 
 
 def sources_of(select: exp.Expr) -> list[exp.Expr]:
@@ -160,3 +171,69 @@ def _text(node: exp.Expr) -> exp.Expr:
 
 def _joined(parts: list[exp.Expr]) -> exp.Expr:
     return exp.func("concat_ws", exp.Literal.string("|"), *map(_text, parts))
+
+
+_RISING = (
+    exp.Paren, exp.Coalesce, exp.Add, exp.Mul, exp.Div, exp.Sum, exp.Avg, exp.Sqrt, exp.Min, exp.Max, exp.Least,
+)  # fmt: skip
+
+
+def never_negative(tree: exp.Expr, is_positive: dict[str, bool]) -> list[bool]:
+    """For each output, whether it cannot be negative: sums, shares and roundings of what is not.
+
+    is_positive: per base sum `scan table.column`.
+    """
+    return _Signs(is_positive).of(tree)
+
+
+class _Signs:
+    def __init__(self, is_positive: dict[str, bool]) -> None:
+        self.is_positive = is_positive
+        self.ctes: Sources = {}
+
+    def of(self, query: exp.Expr) -> list[bool]:
+        query = query.unnest() if isinstance(query, exp.Subquery) else query
+        for cte in query.ctes if isinstance(query, exp.Query) else []:
+            self.ctes[cte.alias] = dict(zip(cte.this.named_selects, self.of(cte.this), strict=False))
+        if isinstance(query, exp.SetOperation):
+            pairs = zip(self.of(query.left), self.of(query.right), strict=False)
+            return [one and other for one, other in pairs]
+        if not isinstance(query, exp.Select):
+            return [False] * 64
+        sources: Sources = {}
+        for source in sources_of(query):
+            if isinstance(source, exp.Subquery):
+                sources[source.alias] = dict(zip(source.this.named_selects, self.of(source.this), strict=False))
+            elif isinstance(source, exp.Table) and source.name in self.ctes:
+                sources[source.alias_or_name] = self.ctes[source.name]
+            elif isinstance(source, exp.Table):
+                prefix = f"{source.name}."
+                sources[""] = {k[len(prefix) :]: v for k, v in self.is_positive.items() if k.startswith(prefix)}
+        return [self._sign(item, sources) for item in query.selects]
+
+    def _sign(self, node: exp.Expr, sources: Sources) -> bool:
+        if isinstance(node, exp.Column):
+            return sources.get(node.table, {}).get(node.name, False)
+        if isinstance(node, exp.Literal):
+            return not node.is_string
+        if isinstance(node, exp.Count):
+            return True
+        if isinstance(node, exp.Case):
+            values = [each.args["true"] for each in node.args.get("ifs") or []]
+            default = node.args.get("default")
+            return all(self._sign(v, sources) for v in [*values, *([default] if default is not None else [])])
+        if isinstance(node, exp.Greatest):
+            return any(self._sign(child, sources) for child in node.iter_expressions())
+        if isinstance(node, exp.Nullif):
+            return self._sign(node.this, sources)
+        if isinstance(node, exp.Window):
+            return isinstance(node.this, (exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max)) and self._sign(
+                node.this, sources
+            )
+        if isinstance(node, exp.Subquery):
+            return all(self.of(node.this))
+        if isinstance(node, (exp.Alias, exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Filter)):
+            return self._sign(node.this, sources)
+        if isinstance(node, _RISING):
+            return all(self._sign(child, sources) for child in node.iter_expressions())
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,14 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Ordered, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
-from hdpview.query.evaluate.database import ViewDatabase, database_of
-from hdpview.query.evaluate.execute import Execution, deadline, ends, numbers_of
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
+from hdpview.query.bounds.noise import check_confidence
+from hdpview.query.errors.ends import ends
+from hdpview.query.errors.fields import seed_of
+from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
+from hdpview.query.evaluate.lineage import never_negative
 from hdpview.query.interval.answers import Kind, Reading, check_reading
-from hdpview.query.interval.noise import check_confidence
-from hdpview.query.interval.quality import inferred_note
+from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.view.data import ViewData
 
@@ -171,14 +173,14 @@ def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
 def _result(
     execution: Execution, confidence: float, counts: Reading, with_intervals: bool, ranks: bool
 ) -> Result:
-    statement, database = execution.statement, execution.database
+    statement = execution.statement
     table = execution.estimate()
     lower: dict[int, Floats] = {}
     upper: dict[int, Floats] = {}
     if with_intervals or statement.ends:
-        drawn = execution.draw(table, execution.n_draws(), _seed(database.view, statement), ranks)
+        drawn = execution.draw(table, execution.n_draws(), _seed(execution), ranks)
         for i, draws in drawn.items():
-            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws, confidence)
+            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
     outputs = table.select(range(table.num_columns - 1))
     types = [_type_name(field.type) for field in outputs.schema]
     described = _outputs(execution, types)
@@ -198,15 +200,18 @@ def _result(
 
 
 def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats]) -> None:
-    """What can only be positive has no negative end."""
+    """What cannot be negative has no negative end."""
+    positive = {
+        f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
+            bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters
+        )
+        for scan in execution.statement.scans
+        for j in range(len(scan.bases))
+    }
+    signs = never_negative(execution.statement.tree, positive)
     for i, values in lower.items():
-        estimate = numbers_of(table.column(i))
-        if _never_negative(execution, i):
-            lower[i] = np.minimum(np.maximum(values, 0.0), estimate)
-
-
-def _never_negative(execution: Execution, i: int) -> bool:
-    return False
+        if signs[i]:
+            lower[i] = np.minimum(np.maximum(values, 0.0), numbers_of(table.column(i)))
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:
@@ -253,16 +258,9 @@ def _notes(execution: Execution) -> list[str]:
     return list(found)
 
 
-def _seed(view: ViewData, statement: Any) -> int:
-    from hdpview.view import file
-
-    text = statement.tree.sql("duckdb")
-    del file
-    import re
-
-    from hdpview.query.evaluate.database import SECRET
-
-    return zlib.crc32(re.sub(SECRET, "", text).encode())
+def _seed(execution: Execution) -> int:
+    text = execution.statement.tree.sql("duckdb").replace(SECRET, "")
+    return seed_of(execution.database.checksum, text)
 
 
 def _free(name: str, taken: set[str]) -> str:

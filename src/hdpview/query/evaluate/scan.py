@@ -8,7 +8,7 @@ attributes are evaluated over the cross join of classes, never of points.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -19,21 +19,27 @@ from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
 from hdpview.view.components import Components
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_GROUPS = 250_000
+# Groups up to which those that exist are counted, as far as noise allows.
+MAX_COUNTED_GROUPS = 500
 # Combinations of classes of attributes that one expression ties together: rows of a cross join.
 MAX_COMBINATIONS = 2_000_000
 # Numbers of an array of keys × functions × classes: 400 MB.
 MAX_NUMBERS = 50_000_000
+# Numbers of a matrix of classes by codes that errors are computed with: 160 MB.
+MAX_SHARES = 20_000_000
 # Numbers of an array of terms × components at a time: 32 MB.
 NUMBERS_AT_ONCE = 4_000_000
 # How far beyond the bounds of moments a value is looked at: 1,000 years.
 FAR_MICROSECONDS = 1_000 * 365 * 86_400_000_000
+# Points per bin to look at where expressions tie attributes with many values together.
+COARSER = (12, 4, 1)
 # A value that no text pattern matches: what is in `other` is unknown.
 _UNDECLARED = "\ue000"
 _NEVER_ATOMS = (exp.Tuple, exp.Interval, exp.If, exp.Ordered, exp.Distinct, exp.DataType, exp.Var)
@@ -45,6 +51,10 @@ class Base:
 
     conditions: tuple[exp.Expr, ...]
     summand: exp.Expr | None = None
+
+    @property
+    def is_count(self) -> bool:
+        return self.summand is None
 
     @property
     def factors(self) -> list[exp.Expr]:
@@ -66,8 +76,7 @@ class Cluster:
 
     keys: numbers of the group keys that live here; key_table: their distinct values, one row per key.
     values: shape (n_keys, n_functions, *n_classes): what a record of these classes adds.
-    classes: per attribute, shape (n_points,): the class of each point.
-    shares: per attribute, shape (n_classes, n_codes): share of a code in each class.
+    points: per attribute; class_of_point: per attribute, shape (n_points,).
     extras: per attribute, code → class of values that the points do not show: beyond the schema's bounds,
         or in `other`.
     function: base sum → which of the functions.
@@ -77,14 +86,74 @@ class Cluster:
     keys: list[int]
     key_table: pa.Table | None
     values: Floats
-    classes: tuple[Ints, ...] = ()
-    shares: tuple[Floats, ...] = ()
+    points: tuple[Points, ...] = ()
+    class_of_point: tuple[Ints, ...] = ()
     extras: tuple[dict[int, int], ...] = ()
     function: list[int] = field(default_factory=list)
 
     def of(self, j: int) -> int:
         """The function of base sum j."""
         return self.function[j] if self.attributes else 0
+
+    def shares(self, axis: int) -> Floats:
+        """Share of each code in each class, shape (n_classes, n_codes)."""
+        points, cls, n = self.points[axis], self.class_of_point[axis], self.values.shape[2 + axis]
+        size = int(points.code[-1]) + 1
+        return np.bincount(cls * size + points.code, points.share, n * size).reshape(n, size)
+
+    def over_codes(self, values: Floats, axis: int) -> Floats:
+        """Functions of the classes of an attribute as functions of its codes, (…, n_classes) → (…, n_codes)."""
+        points, cls, n = self.points[axis], self.class_of_point[axis], values.shape[-1]
+        size = int(points.code[-1]) + 1
+        if n * size <= NUMBERS_AT_ONCE:
+            return values @ self.shares(axis)
+        rows, starts = values.reshape(-1, n), points.starts
+        found = np.empty((len(rows), size))
+        step = max(1, NUMBERS_AT_ONCE // len(cls))
+        for first in range(0, len(rows), step):
+            piece = rows[first : first + step, cls] * points.share
+            found[first : first + step] = np.add.reduceat(piece, starts, axis=1)
+        return found.reshape(*values.shape[:-1], size)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorCluster:
+    """A cluster as the error model reads it.
+
+    functions: shape (n_keys, n_functions, *n_classes). classes: per attribute, shape (n_classes, n_codes).
+    """
+
+    attributes: tuple[int, ...]
+    functions: Floats
+    classes: tuple[Floats, ...]
+    spec: Sequence[int]
+
+
+def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorCluster:
+    """A cluster with so few classes that a matrix of classes by codes can be held.
+
+    Classes beyond are merged, neighbours in what they add; errors then see their means.
+    """
+    functions, classes = cluster.values, []
+    for axis, a in enumerate(cluster.attributes):
+        n, size = functions.shape[2 + axis], int(cluster.points[axis].code[-1]) + 1
+        cls, points = cluster.class_of_point[axis], cluster.points[axis]
+        most = max(MAX_SHARES // size, 64)
+        if n > most:
+            rows = np.moveaxis(functions, 2 + axis, -1).reshape(-1, n)
+            rank = np.empty(n, np.int64)
+            rank[np.lexsort(rows[:4][::-1])] = np.arange(n)
+            bucket = rank * most // n
+            weight = np.bincount(cls, points.share * (margins(a)[points.code] + 1e-9), n) + 1e-12
+            total = np.bincount(bucket, weight, most)
+            merged = np.zeros((len(rows), most))
+            for i, row in enumerate(rows):
+                merged[i] = np.bincount(bucket, row * weight, most) / np.maximum(total, 1e-300)
+            shape = [*functions.shape[:2], *np.delete(functions.shape[2:], axis), most]
+            functions = np.moveaxis(merged.reshape(shape), -1, 2 + axis)
+            cls, n = bucket[cls], most
+        classes.append(np.bincount(cls * size + points.code, points.share, n * size).reshape(n, size))
+    return ErrorCluster(cluster.attributes, functions, tuple(classes), cluster.function)
 
 
 @dataclass
@@ -94,6 +163,9 @@ class Cuts:
     bins: dict[int, set[int]] = field(default_factory=dict)
     beyond: set[int] = field(default_factory=set)
     other: set[int] = field(default_factory=set)
+
+    def codes(self, a: int) -> set[int]:
+        return self.bins.get(a, set())
 
 
 class Scan:
@@ -110,6 +182,10 @@ class Scan:
         self.clusters: list[Cluster] = []
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
+        # True if nothing but the existence of groups is asked for, by a statement around this one.
+        self.counts_groups = False
+        # Base sums whose least and greatest summands are wanted.
+        self.limited: set[int] = set()
 
     def base(self, conditions: Sequence[exp.Expr], summand: exp.Expr | None = None) -> int:
         """The number of a base sum; equal ones are computed once."""
@@ -122,6 +198,11 @@ class Scan:
     def column(self, conditions: Sequence[exp.Expr], summand: exp.Expr | None = None) -> str:
         """The name of a base sum in the scan's table."""
         return f"{SECRET}b{self.base(conditions, summand)}"
+
+    @property
+    def signature(self) -> str:
+        """Keys and filter as text: scans with the same one are about the same groups."""
+        return " ".join(map(text_of, [*self.keys, *self.where]))
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -161,6 +242,11 @@ class Scan:
                 f"That makes {self.n_groups:,} groups; the limit is {MAX_GROUPS:,}. "
                 "Group by fewer attributes or by wider bins."
             )
+        if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
+            raise QueryError(
+                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT …), that is "
+                "not supported, since noise hides rare values. Ask for groups of fewer attributes."
+            )
         self.estimate = self._estimates()
 
     def _estimates(self) -> Floats:
@@ -173,6 +259,30 @@ class Scan:
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, components.weight)
         return total
+
+    def limits(self, j: int) -> tuple[Floats, Floats]:
+        """The least and the greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
+        the base sum does not apply adds 0 and does not count, unless all do.
+        """
+        low, high = np.ones(self.grid), np.ones(self.grid)
+        for axis, cluster in enumerate(self.clusters):
+            values = cluster.values[:, cluster.of(j)].reshape(len(cluster.values), -1)
+            counted = self._counted(cluster, j).reshape(len(values), -1) != 0
+            least = np.where(counted, values, np.inf).min(axis=1, initial=np.inf)
+            greatest = np.where(counted, values, -np.inf).max(axis=1, initial=-np.inf)
+            shape = [1] * len(self.clusters)
+            shape[axis] = len(values)
+            least, greatest = least.reshape(shape), greatest.reshape(shape)
+            with np.errstate(invalid="ignore"):
+                ends = np.stack([low * least, low * greatest, high * least, high * greatest])
+            low, high = np.nanmin(ends, axis=0), np.nanmax(ends, axis=0)
+        return low.reshape(-1), high.reshape(-1)
+
+    def _counted(self, cluster: Cluster, j: int) -> Floats:
+        """The function of a cluster that counts the records of a base sum."""
+        own = self.bases[j]
+        known = self._known.get(Base(own.conditions).key)
+        return cluster.values[:, cluster.of(j if known is None else known)]
 
     def key_table(self) -> pa.Table:
         """The keys of every group: g, k0, k1, …"""
@@ -249,7 +359,10 @@ class _Compiler:
             value, when = summand or "1.0", " AND ".join(f"({one})" for one in tests)
             columns.append(f"{f'CASE WHEN {when} THEN {value} END' if when else value} AS v{j}")
         parts = [self._classes(a, atoms, single[a]) for a in attributes]
-        n_classes = [len(part.shares) for part in parts]
+        for per_bin in COARSER if len(attributes) > 1 else ():
+            if math.prod(part.n for part in parts) > MAX_COMBINATIONS:
+                parts = [self._classes(a, atoms, single[a], per_bin) for a in attributes]
+        n_classes = [part.n for part in parts]
         if math.prod(n_classes) > MAX_COMBINATIONS:
             names = " and ".join(repr(self.database.schema.names[a]) for a in attributes)
             raise QueryError(
@@ -287,17 +400,28 @@ class _Compiler:
             keys,
             key_table,
             values.reshape(n_keys, max(len(functions), 1), *n_classes),
+            tuple(self.database.points(a) for a in attributes),
             tuple(part.cls for part in parts),
-            tuple(part.shares for part in parts),
             tuple(part.extras for part in parts),
             function,
         )
 
-    def _classes(self, a: int, atoms: _Atoms, single: list[exp.Expr]) -> _Classes:
-        """Classes of the points of an attribute; their atoms become a table."""
+    def _classes(
+        self, a: int, atoms: _Atoms, single: list[exp.Expr], per_bin: int | None = None
+    ) -> _Classes:
+        """Classes of the points of an attribute; their atoms become a table.
+
+        per_bin: so many points of each bin stand for all of them.
+        """
         database, attribute = self.database, self.database.schema.attributes[a]
         points, own = database.points(a), atoms.of[a]
-        source = f"SELECT *, x AS u, 0 AS extra FROM {SECRET}_points{a}"
+        used = np.arange(len(points.code)) if per_bin is None else points.representatives(per_bin)
+        kept = np.unique(used)
+        table_of_points = f"{SECRET}_points{a}"
+        if len(kept) < len(used):
+            self.cursor.register(f"{SECRET}_some{a}", pa.table({"j": kept.astype(np.int32)}))  # type: ignore[attr-defined]
+            table_of_points = f"(SELECT * FROM {table_of_points} WHERE i IN (SELECT j FROM {SECRET}_some{a}))"
+        source = f"SELECT *, x AS u, 0 AS extra FROM {table_of_points}"
         kinds = self._kinds(a, own)
         other = attribute.unknown_code if isinstance(attribute, Category) and attribute.other else None
         if other is not None:
@@ -328,13 +452,14 @@ class _Compiler:
         first[cls[::-1]] = np.arange(len(cls))[::-1]
         distinct = table.drop_columns(["i", "code", "share", "extra"]).take(pa.array(first))
         self.cursor.register(f"{SECRET}_classes{a}", distinct)  # type: ignore[attr-defined]
-        n_points, size = len(points.code), attribute.size
+        n_points = len(kept)
         extra_codes = table.column("code").to_numpy()[n_points:].tolist()
         extras = dict(zip(extra_codes, cls[n_points:].tolist(), strict=True))
         cls = cls[:n_points]
-        shares: Floats = np.bincount(cls * size + points.code, points.share, n * size).reshape(n, -1)
-        self._note_cuts(a, table, cls, kinds, atoms.used, extras)
-        return _Classes(cls, shares, extras)
+        if per_bin is None:
+            self._note_cuts(a, table, cls, kinds, atoms.used, extras)
+        cls = cls[np.searchsorted(kept, used)]
+        return _Classes(cls, n, extras)
 
     def _kinds(self, a: int, own: dict[str, str]) -> dict[str, str]:
         """DuckDB's type of each atom."""
@@ -396,7 +521,7 @@ class _Compiler:
 @dataclass(frozen=True, eq=False)
 class _Classes:
     cls: Ints
-    shares: Floats
+    n: int
     extras: dict[int, int]
 
 
@@ -521,21 +646,22 @@ def component_means(components: Components, cluster: Cluster) -> Floats:
     n = len(components)
     if not cluster.attributes:
         return np.repeat(cluster.values[:, :, None], n, axis=2)
-    found: Floats | None = None
-    table: NDArray[np.generic] = cluster.values.reshape(-1, cluster.values.shape[-1])
-    for a, shares in zip(reversed(cluster.attributes), reversed(cluster.shares), strict=True):
-        per_class = components.factors(a, shares)
-        rows, which = np.unique(table.reshape(-1, len(shares)), axis=0, return_inverse=True)
-        if found is None:
-            found = rows.astype(np.float64) @ per_class
-        else:
-            step = max(1, NUMBERS_AT_ONCE // (len(shares) * n))
-            pieces = [
-                (found[rows[i : i + step]] * per_class).sum(axis=1) for i in range(0, len(rows), step)
-            ]
-            found = np.concatenate(pieces or [np.zeros((0, n))])
+    last = len(cluster.attributes) - 1
+    rows = cluster.values.reshape(-1, cluster.values.shape[-1])
+    which: NDArray[np.intp] = np.arange(len(rows))
+    if last:
+        rows, which = np.unique(rows, axis=0, return_inverse=True)
+    found: Floats = components.factors(cluster.attributes[last], cluster.over_codes(rows, last))
+    table = which.reshape(-1)
+    for axis in range(last - 1, -1, -1):
+        per_class = components.factors(cluster.attributes[axis], cluster.shares(axis))
+        places, which = np.unique(table.reshape(-1, len(per_class)), axis=0, return_inverse=True)
+        step = max(1, NUMBERS_AT_ONCE // (len(per_class) * n))
+        pieces = [
+            np.einsum("rcz,cz->rz", found[places[i : i + step]], per_class) for i in range(0, len(places), step)
+        ]
+        found = np.concatenate(pieces or [np.zeros((0, n))])
         table = which.reshape(-1)
-    assert found is not None
     return found[table].reshape(n_keys, n_functions, n)
 
 

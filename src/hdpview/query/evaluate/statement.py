@@ -35,8 +35,7 @@ _ONE_TABLE = (
 )
 # An estimated count below this is taken for a group that does not exist, where groups are counted.
 PRESENT = 0.5
-# Groups up to which the number of groups that exist can be estimated.
-MAX_COUNTED_GROUPS = 500
+OF_VIEW = f"{SECRET}v"  # the table of columns that are attributes of the view
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROW_LEVEL_LACKS = ("group", "having", "distinct", "limit", "offset", "qualify", "joins", "windows")
 ESTIMATED_SUBQUERY = "Subquery results are treated as exact; intervals do not include their uncertainty."
@@ -237,8 +236,8 @@ class Statement:
             raise QueryError(_ONE_TABLE)
         alias = source.alias_or_name
         for column in select.find_all(exp.Column):
-            if column.table in (alias, "view"):
-                column.set("table", None)
+            if column.table in (alias, "view") and column.find_ancestor(exp.Select) is select:
+                column.set("table", exp.to_identifier(OF_VIEW))
         where = select.args.get("where")
         self._answer_subqueries(select, where)
         keys, is_rolled = self._keys(select)
@@ -256,7 +255,8 @@ class Statement:
         parts = [*select.selects, *(select.args[k] for k in ("having", "qualify", "order") if select.args.get(k))]
         parts += select.args.get("windows") or []
         number = {key: i for i, key in enumerate(distinct)}
-        for node in [one for part in parts for one in aggregates_in(part)]:
+        of_records = [one for part in parts for one in aggregates_in(part)]
+        for node in of_records:
             self._replace_aggregate(node, aggregates, number)
         self.scans.append(scan)
         _use_keys(select, number)
@@ -271,9 +271,10 @@ class Statement:
         if having is not None and not is_rolled:
             select.set("where", exp.Where(this=having.this))
             select.set("having", None)
-        if distinct and (is_distinct or (is_nested and not is_rolled)):
+        has_windows = any(part.find(exp.Window) for part in parts)
+        if distinct and not is_rolled and (is_distinct or is_nested or has_windows):
             self._only_present(select, scan)
-        select.meta["groups"] = is_distinct or bool(distinct)
+        scan.counts_groups = is_nested and not of_records
         table = exp.Table(
             this=exp.to_identifier(f"{SECRET}_scan{scan.number}"),
             alias=exp.TableAlias(this=exp.to_identifier(f"{SECRET}s")),
@@ -377,7 +378,7 @@ class Statement:
             return
         column = columns[0].unnest()
         a = self.database.number.get(column.name.lower())
-        if a is None or column.table:
+        if a is None or column.table != OF_VIEW:
             return
         attribute, values = self.database.schema.attributes[a], [s for s in sides if s is not columns[0]]
         if isinstance(attribute, Datetime) and attribute.kind == "datetime":
@@ -424,7 +425,7 @@ class Statement:
         """A day plus or minus whole numbers or days counts in days."""
         for side, other in ((node.this, node.expression), (node.expression, node.this)):
             column = side.unnest()
-            if not isinstance(column, exp.Column) or column.table:
+            if not isinstance(column, exp.Column) or column.table != OF_VIEW:
                 continue
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
@@ -456,7 +457,7 @@ class Statement:
 
     def bin_of(self, key: exp.Expr) -> exp.Expr:
         """A plain binned attribute as a key means its bins."""
-        if isinstance(key, exp.Column) and not key.table:
+        if isinstance(key, exp.Column) and key.table == OF_VIEW:
             a = self.database.number.get(key.name.lower())
             if a is not None and self.database.is_binned(a):
                 return exp.column(key.name + BIN, quoted=True)
@@ -470,7 +471,7 @@ class Statement:
         if isinstance(whole, exp.Column) and whole.name.lower() in self.database.types:
             return self.database.types[whole.name.lower()]
         try:
-            rows = self.cursor.execute(f'DESCRIBE SELECT {text_of(node)} FROM "view"').fetchall()
+            rows = self.cursor.execute(f'DESCRIBE SELECT {text_of(node)} FROM "view" AS {OF_VIEW}').fetchall()
         except duckdb.Error as problem:
             raise self.refusal(problem) from None
         kind: str = rows[0][1]
@@ -489,9 +490,7 @@ class Statement:
 
     def _check_grouped(self, select: exp.Select) -> None:
         for column in select.find_all(exp.Column):
-            if not column.table and column.name.lower() in self.database.types and (
-                column.find_ancestor(exp.Select) is select
-            ):
+            if column.table == OF_VIEW:
                 raise QueryError(f"{column.name!r} must stand in GROUP BY or in an aggregate.")
 
 
