@@ -121,7 +121,7 @@ def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
     """Quoted names reach a view and its columns as they are; bins are numbers and moments timestamps."""
     statement = (
         'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 '
-        "LIMIT 1"
+        "ORDER BY 5 DESC LIMIT 1"
     )
     found = psql(served, "-At", "-c", statement)
     assert not found.stderr

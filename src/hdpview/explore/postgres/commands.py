@@ -18,7 +18,7 @@ from hdpview.explore.postgres.errors import (
     UNDEFINED_OBJECT,
     PgError,
 )
-from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question, ResultSet
+from hdpview.explore.postgres.questions import AnswerOptions, Description, ResultSet
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.statements import Copy, Statement
 from hdpview.explore.postgres.types import OutputColumn
@@ -37,7 +37,7 @@ _FIXED = frozenset(
 _ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
 _MOST_CURSORS, _MOST_SETTINGS = 100, 200
 
-Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 @dataclass
@@ -61,10 +61,10 @@ class _Cursor:
 
 
 class Commands:
-    """The statements of one session. compute: runs work in a thread, within the limits of the server."""
+    """The statements of one session. ask: calls a method of an `Answerer` within the server's limits."""
 
-    def __init__(self, answerer: Answerer, compute: Compute, user: str, pid: int) -> None:
-        self._answerer, self._compute = answerer, compute
+    def __init__(self, ask: Ask, user: str, pid: int) -> None:
+        self._ask = ask
         self.settings = {name: value for name, (value, _) in first_settings().items()}
         self.settings["session_authorization"] = user
         self.transaction = IDLE
@@ -88,16 +88,14 @@ class Commands:
         if self.transaction == IN_TRANSACTION:
             self.transaction = FAILED
 
-    async def read(self, statement: Statement) -> Question | None:
-        """The question in a statement, if it is one."""
+    async def describe(self, statement: Statement) -> Description | None:
+        """Columns and parameters of a statement, if it is a question."""
         if not statement.is_question:
             return None
-        found: Question = await self._compute(lambda: self._answerer.read(statement.text))
-        return found
+        description: Description = await self._ask("describe", statement.text)
+        return description
 
-    async def execute(
-        self, statement: Statement, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> Outcome:
+    async def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
         """Do what a statement says."""
         if self.transaction == FAILED and statement.word not in _ENDS:
             raise PgError(
@@ -106,7 +104,7 @@ class Commands:
                 "Send ROLLBACK.",
             )
         if statement.is_question:
-            answer = await self._answered(statement.text, question, values)
+            answer = await self._answered(statement.text, values)
             return Outcome(f"SELECT {len(answer.rows)}", answer.columns, answer.rows, answer.notices)
         rule = _RULES.get(statement.word)
         if rule is None:
@@ -114,16 +112,9 @@ class Commands:
             raise AssertionError
         return await rule(self, statement)
 
-    async def _answered(
-        self, text: str, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> ResultSet:
-        options = self.options
-
-        def work() -> ResultSet:
-            asked = question or self._answerer.read(text)
-            return self._answerer.answer(asked, values, options, self._session)
-
-        answer: ResultSet = await self._compute(work)
+    async def _answered(self, text: str, values: Sequence[Any] = ()) -> ResultSet:
+        answer: ResultSet = await self._ask("answer", text, values, self.options, self._session)
+        self.settings.update(answer.settings)
         return answer
 
     async def _set(self, statement: Statement) -> Outcome:

@@ -22,7 +22,8 @@ _SQLSTATES = (
     (r"function '.*' does not exist", UNDEFINED_FUNCTION),
     (r"There is no table|(table|relation) '.*' does not exist", UNDEFINED_TABLE),
     (r"stands outside an aggregate", GROUPING_ERROR),
-    (r"too deeply|longer than|too large", TOO_COMPLEX),
+    (r"takes longer|took too long", QUERY_CANCELED),
+    (r"too deeply|longer than|too large|more memory", TOO_COMPLEX),
     (
         r"A parameter is not a valid|is not a number|Expected a |is compared with a|Unknown value",
         INVALID_TEXT,
@@ -38,6 +39,9 @@ class PgError(QueryError):
     def __init__(self, code: str, message: str, hint: str = "", fatal: bool = False) -> None:
         super().__init__(message)
         self.code, self.hint, self.fatal = code, hint, fatal
+
+    def __reduce__(self) -> tuple[type[PgError], tuple[str, str, str, bool]]:
+        return PgError, (self.code, str(self), self.hint, self.fatal)
 
 
 def as_pg_error(problem: HdpviewError, table: str = "view") -> PgError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -28,7 +28,6 @@ from hdpview.explore.postgres.names import (
     name_outputs,
     parameter_number,
     parameter_types,
-    quote_ident,
     with_null_parameters,
 )
 from hdpview.explore.postgres.statements import with_quoted_aliases
@@ -79,36 +78,59 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ResultSet:
-    """Columns and rows, with values of the columns' types."""
+    """Columns and rows, with values of the columns' types. settings: those that set_config has changed."""
 
     columns: Sequence[OutputColumn]
     rows: Sequence[Sequence[Any]]
     notices: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
-class Question:
+@dataclass(frozen=True)
+class Description:
+    """What is known of a statement's answer before it is computed. parameters: types of $1, $2, …"""
+
+    columns: Sequence[OutputColumn]
+    parameters: tuple[PgType, ...]
+
+    def with_ends(self, options: AnswerOptions) -> list[OutputColumn]:
+        """The columns, with the ends of intervals where they are wanted."""
+        columns: list[OutputColumn] = []
+        for column in self.columns:
+            columns.append(column)
+            if column.is_estimate and options.intervals:
+                kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
+                columns += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
+        return columns
+
+
+@dataclass(frozen=True, eq=False)
+class _Question(Description):
     """A statement that was read against the views.
 
     view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
-    parameters: types of $1, $2, …
     """
 
     tree: exp.Expr
     view: str | None
     is_for_rows: bool
-    columns: Sequence[OutputColumn]
-    parameters: tuple[PgType, ...]
+
+
+def answerer_of(paths: Mapping[str, str]) -> Answerer:
+    """Answers statements over the views in these files, by table name; ready for the first one."""
+    answerer = Answerer({name: PView.open(path) for name, path in paths.items()})
+    answerer.warm_up()
+    return answerer
 
 
 class Answerer:
-    """Reads and answers statements over these views. Called from several threads."""
+    """Reads and answers statements over these views."""
 
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = dict(views)
         self.engine = CatalogEngine(views)
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._questions = Recent[Question](_QUESTIONS_KEPT)
+        self._questions = Recent[_Question](_QUESTIONS_KEPT)
         self._answers = Recent[ResultSet](_CELLS_KEPT)
 
     def warm_up(self) -> None:
@@ -121,8 +143,12 @@ class Answerer:
             run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
             run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
 
-    def read(self, text: str) -> Question:
-        """What a statement asks for."""
+    def describe(self, text: str) -> Description:
+        """Columns and parameters of a statement."""
+        question = self._question(text)
+        return Description(question.columns, question.parameters)
+
+    def _question(self, text: str) -> _Question:
         question = self._questions.get(text)
         if question is None:
             try:
@@ -134,7 +160,7 @@ class Answerer:
             self._questions.keep(text, question)
         return question
 
-    def _read(self, text: str) -> Question:
+    def _read(self, text: str) -> _Question:
         tree = _parsed(text).copy()
         if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
             raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
@@ -156,12 +182,14 @@ class Answerer:
         if name is None or is_for_rows:
             if len(text) > MAX_CHARACTERS:
                 raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
-            return Question(tree, name, is_for_rows, self.engine.describe(tree), self.engine.parameters(tree))
+            columns = self.engine.describe(tree)
+            return _Question(columns, self.engine.parameters(tree), tree, name, is_for_rows)
         name_outputs(tree)
         schema = self.views[name].schema
         parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
         outputs = describe(self.views[name], with_null_parameters(tree, parameters), "postgres")
-        return Question(tree, name, False, [self._column(output, name) for output in outputs], parameters)
+        columns = [self._column(output, name) for output in outputs]
+        return _Question(columns, parameters, tree, name, False)
 
     def _column(self, output: Output, view: str) -> OutputColumn:
         """An output as clients see it: bins of a number are numbers, their starts."""
@@ -190,24 +218,18 @@ class Answerer:
             unknown_name("table", name[:60], self.views, "There are").partition(". ")[2],
         )
 
-    def columns(self, question: Question, options: AnswerOptions) -> list[OutputColumn]:
-        """Columns of the answer, known before it: with the ends of intervals where they are wanted."""
-        columns: list[OutputColumn] = []
-        for column in question.columns:
-            columns.append(column)
-            if column.is_estimate and options.intervals:
-                kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
-                columns += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
-        return columns
-
     def answer(
-        self, question: Question, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
+        self, text: str, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
     ) -> ResultSet:
-        """Answer a question with these values of its parameters."""
+        """Answer a statement with these values of its parameters."""
+        question = self._question(text)
         tree = _bound(question.tree, values) if question.parameters else question.tree
         if question.view is None:
-            return ResultSet(question.columns, self.engine.rows(tree, session))
-        key = (question, tuple(map(repr, values)), options)
+            before = dict(session.settings)
+            rows = self.engine.rows(tree, session)
+            changed = {name: value for name, value in session.settings.items() if before.get(name) != value}
+            return ResultSet(question.columns, rows, settings=changed)
+        key = (text, tuple(map(repr, values)), options)
         answer = self._answers.get(key)
         if answer is None:
             if question.is_for_rows:
@@ -220,7 +242,7 @@ class Answerer:
             self._answers.keep(key, answer, 1 + len(answer.columns) * len(answer.rows))
         return answer
 
-    def _of_view(self, question: Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
+    def _of_view(self, question: _Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
         assert question.view is not None
         result = run(
             self.views[question.view],
@@ -241,11 +263,7 @@ class Answerer:
             if column.is_estimate and options.intervals:
                 lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
         rows = list(zip(*lists, strict=True))
-        return ResultSet(self.columns(question, options), rows, (*result.notes, *result.inferred))
-
-    def hint_name(self) -> str:
-        """What a view is called in a question to ask instead."""
-        return quote_ident(next(iter(self.views), "view"))
+        return ResultSet(question.with_ends(options), rows, (*result.notes, *result.inferred))
 
 
 def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from hdpview.explore.postgres.errors import (
     as_pg_error,
 )
 from hdpview.explore.postgres.login import ClosedError, LoginServer
-from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question
+from hdpview.explore.postgres.questions import AnswerOptions, Description
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.postgres.wire import Wire
@@ -45,17 +45,17 @@ _STATUS = {status.value: status for status in TransactionStatus}
 class Backend(LoginServer, Protocol):
     """What sessions share."""
 
-    answerer: Answerer
+    table: str
     log_statements: bool
 
-    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work when its turn comes."""
+    def ask(self, method: str, *arguments: Any, seconds: float) -> asyncio.Future[Any]:
+        """Call a method of an `Answerer` in a child process, when its turn comes."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
     statement: Statement
-    question: Question | None
+    description: Description | None
     parameters: tuple[PgType, ...]
     options: AnswerOptions
 
@@ -109,7 +109,7 @@ class Session:
     async def _login(self) -> None:
         user, settings = await login.admitted(self._wire, self._backend)
         self._wire.send(messages.AuthenticationOk())
-        self._commands = Commands(self._backend.answerer, self._computed, user[:63], self.pid)
+        self._commands = Commands(self._asked, user[:63], self.pid)
         self._commands.start_with(settings)
         for name, title in REPORTED.items():
             self._wire.send(messages.ParameterStatus(title, self._commands.settings[name]))
@@ -147,7 +147,7 @@ class Session:
                 raise
             self._fail(problem)
         except HdpviewError as problem:
-            self._fail(as_pg_error(problem, self._backend.answerer.hint_name()))
+            self._fail(as_pg_error(problem, self._backend.table))
         except (ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
@@ -161,9 +161,10 @@ class Session:
         self._commands.fail()
         self._wire.refuse(problem)
 
-    async def _computed(self, work: Callable[[], Any]) -> Any:
-        """What work gives, done in a thread, unless it takes too long or is cancelled."""
-        self._work = self._backend.in_thread(work)
+    async def _asked(self, method: str, *arguments: Any) -> Any:
+        """What an `Answerer` says, unless it takes too long or is cancelled."""
+        self._work = self._backend.ask(method, *arguments, seconds=ANSWER_SECONDS)
+        self._work.add_done_callback(lambda work: work.cancelled() or work.exception())
         try:
             return await asyncio.wait_for(asyncio.shield(self._work), ANSWER_SECONDS)
         except TimeoutError:
@@ -203,7 +204,7 @@ class Session:
             name, values = statements.executed(statement)
             prepared = self._statement(name)
             _check_number(len(values), len(prepared.parameters))
-            return await self._commands.execute(prepared.statement, prepared.question, values)
+            return await self._commands.execute(prepared.statement, values)
         return await self._commands.execute(statement)
 
     async def _send_outcome(self, outcome: Outcome) -> None:
@@ -267,10 +268,10 @@ class Session:
             raise PgError(
                 TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
             )
-        question = await self._commands.read(statement)
-        inferred = question.parameters if question is not None else ()
+        description = await self._commands.describe(statement)
+        inferred = description.parameters if description is not None else ()
         self._prepared[name] = _Prepared(
-            statement, question, _declared(oids, inferred), self._commands.options
+            statement, description, _declared(oids, inferred), self._commands.options
         )
 
     def _bind(self, message: messages.Bind) -> None:
@@ -304,8 +305,8 @@ class Session:
             self._wire.describe(columns, wire.result_formats(formats, len(columns)))
 
     def _columns(self, prepared: _Prepared) -> Sequence[OutputColumn] | None:
-        if prepared.question is not None:
-            return self._backend.answerer.columns(prepared.question, prepared.options)
+        if prepared.description is not None:
+            return prepared.description.with_ends(prepared.options)
         if prepared.statement.word == "EXECUTE":
             return self._columns(self._statement(statements.executed(prepared.statement)[0]))
         return self._commands.cursor_columns(prepared.statement)
@@ -321,9 +322,7 @@ class Session:
                 portal.outcome = await self._done(prepared.statement)
             else:
                 self._check_shape(prepared)
-                portal.outcome = await self._commands.execute(
-                    prepared.statement, prepared.question, portal.values
-                )
+                portal.outcome = await self._commands.execute(prepared.statement, portal.values)
             self._tell(portal.outcome)
         outcome = portal.outcome
         if outcome.copy is not None:
@@ -339,7 +338,10 @@ class Session:
         self._wire.send(messages.CommandComplete(outcome.tag))
 
     def _check_shape(self, prepared: _Prepared) -> None:
-        if prepared.question is not None and prepared.options.intervals != self._commands.options.intervals:
+        if (
+            prepared.description is not None
+            and prepared.options.intervals != self._commands.options.intervals
+        ):
             raise PgError(
                 FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",

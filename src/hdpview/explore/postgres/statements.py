@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 import sqlglot
+from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres.errors import (
@@ -244,7 +245,19 @@ def executed(statement: Statement) -> tuple[str, list[Any]]:
     if found is None:
         raise PgError(SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
     arguments = parse(f"SELECT {found[2]}", "postgres").expressions if found[2] else []
-    return plain_name(found[1]), arguments
+    return plain_name(found[1]), [_constant(node) for node in arguments]
+
+
+def _constant(node: exp.Expr) -> Any:
+    """The value of an argument of EXECUTE."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Cast):
+        return _constant(inner.this)
+    if isinstance(inner, exp.Neg) and isinstance(number := _constant(inner.this), (int, float)):
+        return -number
+    if isinstance(inner, (exp.Literal, exp.Boolean, exp.Null)):
+        return inner.to_py()
+    raise PgError(INVALID_PARAMETER, "EXECUTE takes plain values.", "Write EXECUTE name (65, 'surgery').")
 
 
 def closed_name(statement: Statement) -> str:

@@ -26,6 +26,9 @@ class PgType:
     name: str
     size: int = -1
 
+    def __reduce__(self) -> tuple[Callable[[str], PgType], tuple[str]]:
+        return _of_catalogue, (self.name,)
+
 
 @dataclass(frozen=True)
 class OutputColumn:
@@ -49,6 +52,12 @@ def catalogued() -> tuple[tuple[str, ...], ...]:
 
 
 _CATALOGUED = {name: PgType(int(oid), name, int(size)) for oid, name, size, *_ in catalogued()}
+
+
+def _of_catalogue(name: str) -> PgType:
+    return _CATALOGUED[name]
+
+
 BY_NAME: dict[str, PgType] = {}  # types that values are sent as; all others are sent as texts
 
 

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from hdpview._version import __version__
 from hdpview.errors import QueryError
+from hdpview.explore.child import cpu_limit
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import Translator, written_names
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Seconds that a question about the catalogue may take; of 135 that tools ask, the slowest takes 0.2.
 MAX_SECONDS = 1.5
+# Of processor time, after which a child process ends: DuckDB cannot be interrupted inside one function.
+MAX_CPU_SECONDS = 2.0
 # Of a question about the catalogue; the longest that tools ask has 3,000, and 20,000 take 2 seconds to read.
 MAX_CHARACTERS = 20_000
 MAX_ROWS = 100_000
@@ -173,8 +176,9 @@ class CatalogEngine:
         watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
         watch.start()
         try:
-            self._check_functions(cursor, statement)
-            rows = list(islice(_rows(cursor.sql(prefix + statement)), MAX_ROWS + 1))
+            with cpu_limit(MAX_CPU_SECONDS):
+                self._check_functions(cursor, statement)
+                rows = list(islice(_rows(cursor.sql(prefix + statement)), MAX_ROWS + 1))
         except duckdb.Error as problem:
             raise _in_words(problem) from None
         finally:
