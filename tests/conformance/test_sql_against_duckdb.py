@@ -15,7 +15,7 @@ import sqlglot
 from cells import noiseless_view
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
-from hdpview.query.sql import run
+from hdpview.query.evaluate import run
 from statements import Statements
 
 # What goes wrong in one statement of a hundred is met with a chance of 95 %.

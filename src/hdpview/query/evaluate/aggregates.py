@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.query.evaluate.database import SECRET
-from hdpview.query.evaluate.scan import OrderedColumn, Scan, conjuncts, text_of
+from hdpview.query.evaluate.scan import BIN, OrderedColumn, Scan, conjuncts, text_of
 
 if TYPE_CHECKING:
     from hdpview.query.evaluate.statement import Statement
@@ -292,10 +292,18 @@ class Aggregates:
     ) -> str:
         scan = self.scan
         column = f"{SECRET}q{len(scan.ordered)}"
-        where = [*scan.where, *conditions, *self._present(x)]
-        inner = Scan(scan.database, -1, [*scan.keys, x], where)
+        where = [*scan.where, *conditions]
+        about = scan.attributes_of(x)
+        in_bins = len(about) == 1 and kind == "quantile"
+        in_bins = in_bins and not any(scan.attributes_of(node) & about for node in [*scan.keys, *where])
+        if in_bins:
+            (a,) = about
+            bins = exp.column(scan.database.names[a] + BIN, quoted=True)
+            inner = Scan(scan.database, -1, [*scan.keys, bins], where)
+        else:
+            inner = Scan(scan.database, -1, [*scan.keys, x], [*where, *self._present(x)])
         inner.base(())
-        scan.ordered.append(OrderedColumn(inner, column, kind, q, discrete))
+        scan.ordered.append(OrderedColumn(inner, column, kind, q, discrete, x if in_bins else None))
         return column
 
     def _refuse_distinct(self, x: exp.Distinct, name: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.query.evaluate.database import Points
 from hdpview.query.evaluate.scan import Cluster, Scan, outer
 from hdpview.view.data import ViewData
 
@@ -125,6 +126,16 @@ class Heaps:
                 rng.permutation(even),
             )  # fmt: skip
         return self._known[a]
+
+    def point_shares(self, a: int, points: Points, size: int) -> Floats:
+        """Shares of points in every draw: half of a bin's records lie at one place, shape (n_draws, n_points)."""
+        drawn = self._drawn(a, size)
+        count = np.diff(np.append(points.starts, len(points.code)))
+        skip = (points.share[points.starts] == 0).astype(np.int64)
+        heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
+        found = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
+        np.add.at(found, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
+        return found
 
     def margin(self, a: int) -> Floats:
         """Records at each code, shape (size,)."""

@@ -29,7 +29,7 @@ MAX_GROUPS = 250_000
 # Groups up to which those that exist are counted, as far as noise allows.
 MAX_COUNTED_GROUPS = 500
 # Combinations of classes of attributes that one expression ties together: rows of a cross join.
-MAX_COMBINATIONS = 2_000_000
+MAX_COMBINATIONS = 600_000
 # Numbers of an array of keys × functions × classes: 400 MB.
 MAX_NUMBERS = 50_000_000
 # Numbers of a matrix of classes by codes that errors are computed with: 160 MB.
@@ -139,6 +139,11 @@ def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorClust
         n, size = functions.shape[2 + axis], int(cluster.points[axis].code[-1]) + 1
         cls, points = cluster.class_of_point[axis], cluster.points[axis]
         most = max(MAX_SHARES // size, 64)
+        if n > size and size * size <= MAX_SHARES:
+            moved = cluster.over_codes(np.moveaxis(functions, 2 + axis, -1), axis)
+            functions = np.moveaxis(moved, -1, 2 + axis)
+            classes.append(np.eye(size))
+            continue
         if n > most:
             rows = np.moveaxis(functions, 2 + axis, -1).reshape(-1, n)
             rank = np.empty(n, np.int64)
@@ -301,6 +306,7 @@ class OrderedColumn:
     """A quantile or mode of every group, found in a scan with one more key.
 
     kind: `quantile` or `mode`; discrete: the quantile is one of the values.
+    argument: where the key is the bin of one attribute, the expression of it whose quantile is asked for.
     """
 
     scan: Scan
@@ -308,6 +314,17 @@ class OrderedColumn:
     kind: str
     q: float = 0.5
     discrete: bool = False
+    argument: exp.Expr | None = None
+
+    def values_of_points(self, cursor: object) -> tuple[int, Floats]:
+        """The attribute, and the argument at each of its points, NaN for NULL."""
+        assert self.argument is not None
+        (a,) = self.scan.attributes_of(self.argument)
+        self.scan.database.points(a)
+        table = cursor.sql(  # type: ignore[attr-defined]
+            f"SELECT CAST({_over_points(self.argument)} AS DOUBLE) AS v FROM {SECRET}_points{a} ORDER BY i"
+        ).to_arrow_table()
+        return a, np.array(table.column("v").to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 BIN = "__bin"  # a column that stands for the bin of an attribute instead of its value

@@ -17,11 +17,10 @@ from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 
 from hdpview.domain import Category, Datetime
-from hdpview.domain.calendar import MICROSECONDS_PER_DAY
 from hdpview.errors import QueryError, quoted, shortened, unknown_name
 from hdpview.query.evaluate import allowed
 from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, has_days
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
 
@@ -382,7 +381,7 @@ class Statement:
             return
         attribute, values = self.database.schema.attributes[a], [s for s in sides if s is not columns[0]]
         if isinstance(attribute, Datetime) and attribute.kind == "datetime":
-            if _has_days(attribute) and all(map(self._is_day, values)):
+            if has_days(attribute) and all(map(self._is_day, values)):
                 column.replace(exp.cast(column.copy(), "DATE"))
             if all(isinstance(v.unnest(), exp.Literal) for v in values):
                 for value in values:
@@ -429,7 +428,7 @@ class Statement:
                 continue
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
-            if isinstance(attribute, Datetime) and attribute.kind == "datetime" and _has_days(attribute):
+            if isinstance(attribute, Datetime) and attribute.kind == "datetime" and has_days(attribute):
                 if (isinstance(other.unnest(), exp.Literal) and not other.unnest().is_string) or self._is_day(other):
                     column.replace(exp.cast(column.copy(), "DATE"))
 
@@ -615,11 +614,6 @@ def _sides(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Between):
         return [node.this, node.args["low"], node.args["high"]]
     return [node.this, node.expression]
-
-
-def _has_days(attribute: Datetime) -> bool:
-    """True if all bins begin and end at midnight."""
-    return not bool((attribute.edges % MICROSECONDS_PER_DAY).any())
 
 
 def _is_inside(node: exp.Expr, root: exp.Expr) -> bool:
