@@ -177,7 +177,7 @@ class _Fields:
         return self._map(a, ("bins", binning), make)
 
     def _within(self, a: int, binning: int, scatter: float, and_bins: bool) -> Floats:
-        """Deviations of codes from the averages of their bins, as far as they are left; with those of bins."""
+        """Deviations of codes from their bins' averages, as far as they are left; with those of bins."""
 
         def make() -> Floats:
             codes = self.model.codes[a]
