@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Category, Integer, Ordered
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
-from hdpview.explore.bundle import bundled, compact_style
+from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.ends import typical_tail
@@ -77,7 +77,7 @@ def page(view: PView, name: str) -> str:
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
-        '<link rel="stylesheet" href="style.css" />': f"<style>{compact_style(_asset('style.css'))}</style>",
+        '<link rel="stylesheet" href="style.css" />': f"<style>{_asset('style.css')}</style>",
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
@@ -147,6 +147,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
             "noise": piece.noise,
             "kept": piece.kept,
             "within": piece.within,
+            "scatter": list(piece.scatter),
         }
         for piece in model.pieces.values()
     ]
@@ -156,6 +157,8 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "tables": [list(table.attributes) for table in part.tables],
         "bins": [_packed(bins) for own in model.binnings for bins in own],
         "attributeOfBins": [a for a, own in enumerate(model.binnings) for _ in own],
+        "keptOfCodes": [_packed(own[0]) for own in model.kept],
+        "keptOfBins": [_packed(bins) for own in model.kept for bins in own[1:]],
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "hidden": model.hidden.tolist(),
