@@ -56,7 +56,7 @@ class Execution:
     def __init__(self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any) -> None:
         self.database, self.cursor = database, cursor
         self._loaded: dict[int, int] = {}
-        self.statement = Statement(database, tree, dialect, cursor, self._rows_of_subquery)
+        self.statement = Statement(database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups)
         self.uncertain = uncertain_outputs(self.statement.tree)
         self.lower: dict[int, Floats] = {}
         self.upper: dict[int, Floats] = {}
@@ -133,6 +133,16 @@ class Execution:
             ) from None
         except duckdb.Error as problem:
             raise statement.refusal(problem) from None
+
+    def _rows_of_groups(self, tree: exp.Expr, ctes: list[exp.CTE]) -> list[tuple[Any, ...]]:
+        """Rows on the estimate of a subquery that is not taken apart yet."""
+        whole = tree.copy()
+        if ctes and not whole.args.get("with_"):
+            whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
+        with self.database.cursor() as cursor:
+            table = Execution(self.database, whole, "duckdb", cursor).estimate()
+        columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
+        return list(zip(*columns, strict=True))
 
     # Running.
 
