@@ -55,10 +55,7 @@ def explore(
     from contextlib import ExitStack
 
     if host not in LOOPBACK_ADDRESSES and not token:
-        raise typer.BadParameter(
-            "listening beyond localhost needs an access token: --token.",
-            param_hint="--host",
-        )
+        raise typer.BadParameter("listening beyond localhost needs --token.", param_hint="--host")
     _answer_with_one_thread()
     with ExitStack() as stack:
         opened = _opened(views)
