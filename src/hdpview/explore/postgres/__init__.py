@@ -3,10 +3,10 @@ already have.
 
 types        PostgreSQL's types, and how values travel as text and in binary
 parameters   the same on the way in
-functions    functions that clients call when they look at the catalogue; settings of a session (settings)
+settings     settings of a session as it starts
 names        what outputs, casts, parameters and tables are called
 columns      names and types of a statement's result, known before it runs
-catalog/     pg_catalog and information_schema, answered by SQLite over tables in memory
+catalog/     pg_catalog and information_schema, answered by DuckDB over tables in memory
 records      statements that ask for rows: answered from synthetic records
 rewrite      what tools add to a statement, in the view's own SQL
 answers      a question answered: by a view, by its synthetic records, or by the catalogue

@@ -14,7 +14,8 @@ from hdpview.domain import Ordered
 from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.postgres import rewrite
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.engine import CatalogEngine, view_columns
+from hdpview.explore.postgres.catalog.engine import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.tables import column_type
 from hdpview.explore.postgres.columns import Describer, OutputColumn
 from hdpview.explore.postgres.errors import (
     FEATURE_NOT_SUPPORTED,
@@ -23,8 +24,7 @@ from hdpview.explore.postgres.errors import (
     UNDEFINED_TABLE,
     PgError,
 )
-from hdpview.explore.postgres.functions import Context, quote_ident
-from hdpview.explore.postgres.names import is_common_table, parameter_number
+from hdpview.explore.postgres.names import is_common_table, parameter_number, quote_ident
 from hdpview.explore.postgres.records import Records
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import PgType
@@ -121,7 +121,7 @@ class Answerer:
         found = self._questions.get(text)
         if found is None:
             try:
-                found = self._read(_parsed(text).copy())
+                found = self._read(text)
             except RecursionError:
                 raise QueryError("The statement is nested too deeply.") from None
             except (AttributeError, KeyError, IndexError, TypeError, ValueError):
@@ -129,7 +129,8 @@ class Answerer:
             self._questions.keep(text, found)
         return found
 
-    def _read(self, tree: exp.Expr) -> Question:
+    def _read(self, text: str) -> Question:
+        tree = _parsed(text).copy()
         if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
             raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
         if tree.find(exp.Into) is not None:
@@ -141,8 +142,12 @@ class Answerer:
             raise PgError(FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
         name = names.pop() if names else None
         if name is None:
-            describer = self.engine.describer()
-            return Question(tree, None, False, self.engine.described(tree), _parameters(describer, tree))
+            if len(text) > MAX_CHARACTERS:
+                raise QueryError(
+                    f"A question about the catalogue is longer than {MAX_CHARACTERS:,} characters."
+                )
+            columns: Sequence[OutputColumn] = self.engine.describe(tree)
+            return Question(tree, None, False, columns, self.engine.parameters(tree))
         describer = Describer(self._columns_of_view, t.FLOAT8)
         columns = describer.columns(tree)
         parameters = _parameters(describer, tree)
@@ -172,7 +177,9 @@ class Answerer:
 
     def _columns_of_view(self, table: exp.Table) -> Sequence[OutputColumn] | None:
         name = self._view_of(table)
-        return None if name is None else view_columns(self.views[name])
+        if name is None:
+            return None
+        return [OutputColumn(attribute.name, column_type(attribute)) for attribute in self.views[name].schema]
 
     def columns(self, question: Question, reading: Reading) -> list[OutputColumn]:
         """Columns of the answer, known before it: with the ends of intervals where they are wanted."""
@@ -183,11 +190,13 @@ class Answerer:
                 found += [OutputColumn(f"{column.name}{end}", column.kind) for end in ("_lower", "_upper")]
         return found
 
-    def answer(self, question: Question, values: Sequence[Any], reading: Reading, context: Context) -> Answer:
+    def answer(
+        self, question: Question, values: Sequence[Any], reading: Reading, session: SessionFacts
+    ) -> Answer:
         """Answer a question with these values of its parameters."""
         tree = _bound(question.tree, values) if question.parameters else question.tree
         if question.view is None:
-            return Answer(question.columns, self.engine.rows(tree, context))
+            return Answer(question.columns, self.engine.rows(tree, session))
         tree = rewrite.with_arrays(tree) if question.parameters else tree
         key = (question, tuple(map(repr, values)), reading)
         found = self._answers.get(key)

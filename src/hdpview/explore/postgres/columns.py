@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.functions import RETURNS
 from hdpview.explore.postgres.names import common_table, output_name, parameter_number, type_of_cast
 from hdpview.explore.postgres.types import PgType
 from hdpview.query.sql.aggregates import ASSOCIATIONS, NAMED_AGGREGATES, QUANTILES, is_aggregate
@@ -217,7 +216,7 @@ class Describer:
                 return t.FLOAT8
             if node.name.lower() in NAMED_AGGREGATES or is_end_of_interval(node):
                 return self._of_mean(node.expressions[0]) if node.expressions else t.FLOAT8
-            return RETURNS.get(node.name.lower(), t.TEXT)
+            return t.TEXT
         if isinstance(node, (exp.Count, exp.CountIf)):
             return self._of_counts
         if isinstance(node, exp.Sum):

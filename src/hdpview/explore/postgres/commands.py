@@ -10,6 +10,7 @@ from typing import Any
 
 from hdpview.explore.postgres import statements, types
 from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
+from hdpview.explore.postgres.catalog.engine import SessionFacts
 from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import (
     FIXED_PARAMETER,
@@ -19,7 +20,6 @@ from hdpview.explore.postgres.errors import (
     UNDEFINED_OBJECT,
     PgError,
 )
-from hdpview.explore.postgres.functions import Context
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.statements import Copy, Statement
 
@@ -70,13 +70,7 @@ class Commands:
         self.transaction = IDLE
         self._at_start = dict(self.settings)
         self._cursors: dict[str, _Cursor] = {}
-        self._context = answerer.engine.context(
-            answerer.engine.catalog.context.database, user, pid, self.settings
-        )
-
-    @property
-    def context(self) -> Context:
-        return self._context
+        self._session = SessionFacts(user, pid, self.settings)
 
     @property
     def reading(self) -> Reading:
@@ -127,7 +121,7 @@ class Commands:
 
         def work() -> Answer:
             asked = question or self._answerer.read(text)
-            return self._answerer.answer(asked, values, reading, self._context)
+            return self._answerer.answer(asked, values, reading, self._session)
 
         found: Answer = await self._compute(work)
         return found

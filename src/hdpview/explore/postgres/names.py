@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sqlglot import exp
@@ -55,6 +56,10 @@ def output_name(node: exp.Expr) -> str:
         return name if name != "?column?" else type_of_cast(inner).name
     if isinstance(inner, (exp.Filter, exp.Window, exp.WithinGroup, exp.Bracket)):
         return output_name(inner.this)
+    if isinstance(inner, exp.Case) and isinstance(inner.args.get("default"), exp.Expr):
+        default = inner.args["default"].unnest()
+        is_named = default.find(exp.Column, exp.Func) is not None and not isinstance(default, exp.Binary)
+        return output_name(default) if is_named else "case"
     if type(inner) in _CALLED:
         return _CALLED[type(inner)]
     if isinstance(inner, exp.Anonymous):
@@ -64,9 +69,14 @@ def output_name(node: exp.Expr) -> str:
     return "?column?"
 
 
+def quote_ident(name: str) -> str:
+    """A name as SQL writes it: in double quotes unless it is a plain lower-case word."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_$]*", name) else '"' + name.replace('"', '""') + '"'
+
+
 def type_of_cast(node: exp.Cast) -> PgType:
     """The type that a CAST names."""
-    return t.named(node.to.sql(dialect="postgres")) or t.TEXT
+    return t.named(node.to.sql(dialect="postgres").removeprefix("pg_catalog.").strip('"')) or t.TEXT
 
 
 def compared_array(node: exp.Expr) -> exp.Expr | None:

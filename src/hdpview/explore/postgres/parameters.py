@@ -27,7 +27,7 @@ def decode(data: bytes | None, kind: PgType, format_code: int) -> Any:
             if format_code:
                 return _array_from_binary(data)
             return [
-                None if item is None else _from_text(item, element) for item in _array_items(data.decode())
+                None if item is None else _from_text(item, element) for item in array_items(data.decode())
             ]
         return _from_binary(data, kind) if format_code else _from_text(data.decode(), kind)
     except (ValueError, struct.error, IndexError, OverflowError, InvalidOperation):
@@ -100,7 +100,7 @@ def _array_from_binary(data: bytes) -> list[Any]:
     return items
 
 
-def _array_items(text: str) -> list[str | None]:
+def array_items(text: str) -> list[str | None]:
     """The items of a one-dimensional array as text: {a,"b c",NULL}."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError

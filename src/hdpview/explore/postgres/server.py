@@ -94,6 +94,7 @@ class PostgresServer:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self.answerer.engine.close()
 
     def stop(self) -> None:
         """End `serve`, from any thread."""

@@ -99,6 +99,63 @@ def named(name: str) -> PgType | None:
     return _ALIASES.get(plain) or BY_NAME.get(plain.strip('"'))
 
 
+# Types of DuckDB that carry those of PostgreSQL through a statement; all others are VARCHAR there.
+_DUCKDB = {
+    BOOL: "BOOLEAN",
+    INT2: "SMALLINT",
+    INT4: "INTEGER",
+    INT8: "BIGINT",
+    OID: "UINTEGER",
+    XID: "UINTEGER",
+    FLOAT4: "FLOAT",
+    FLOAT8: "DOUBLE",
+    NUMERIC: "DOUBLE",
+    DATE: "DATE",
+    TIME: "TIME",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
+    INTERVAL: "INTERVAL",
+    INT2VECTOR: "SMALLINT[]",
+    OIDVECTOR: "UINTEGER[]",
+}
+_FROM_DUCKDB = {
+    "BOOLEAN": BOOL,
+    "TINYINT": INT2,
+    "UTINYINT": INT2,
+    "SMALLINT": INT2,
+    "USMALLINT": INT4,
+    "INTEGER": INT4,
+    "UINTEGER": OID,
+    "BIGINT": INT8,
+    "UBIGINT": NUMERIC,
+    "HUGEINT": NUMERIC,
+    "UHUGEINT": NUMERIC,
+    "FLOAT": FLOAT4,
+    "DOUBLE": FLOAT8,
+    "DATE": DATE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
+    "INTERVAL": INTERVAL,
+    "JSON": JSON,
+    "UUID": UUID,
+}
+
+
+def duckdb_type(kind: PgType) -> str:
+    """The type of DuckDB that holds values of a type."""
+    if kind.oid in ELEMENT_OF:
+        return duckdb_type(ELEMENT_OF[kind.oid]) + "[]"
+    return _DUCKDB.get(kind, "VARCHAR")
+
+
+def of_duckdb(name: str) -> PgType:
+    """The type in which clients get values of a type of DuckDB, as DESCRIBE names it."""
+    if name.endswith("[]"):
+        return array_of(of_duckdb(name[:-2]))
+    return NUMERIC if name.startswith("DECIMAL") else _FROM_DUCKDB.get(name, TEXT)
+
+
 def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
     """A value as it travels. A value that does not fit the type it was announced with travels as that type's
     NULL in binary, and as its text otherwise.

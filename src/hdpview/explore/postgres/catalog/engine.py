@@ -1,224 +1,288 @@
-"""The catalogue in an SQLite database in memory: it answers whatever a client asks about tables and settings.
+"""The catalogue in a DuckDB database in memory: it answers whatever a client asks about tables and settings.
 
-Nothing can be written, attached or read from elsewhere: SQLite asks an authorizer before each step, and a
-statement that runs too long is stopped.
+Statements are read twice: sqlglot knows which names are tables of the catalogue, and DuckDB's own parser
+lists the functions, of which only known ones may be called. The database reads no file, loads no extension
+and cannot be changed; a statement that runs too long is interrupted.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import sqlite3
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from sqlglot import exp
 
-from hdpview.errors import HdpviewError, QueryError
+from hdpview._version import __version__
+from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
-from hdpview.explore.postgres.catalog.translate import to_sqlite
-from hdpview.explore.postgres.columns import Describer, OutputColumn
-from hdpview.explore.postgres.functions import FUNCTIONS, MOST_ITEMS, Context
+from hdpview.explore.postgres.catalog.tables import Catalog, defaults, system_relations
+from hdpview.explore.postgres.catalog.translate import Translator, written_names
+from hdpview.explore.postgres.columns import OutputColumn
+from hdpview.explore.postgres.errors import UNDEFINED_COLUMN, UNDEFINED_FUNCTION, PgError
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.statements import checked_setting
+from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
-from hdpview.query.sql.constants import literal
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Seconds that a question about the catalogue may take; of 135 that tools ask, the slowest takes 0.2.
+MAX_SECONDS = 1.5
+# Of a question about the catalogue; the longest that tools ask has 3,000, and 20,000 take 2 seconds to read.
+MAX_CHARACTERS = 20_000
+MAX_ROWS = 100_000
+_BATCH_ROWS = 10_000
+# Arguments of the functions in functions.txt, which give the same whatever they are called with.
+_MAX_ARGUMENTS = 5
+_CONFIG = {
+    "threads": 1,
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "256MB",
+    "max_temp_directory_size": "0KB",
+}
+_SERVER = f"hdpview {__version__}: a differentially private view, read-only"
+# DuckDB's own functions that may be called, operators aside; all others are macros.
+_DUCKDB_FUNCTIONS = """
+    abs array_agg array_to_string avg bool_and bool_or ceil concat concat_ws contains count count_star
+    current_timestamp date_part date_trunc dense_rank epoch first_value floor generate_series
+    get_current_timestamp greatest json_array json_group_array json_object lag last_value lead least left
+    length list_concat list_contains list_value listagg lower ltrim max md5 min mod now nth_value ntile nullif
+    rank regexp_extract regexp_matches regexp_replace replace reverse right round row row_number rtrim
+    split_part starts_with strftime string_agg strpos substr substring sum to_days to_hours to_json to_minutes
+    to_months to_seconds to_weeks to_years today translate trim trunc unnest upper
+"""
 
 
-class ArrayAggregate:
-    """array_agg: values as one JSON text."""
+@dataclass
+class SessionFacts:
+    """What functions know of a session. settings: changed by set_config."""
 
-    def __init__(self) -> None:
-        self._values: list[Any] = []
-
-    def step(self, *values: Any) -> None:
-        if len(self._values) < MOST_ITEMS:
-            self._values.append(values[0])
-
-    def finalize(self) -> str | None:
-        return json.dumps(self._values) if self._values else None
-
-
-class TextAggregate:
-    """string_agg: values put together with a separator."""
-
-    def __init__(self) -> None:
-        self._values: list[str] = []
-        self._separator = ","
-
-    def step(self, value: Any, separator: Any = ",") -> None:
-        self._separator = str(separator)
-        if value is not None and len(self._values) < MOST_ITEMS:
-            self._values.append(str(value))
-
-    def finalize(self) -> str | None:
-        return self._separator.join(self._values) if self._values else None
-
-
-AGGREGATES: Sequence[tuple[str, type[Any]]] = (
-    ("array_agg", ArrayAggregate),
-    ("json_agg", ArrayAggregate),
-    ("jsonb_agg", ArrayAggregate),
-    ("string_agg", TextAggregate),
-)
-_SECONDS = 5.0
-_STEPS_BETWEEN_LOOKS = 10_000
-_MOST_ROWS = 100_000
-_LONGEST_TEXT = 1_000_000
-_ALLOWED = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
-# SQLite's own functions that may be called; all others are ours.
-_SQLITE_FUNCTIONS = (
-    "abs avg coalesce count dense_rank first_value group_concat ifnull iif json_array json_each lag "
-    "last_value lead length lower ltrim max min nth_value ntile nullif rank replace round row_number "
-    "rtrim substr substring sum total trim upper"
-)
-_FUNCTIONS = frozenset(_SQLITE_FUNCTIONS.split()) | frozenset(FUNCTIONS) | {name for name, _ in AGGREGATES}
+    user: str
+    pid: int
+    settings: dict[str, str]
+    database: str = "hdpview"
+    started: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
 
 
 class CatalogEngine:
-    """Answers SELECT statements that read no view."""
+    """Answers SELECT statements that read no view. Called from several threads."""
 
     def __init__(self, views: Mapping[str, PView]) -> None:
-        self.catalog = Catalog(views)
+        import duckdb
+
+        self._catalog = Catalog(views)
         self._columns = {
-            f"{each.schema}.{each.name}": [
-                OutputColumn(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in each.columns
-            ]
+            f"{each.schema}.{each.name}": [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in each.columns]
             for each in system_relations()
         }
-        self._numbers = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
-        self._lock = threading.Lock()
-        self._context, self._deadline = self.catalog.context, 0.0
-        self._problem: HdpviewError | None = None
-        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        oids = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
+        self._any_session = SessionFacts(
+            "hdpview", 0, {name: value for name, (value, _) in first_settings().items()}
+        )
+        self._translator = Translator(self.key, oids)
+        self._database = duckdb.connect(":memory:", config=_CONFIG)
         self._fill()
-        self._close_off()
+        macros = self._database.execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal")
+        self._functions = {name for (name,) in macros.fetchall()} | set(_DUCKDB_FUNCTIONS.split())
+        self._database.execute("SET TimeZone = 'UTC'")
+        self._database.execute("SET lock_configuration = true")
 
-    def context(self, database: str, user: str, pid: int, values: dict[str, str]) -> Context:
-        """The context of a session."""
-        return replace(self.catalog.context, database=database, user=user, pid=pid, settings=values)
+    def close(self) -> None:
+        """Give the database's memory back."""
+        self._database.close()
 
     def key(self, table: exp.Table) -> str | None:
-        """What a table is called in here; None where it is not of the catalogue."""
-        schemas = [table.db.lower()] if table.db else ["pg_catalog"]
-        return next(
-            (key for schema in schemas if (key := f"{schema}.{table.name.lower()}") in self._columns), None
-        )
+        """The name of a table in the database; None where it is not of the catalogue."""
+        key = f"{table.db.lower() or 'pg_catalog'}.{table.name.lower()}"
+        return key if key in self._columns else None
 
-    def describer(self) -> Describer:
-        """Describes statements over the catalogue."""
-        return Describer(self._table_columns, t.INT8)
+    def describe(self, tree: exp.Expr) -> list[OutputColumn]:
+        """Columns of a statement's result. Parameters may stand in it."""
+        kinds, filled = self.parameters(tree), tree.copy()
+        for node in list(filled.find_all(exp.Parameter)):
+            kind = kinds[int(node.name) - 1]
+            node.replace(exp.cast(exp.null(), exp.DataType.build(t.duckdb_type(kind), dialect="duckdb")))
+        with self._cursor(self._any_session) as cursor:
+            rows = self._run(cursor, filled, "DESCRIBE ")
+        names = written_names(tree) or [name for name, *_ in rows]
+        return [OutputColumn(name, t.of_duckdb(row[1])) for name, row in zip(names, rows, strict=True)]
 
-    def _table_columns(self, table: exp.Table) -> Sequence[OutputColumn] | None:
-        key = self.key(table)
-        return None if key is None else self._columns[key]
-
-    def rows(self, tree: exp.Expr, context: Context) -> list[Any]:
+    def rows(self, tree: exp.Expr, session: SessionFacts) -> list[Sequence[Any]]:
         """Rows of the answer to a statement without parameters."""
-        tree, describer = tree.copy(), self.describer()
-        statement = to_sqlite(tree, describer, lambda table: self.key(table) or table.name, self._numbers)
-        with self._lock:
-            return self._run(statement, context)
+        for call in tree.find_all(exp.Anonymous):
+            _set_config(call, session)
+        with self._cursor(session) as cursor:
+            return self._run(cursor, tree)
 
-    def described(self, tree: exp.Expr) -> list[OutputColumn]:
-        """Columns of a statement's result."""
-        columns = self.describer().columns(tree)
-        return [replace(each, kind=t.TEXT) if each.kind in t.REG_TYPES else each for each in columns]
+    def parameters(self, tree: exp.Expr) -> tuple[PgType, ...]:
+        """Types of the parameters $1, $2, …"""
+        tables = [
+            self.key(table) for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)
+        ]
+        columns = {name: kind for key in tables if key is not None for name, kind in self._columns[key]}
+        return parameter_types(tree, columns)
 
-    def _run(self, statement: str, context: Context) -> list[Any]:
-        self._context, self._deadline, self._problem = context, time.monotonic() + _SECONDS, None
+    def _run(self, cursor: duckdb.DuckDBPyConnection, tree: exp.Expr, prefix: str = "") -> list[Any]:
+        import duckdb
+
+        statement = self._translator.translate(tree)
+        watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
+        watch.start()
         try:
-            found = self._database.execute(statement).fetchmany(_MOST_ROWS + 1)
-        except (sqlite3.Error, sqlite3.Warning, OverflowError) as problem:
-            raise self._problem or _in_words(problem) from None
-        if len(found) > _MOST_ROWS:
-            raise QueryError(f"The answer has more than {_MOST_ROWS:,} rows. Add a LIMIT.")
-        return found
+            self._check_functions(cursor, statement)
+            rows = list(islice(_rows(cursor.sql(prefix + statement)), MAX_ROWS + 1))
+        except duckdb.Error as problem:
+            raise _in_words(problem) from None
+        finally:
+            watch.cancel()
+        if len(rows) > MAX_ROWS:
+            raise QueryError(f"The answer has more than {MAX_ROWS:,} rows. Add a LIMIT.")
+        return rows
+
+    def _check_functions(self, cursor: duckdb.DuckDBPyConnection, statement: str) -> None:
+        """Refuse functions that are not known to be harmless, by name in DuckDB's own syntax tree."""
+        (text,) = cursor.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()[0]
+        tree = json.loads(text)
+        if tree["error"]:
+            raise QueryError("The catalogue cannot answer this statement.")
+        for node in _nodes(tree):
+            name = node.get("function_name")
+            if name is not None and not node.get("is_operator") and name.lower() not in self._functions:
+                raise PgError(UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
+
+    @contextmanager
+    def _cursor(self, session: SessionFacts) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of one statement's own to the database, where functions know the session."""
+        version = f"PostgreSQL {session.settings['server_version']} ({_SERVER})"
+        cursor = self._database.cursor()
+        try:
+            cursor.execute(
+                "SET VARIABLE session = {'version': $version, 'database': $database, 'username': $user, "
+                "'pid': $pid::INTEGER, 'started': $started::TIMESTAMP, "
+                "'settings': map_from_entries($settings)}",
+                {
+                    "version": version,
+                    "database": session.database,
+                    "user": session.user,
+                    "pid": session.pid,
+                    "started": session.started,
+                    "settings": [{"k": name, "v": value} for name, value in session.settings.items()],
+                },
+            )
+            yield cursor
+        finally:
+            cursor.close()
 
     def _fill(self) -> None:
-        for name, function in FUNCTIONS.items():
-            self._database.create_function(name, -1, functools.partial(self._called, function))
-        for name, aggregate in AGGREGATES:
-            self._database.create_aggregate(name, -1, aggregate)
         for key, columns in self._columns.items():
             usual = defaults().get(key, {})
-            # Numbers are compared with texts as numbers: clients write c.oid = '16384'.
-            parts = ", ".join(_definition(column, usual.get(column.name)) for column in columns)
-            self._database.execute(f"CREATE TABLE {_quoted(key)} ({parts})")
+            parts = ", ".join(_definition(name, kind, usual.get(name)) for name, kind in columns)
+            self._database.execute(f'CREATE TABLE "{key}" ({parts})')
+        self._database.execute("\n".join(t.lines_of("macros.sql")))
+        for line in t.lines_of("functions.txt"):
+            value, *names = line.split()
+            calls = ", ".join(
+                f"({', '.join(f'a{i}' for i in range(n))}) AS {value}" for n in range(_MAX_ARGUMENTS)
+            )
+            self._database.execute("".join(f"CREATE MACRO {name}{calls};" for name in names))
         settings = [
             {"name": name, "setting": value, "short_desc": meaning}
             for name, (value, meaning) in first_settings().items()
         ]
-        for key, rows in {**self.catalog.rows(), "pg_catalog.pg_settings": settings}.items():
-            names = list(rows[0])
-            marks = ", ".join("?" for _ in names)
-            self._database.executemany(
-                f"INSERT INTO {_quoted(key)} ({', '.join(names)}) VALUES ({marks})",
-                [list(row.values()) for row in rows],
-            )
-        self._database.executescript("\n".join(t.lines_of("derived.sql")))
-        for key, column in (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_type", "oid")):
-            self._database.execute(
-                f"CREATE INDEX {key}_{column} ON {_quoted(f'pg_catalog.{key}')} ({column})"
-            )
-        # SQLite makes the table of this function at its first use, which must come before nothing can be
-        # made.
-        self._database.execute("SELECT * FROM json_each('[]')").fetchall()
-
-    def _close_off(self) -> None:
-        self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
-        self._database.set_authorizer(_authorized)
-        self._database.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_BETWEEN_LOOKS)
-
-    def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A function's value; its reasons for refusing are kept, since SQLite would lose them."""
-        try:
-            return function(self._context, *arguments)
-        except HdpviewError as problem:
-            self._problem = problem
-            raise
-        except (TypeError, ValueError, LookupError, ArithmeticError):
-            self._problem = QueryError("A function was called with arguments that do not fit it.")
-            raise
+        for key, rows in {**self._catalog.rows(), "pg_catalog.pg_settings": settings}.items():
+            self._database.register("incoming", pa.Table.from_pylist(rows))
+            self._database.execute(f'INSERT INTO "{key}" BY NAME SELECT * FROM incoming')
+            self._database.unregister("incoming")
+        self._database.execute("\n".join(t.lines_of("derived.sql")))
 
 
-def view_columns(view: PView) -> list[OutputColumn]:
-    """The columns of a view as a table."""
-    return [OutputColumn(attribute.name, column_type(attribute)) for attribute in view.schema]
+def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgType, ...]:
+    """Types of the parameters $1, $2, … by what they stand beside. columns: types by name."""
+    from hdpview.explore.postgres.names import parameter_number, type_of_cast
+
+    def beside(node: exp.Expr) -> PgType:
+        assert node.parent is not None
+        for other in node.parent.iter_expressions():
+            inner = other.unnest()
+            if isinstance(inner, exp.Column) and inner.name.lower() in columns:
+                return columns[inner.name.lower()]
+            if isinstance(inner, exp.Cast):
+                return type_of_cast(inner)
+        return t.TEXT
+
+    def kind_of(node: exp.Expr) -> PgType:
+        while isinstance(node.parent, (exp.Paren, exp.Neg, exp.Tuple)):
+            node = node.parent
+        parent = node.parent
+        if isinstance(parent, exp.Cast):
+            return type_of_cast(parent)
+        if isinstance(parent, (exp.Limit, exp.Offset, exp.Fetch)):
+            return t.INT8
+        is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
+        if parent is not None and (isinstance(parent, (exp.Any, exp.All)) or is_all):
+            return t.array_of(beside(parent))
+        if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
+            return beside(node)
+        return t.TEXT
+
+    kinds: dict[int, PgType] = {}
+    for node in tree.find_all(exp.Parameter):
+        number = parameter_number(node)
+        if kinds.get(number, t.TEXT) is t.TEXT:
+            kinds[number] = kind_of(node)
+    return tuple(kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
 
 
-def _authorized(action: int, _: str | None, name: str | None, *__: str | None) -> int:
-    """Only reading, and only functions that are known to be harmless."""
-    if action == sqlite3.SQLITE_FUNCTION:
-        return sqlite3.SQLITE_OK if str(name).lower() in _FUNCTIONS else sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+def _set_config(call: exp.Anonymous, session: SessionFacts) -> None:
+    """SELECT set_config('search_path', '', false) changes a setting as SET does."""
+    if call.name.lower() == "set_config" and all(
+        isinstance(each, exp.Literal) for each in call.expressions[:2]
+    ):
+        name, value = (each.name for each in call.expressions[:2])
+        session.settings[name.lower()] = checked_setting(name.lower(), value)
 
 
-def _definition(column: OutputColumn, usual: Any) -> str:
-    """A column as CREATE TABLE takes it. usual: what it holds where a row says nothing; None for NULL."""
-    if column.kind in t.INTEGERS or column.kind is t.BOOL:
-        affinity = "INTEGER"
-    else:
-        affinity = "REAL" if column.kind in t.FLOATS else "TEXT" if column.kind in t.TEXTS else ""
-    default = "" if usual is None else f" DEFAULT {literal(usual).sql()}"
-    return f"{_quoted(column.name)} {affinity}{default}"
+def _rows(relation: duckdb.DuckDBPyRelation) -> Iterator[Sequence[Any]]:
+    """Rows through Arrow: DuckDB itself needs another package for moments with a time zone."""
+    for batch in relation.to_arrow_reader(_BATCH_ROWS):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _nodes(item)
+
+
+def _definition(name: str, kind: PgType, usual: Any) -> str:
+    """A column as CREATE TABLE takes it. usual: its value in rows that leave it out; None for NULL."""
+    default = "" if usual is None else f" DEFAULT '{usual}'"
+    return f'"{name}" {t.duckdb_type(kind)}{default}'
 
 
 def _in_words(problem: Exception) -> QueryError:
     text = str(problem)
-    if text.startswith("not authorized to use function: "):
-        return QueryError(f"function {text.rpartition(' ')[2].lower()[:60]!r} does not exist")
-    if "interrupted" in text:
+    if "unrecognized configuration parameter: " in text:
+        name = text.partition("parameter: ")[2].splitlines()[0]
+        return QueryError(f"Unknown setting {name[:60]!r}. SHOW ALL lists the settings.")
+    if text.startswith("INTERRUPT"):
         return QueryError("This question about the catalogue took too long.")
-    for start in ("no such column: ", "no such function: ", "no such table: "):
-        if text.startswith(start):
-            kind = start.split()[2].rstrip(":")
-            return QueryError(f"{kind} {text.removeprefix(start)[:60]!r} does not exist")
+    column = text.partition('Referenced column "')[2].partition('"')[0]
+    if column:
+        return PgError(UNDEFINED_COLUMN, f'column "{column[:60]}" does not exist')
     return QueryError("The catalogue cannot answer this statement. Ask it in simpler words, or leave it out.")

@@ -14,10 +14,10 @@ from typing import Any
 
 from hdpview.domain import Attribute, Datetime, Integer, Ordered, calendar
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.functions import NAMESPACES, Context
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
 
+NAMESPACES = {11: "pg_catalog", 2200: "public", 13000: "information_schema"}
 FIRST_VIEW = 16_384  # the first number that PostgreSQL gives to what users make
 _DAY = 24 * 60 * 60 * 1_000_000
 _NAMESPACE_OF = {name: oid for oid, name in NAMESPACES.items()}
@@ -74,7 +74,6 @@ def type_rows() -> tuple[Row, ...]:
         for key in ("typbyval", "typispreferred"):
             row[key] = int(row[key] == "t")
         row |= {"typcollation": 100 if row["typcategory"] == "S" else 0}
-        row |= {key: row[key] if row[key] != "-" else 0 for key in ("typreceive", "typsend")}
         rows.append(row)
     return tuple(rows)
 
@@ -117,19 +116,11 @@ def column_comment(attribute: Attribute) -> str:
 
 
 class Catalog:
-    """The rows of all tables for these views, and the context that functions need."""
+    """The rows of all tables for these views."""
 
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = views
         self.oids = {name: FIRST_VIEW + i for i, name in enumerate(views)}
-        self.context = Context(
-            relations={
-                **{relation.oid: (relation.schema, relation.name) for relation in system_relations()},
-                **{oid: ("public", name) for name, oid in self.oids.items()},
-            },
-            type_names={row["oid"]: row["typname"] for row in type_rows()},
-            comments=dict(self._comments()),
-        )
         self._type_oids = {row["typname"]: row["oid"] for row in type_rows()}
 
     def rows(self) -> dict[str, list[Row]]:
@@ -150,15 +141,11 @@ class Catalog:
             for number, attribute in enumerate(self.views[name].schema, 1):
                 yield name, oid, number, attribute
 
-    def _comments(self) -> Iterator[tuple[tuple[int, int], str]]:
-        for name, oid in self.oids.items():
-            yield (oid, 0), view_comment(self.views[name])
-        for _, oid, number, attribute in self.columns():
-            yield (oid, number), column_comment(attribute)
-
     def _descriptions(self) -> Iterator[Row]:
-        for (oid, number), text in self.context.comments.items():
-            yield {"objoid": oid, "objsubid": number, "description": text}
+        for name, oid in self.oids.items():
+            yield {"objoid": oid, "objsubid": 0, "description": view_comment(self.views[name])}
+        for _, oid, number, attribute in self.columns():
+            yield {"objoid": oid, "objsubid": number, "description": column_comment(attribute)}
 
     def _namespaces(self) -> Iterator[Row]:
         for oid, name in NAMESPACES.items():
