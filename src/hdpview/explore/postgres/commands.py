@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdpview.explore.postgres import statements, types
-from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
 from hdpview.explore.postgres.catalog.engine import SessionFacts
-from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import (
     FIXED_PARAMETER,
     IN_FAILED_TRANSACTION,
@@ -20,8 +18,10 @@ from hdpview.explore.postgres.errors import (
     UNDEFINED_OBJECT,
     PgError,
 )
+from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question, ResultSet
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.statements import Copy, Statement
+from hdpview.explore.postgres.types import OutputColumn
 
 IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"
 # Settings that clients are told of, under the names that they know.
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass
 class _Cursor:
-    answer: Answer
+    answer: ResultSet
     is_binary: bool
     at: int = 0
 
@@ -73,8 +73,8 @@ class Commands:
         self._session = SessionFacts(user, pid, self.settings)
 
     @property
-    def reading(self) -> Reading:
-        return Reading.of(self.settings)
+    def options(self) -> AnswerOptions:
+        return AnswerOptions.of(self.settings)
 
     def start_with(self, settings: Mapping[str, str]) -> None:
         """Settings that came with the connection; unknown ones are kept as they are."""
@@ -116,15 +116,15 @@ class Commands:
 
     async def _answered(
         self, text: str, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> Answer:
-        reading = self.reading
+    ) -> ResultSet:
+        options = self.options
 
-        def work() -> Answer:
+        def work() -> ResultSet:
             asked = question or self._answerer.read(text)
-            return self._answerer.answer(asked, values, reading, self._session)
+            return self._answerer.answer(asked, values, options, self._session)
 
-        found: Answer = await self._compute(work)
-        return found
+        answer: ResultSet = await self._compute(work)
+        return answer
 
     async def _set(self, statement: Statement) -> Outcome:
         asked = statements.setting(statement)

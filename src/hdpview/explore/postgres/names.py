@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
-from hdpview.query.sql.subqueries import contains
 
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
 _CALLED: dict[type[exp.Expr], str] = {
@@ -113,12 +112,6 @@ def _definitions(table: exp.Table) -> Iterator[exp.Expr]:
         at = at.parent
 
 
-def common_table(table: exp.Table) -> exp.Expr | None:
-    """The common table expression that a name stands for, if it is one."""
-    found = next(_definitions(table), None)
-    return None if found is None or contains(found, table) else found
-
-
 def is_common_table(table: exp.Table) -> bool:
     """Whether a name stands for a common table expression, its own recursion included."""
     return next(_definitions(table), None) is not None
@@ -127,3 +120,56 @@ def is_common_table(table: exp.Table) -> bool:
 def alias_of(table: exp.Table) -> exp.Expr:
     """The alias of a table; its own name where it has none."""
     return table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+
+
+def name_outputs(tree: exp.Expr) -> None:
+    """Give every output of every SELECT the name that PostgreSQL gives it."""
+    for select in tree.find_all(exp.Select):
+        for item in list(select.expressions):
+            if not isinstance(item, (exp.Alias, exp.Column, exp.Star)) and item.args.get("alias") is None:
+                item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
+
+
+def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgType, ...]:
+    """Types of the parameters $1, $2, … by what they stand beside. columns: types by name."""
+
+    def beside(node: exp.Expr) -> PgType:
+        assert node.parent is not None
+        for other in node.parent.iter_expressions():
+            inner = other.unnest()
+            if isinstance(inner, exp.Column) and inner.name.lower() in columns:
+                return columns[inner.name.lower()]
+            if isinstance(inner, exp.Cast):
+                return type_of_cast(inner)
+        return t.TEXT
+
+    def kind_of(node: exp.Expr) -> PgType:
+        while isinstance(node.parent, (exp.Paren, exp.Neg, exp.Tuple)):
+            node = node.parent
+        parent = node.parent
+        if isinstance(parent, exp.Cast):
+            return type_of_cast(parent)
+        if isinstance(parent, (exp.Limit, exp.Offset, exp.Fetch)):
+            return t.INT8
+        is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
+        if parent is not None and (isinstance(parent, (exp.Any, exp.All)) or is_all):
+            return t.array_of(beside(parent))
+        if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
+            return beside(node)
+        return t.TEXT
+
+    kinds: dict[int, PgType] = {}
+    for node in tree.find_all(exp.Parameter):
+        number = parameter_number(node)
+        if kinds.get(number, t.TEXT) is t.TEXT:
+            kinds[number] = kind_of(node)
+    return tuple(kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
+
+
+def with_null_parameters(tree: exp.Expr, kinds: Sequence[PgType]) -> exp.Expr:
+    """The statement with NULLs of their types in place of parameters, to be described."""
+    filled = tree.copy()
+    for node in list(filled.find_all(exp.Parameter)):
+        kind = exp.DataType.build(t.duckdb_type(kinds[parameter_number(node) - 1]), dialect="duckdb")
+        node.replace(exp.cast(exp.null(), kind))
+    return filled

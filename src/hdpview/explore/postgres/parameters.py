@@ -51,7 +51,8 @@ def _from_text(text: str, kind: PgType) -> Any:
     if kind is t.DATE:
         return date.fromisoformat(text.strip()[:10])
     if kind in t.MOMENTS:
-        return t.moment_of(datetime.fromisoformat(text.strip()))
+        # JDBC sends days as 2024-01-31 +00.
+        return t.moment_of(datetime.fromisoformat(re.sub(r"\s+[+-]\d\d$", "", text.strip())))
     return text
 
 

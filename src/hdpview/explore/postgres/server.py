@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
-from hdpview.explore.postgres.answers import Answerer
+from hdpview.explore.postgres.questions import Answerer
 from hdpview.explore.postgres.scram import Verifier
 from hdpview.explore.postgres.session import Session
 from hdpview.explore.postgres.wire import Wire

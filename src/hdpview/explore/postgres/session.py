@@ -16,8 +16,6 @@ from pygwire.messages import PGMessage
 
 from hdpview.errors import HdpviewError
 from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
-from hdpview.explore.postgres.answers import Answerer, Question, Reading
-from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
 from hdpview.explore.postgres.errors import (
     DUPLICATE_STATEMENT,
@@ -33,8 +31,9 @@ from hdpview.explore.postgres.errors import (
     as_pg_error,
 )
 from hdpview.explore.postgres.login import ClosedError, LoginServer
+from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question
 from hdpview.explore.postgres.statements import Statement
-from hdpview.explore.postgres.types import PgType
+from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.postgres.wire import Wire
 
 logger = logging.getLogger("hdpview.postgres")
@@ -58,7 +57,7 @@ class _Prepared:
     statement: Statement
     question: Question | None
     parameters: tuple[PgType, ...]
-    reading: Reading
+    options: AnswerOptions
 
 
 @dataclass
@@ -148,7 +147,7 @@ class Session:
                 raise
             self._fail(problem)
         except HdpviewError as problem:
-            self._fail(as_pg_error(problem, self._backend.answerer.hint_name(None)))
+            self._fail(as_pg_error(problem, self._backend.answerer.hint_name()))
         except (ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
@@ -271,7 +270,7 @@ class Session:
         question = await self._commands.read(statement)
         inferred = question.parameters if question is not None else ()
         self._prepared[name] = _Prepared(
-            statement, question, _declared(oids, inferred), self._commands.reading
+            statement, question, _declared(oids, inferred), self._commands.options
         )
 
     def _bind(self, message: messages.Bind) -> None:
@@ -306,7 +305,7 @@ class Session:
 
     def _columns(self, prepared: _Prepared) -> Sequence[OutputColumn] | None:
         if prepared.question is not None:
-            return self._backend.answerer.columns(prepared.question, prepared.reading)
+            return self._backend.answerer.columns(prepared.question, prepared.options)
         if prepared.statement.word == "EXECUTE":
             return self._columns(self._statement(statements.executed(prepared.statement)[0]))
         return self._commands.cursor_columns(prepared.statement)
@@ -340,7 +339,7 @@ class Session:
         self._wire.send(messages.CommandComplete(outcome.tag))
 
     def _check_shape(self, prepared: _Prepared) -> None:
-        if prepared.question is not None and prepared.reading.intervals != self._commands.reading.intervals:
+        if prepared.question is not None and prepared.options.intervals != self._commands.options.intervals:
             raise PgError(
                 FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",

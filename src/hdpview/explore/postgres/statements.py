@@ -19,7 +19,6 @@ from hdpview.explore.postgres.errors import (
 )
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import parse
-from hdpview.query.sql.scalar import constant
 
 MOST_CHARACTERS = 200_000
 _MOST_STATEMENTS = 1_000
@@ -245,7 +244,7 @@ def executed(statement: Statement) -> tuple[str, list[Any]]:
     if found is None:
         raise PgError(SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
     arguments = parse(f"SELECT {found[2]}", "postgres").expressions if found[2] else []
-    return plain_name(found[1]), [constant(node) for node in arguments]
+    return plain_name(found[1]), arguments
 
 
 def closed_name(statement: Statement) -> str:

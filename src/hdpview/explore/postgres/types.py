@@ -27,6 +27,15 @@ class PgType:
     size: int = -1
 
 
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of a result. is_estimate: it has an interval."""
+
+    name: str
+    kind: PgType
+    is_estimate: bool = False
+
+
 def lines_of(name: str) -> list[str]:
     """The lines of a file of data about PostgreSQL, in the folder `catalog`."""
     text = (resources.files("hdpview.explore.postgres.catalog") / name).read_text(encoding="utf-8")

@@ -17,9 +17,8 @@ from pygwire.constants import ConnectionPhase
 from pygwire.messages import PGMessage
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import PROTOCOL_VIOLATION, PgError
-from hdpview.explore.postgres.types import encode
+from hdpview.explore.postgres.types import OutputColumn, encode
 
 MOST_BYTES = 1_000_000  # of one message
 _MOST_BYTES_BEFORE_LOGIN = 10_000

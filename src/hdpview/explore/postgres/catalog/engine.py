@@ -1,4 +1,4 @@
-"""The catalogue in a DuckDB database in memory: it answers whatever a client asks about tables and settings.
+"""The catalogue and synthetic records in a DuckDB database in memory, which answers what needs no counts.
 
 Statements are read twice: sqlglot knows which names are tables of the catalogue, and DuckDB's own parser
 lists the functions, of which only known ones may be called. The database reads no file, loads no extension
@@ -22,13 +22,13 @@ from sqlglot import exp
 from hdpview._version import __version__
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, defaults, system_relations
+from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import Translator, written_names
-from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.errors import UNDEFINED_COLUMN, UNDEFINED_FUNCTION, PgError
+from hdpview.explore.postgres.names import parameter_types, with_null_parameters
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.statements import checked_setting
-from hdpview.explore.postgres.types import PgType
+from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.pview import PView
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ MAX_SECONDS = 1.5
 MAX_CHARACTERS = 20_000
 MAX_ROWS = 100_000
 _BATCH_ROWS = 10_000
+# Synthetic records of a view.
+MAX_RECORDS = 50_000
+_SEED = 0
 # Arguments of the functions in functions.txt, which give the same whatever they are called with.
 _MAX_ARGUMENTS = 5
 _CONFIG = {
@@ -55,7 +58,9 @@ _SERVER = f"hdpview {__version__}: a differentially private view, read-only"
 # DuckDB's own functions that may be called, operators aside; all others are macros.
 _DUCKDB_FUNCTIONS = """
     abs array_agg array_to_string avg bool_and bool_or ceil concat concat_ws contains count count_star
-    current_timestamp date_part date_trunc dense_rank epoch first_value floor generate_series
+    current_timestamp date_diff date_part date_trunc day dayname dayofweek dayofyear dense_rank epoch exp
+    first_value floor generate_series hour isodow ln log minute month monthname pow power quarter random
+    second sign sqrt week year
     get_current_timestamp greatest json_array json_group_array json_object lag last_value lead least left
     length list_concat list_contains list_value listagg lower ltrim max md5 min mod now nth_value ntile nullif
     rank regexp_extract regexp_matches regexp_replace replace reverse right round row row_number rtrim
@@ -86,6 +91,11 @@ class CatalogEngine:
             f"{each.schema}.{each.name}": [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in each.columns]
             for each in system_relations()
         }
+        self._views = {f"public.{name}": view for name, view in views.items()}
+        self._sampled: dict[str, int] = {}
+        self._lock = threading.Lock()
+        for key, view in self._views.items():
+            self._columns[key] = [(attribute.name, column_type(attribute)) for attribute in view.schema]
         oids = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
         self._any_session = SessionFacts(
             "hdpview", 0, {name: value for name, (value, _) in first_settings().items()}
@@ -104,15 +114,14 @@ class CatalogEngine:
 
     def key(self, table: exp.Table) -> str | None:
         """The name of a table in the database; None where it is not of the catalogue."""
+        if table.db == "public":
+            return f"public.{table.name}"
         key = f"{table.db.lower() or 'pg_catalog'}.{table.name.lower()}"
-        return key if key in self._columns else None
+        return key if key in self._columns and key not in self._views else None
 
     def describe(self, tree: exp.Expr) -> list[OutputColumn]:
         """Columns of a statement's result. Parameters may stand in it."""
-        kinds, filled = self.parameters(tree), tree.copy()
-        for node in list(filled.find_all(exp.Parameter)):
-            kind = kinds[int(node.name) - 1]
-            node.replace(exp.cast(exp.null(), exp.DataType.build(t.duckdb_type(kind), dialect="duckdb")))
+        filled = with_null_parameters(tree, self.parameters(tree))
         with self._cursor(self._any_session) as cursor:
             rows = self._run(cursor, filled, "DESCRIBE ")
         names = written_names(tree) or [name for name, *_ in rows]
@@ -133,9 +142,33 @@ class CatalogEngine:
         columns = {name: kind for key in tables if key is not None for name, kind in self._columns[key]}
         return parameter_types(tree, columns)
 
+    def notice(self, view: str) -> str:
+        """What people are told who see rows of a view."""
+        return (
+            f"These are synthetic records drawn from the view {view!r}, not rows of the table; "
+            f"there are {self._sampled[f'public.{view}']:,} of them. Ask for counts, sums and means instead: "
+            "they are more accurate."
+        )
+
+    def _sample(self, key: str) -> None:
+        """Draw synthetic records when they are first asked for, with a fixed seed: the same statement has the
+        same answer for everybody, and a condition finds the same records whatever else is asked.
+        """
+        with self._lock:
+            if key not in self._sampled:
+                view = self._views[key]
+                n = min(MAX_RECORDS, max(0, round(view.count(None).estimate)))
+                with self._database.cursor() as cursor:
+                    cursor.register("incoming", view.sample(n, seed=_SEED, as_="pyarrow"))
+                    cursor.execute(f"INSERT INTO {_quoted(key)} SELECT * FROM incoming")
+                self._sampled[key] = n
+
     def _run(self, cursor: duckdb.DuckDBPyConnection, tree: exp.Expr, prefix: str = "") -> list[Any]:
         import duckdb
 
+        for table in tree.find_all(exp.Table):
+            if table.db == "public":
+                self._sample(f"public.{table.name}")
         statement = self._translator.translate(tree)
         watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
         watch.start()
@@ -188,7 +221,7 @@ class CatalogEngine:
         for key, columns in self._columns.items():
             usual = defaults().get(key, {})
             parts = ", ".join(_definition(name, kind, usual.get(name)) for name, kind in columns)
-            self._database.execute(f'CREATE TABLE "{key}" ({parts})')
+            self._database.execute(f"CREATE TABLE {_quoted(key)} ({parts})")
         self._database.execute("\n".join(t.lines_of("macros.sql")))
         for line in t.lines_of("functions.txt"):
             value, *names = line.split()
@@ -202,46 +235,9 @@ class CatalogEngine:
         ]
         for key, rows in {**self._catalog.rows(), "pg_catalog.pg_settings": settings}.items():
             self._database.register("incoming", pa.Table.from_pylist(rows))
-            self._database.execute(f'INSERT INTO "{key}" BY NAME SELECT * FROM incoming')
+            self._database.execute(f"INSERT INTO {_quoted(key)} BY NAME SELECT * FROM incoming")
             self._database.unregister("incoming")
         self._database.execute("\n".join(t.lines_of("derived.sql")))
-
-
-def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgType, ...]:
-    """Types of the parameters $1, $2, … by what they stand beside. columns: types by name."""
-    from hdpview.explore.postgres.names import parameter_number, type_of_cast
-
-    def beside(node: exp.Expr) -> PgType:
-        assert node.parent is not None
-        for other in node.parent.iter_expressions():
-            inner = other.unnest()
-            if isinstance(inner, exp.Column) and inner.name.lower() in columns:
-                return columns[inner.name.lower()]
-            if isinstance(inner, exp.Cast):
-                return type_of_cast(inner)
-        return t.TEXT
-
-    def kind_of(node: exp.Expr) -> PgType:
-        while isinstance(node.parent, (exp.Paren, exp.Neg, exp.Tuple)):
-            node = node.parent
-        parent = node.parent
-        if isinstance(parent, exp.Cast):
-            return type_of_cast(parent)
-        if isinstance(parent, (exp.Limit, exp.Offset, exp.Fetch)):
-            return t.INT8
-        is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
-        if parent is not None and (isinstance(parent, (exp.Any, exp.All)) or is_all):
-            return t.array_of(beside(parent))
-        if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
-            return beside(node)
-        return t.TEXT
-
-    kinds: dict[int, PgType] = {}
-    for node in tree.find_all(exp.Parameter):
-        number = parameter_number(node)
-        if kinds.get(number, t.TEXT) is t.TEXT:
-            kinds[number] = kind_of(node)
-    return tuple(kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
 
 
 def _set_config(call: exp.Anonymous, session: SessionFacts) -> None:
@@ -272,7 +268,11 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 def _definition(name: str, kind: PgType, usual: Any) -> str:
     """A column as CREATE TABLE takes it. usual: its value in rows that leave it out; None for NULL."""
     default = "" if usual is None else f" DEFAULT '{usual}'"
-    return f'"{name}" {t.duckdb_type(kind)}{default}'
+    return f"{_quoted(name)} {t.duckdb_type(kind)}{default}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _in_words(problem: Exception) -> QueryError:

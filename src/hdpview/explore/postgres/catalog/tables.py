@@ -16,10 +16,10 @@ from hdpview.domain import Attribute, Datetime, Integer, Ordered, calendar
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
+from hdpview.query.evaluate.database import sql_type
 
 NAMESPACES = {11: "pg_catalog", 2200: "public", 13000: "information_schema"}
 FIRST_VIEW = 16_384  # the first number that PostgreSQL gives to what users make
-_DAY = 24 * 60 * 60 * 1_000_000
 _NAMESPACE_OF = {name: oid for oid, name in NAMESPACES.items()}
 Row = dict[str, Any]
 
@@ -79,19 +79,10 @@ def type_rows() -> tuple[Row, ...]:
 
 
 def column_type(attribute: Attribute) -> PgType:
-    """The type of an attribute's column: numbers as numbers, days as dates, the rest as text."""
-    if isinstance(attribute, Integer):
-        return t.INT4 if attribute.min >= -(2**31) and attribute.max < 2**31 else t.INT8
-    if isinstance(attribute, Datetime):
-        return t.DATE if is_by_day(attribute) else t.TIMESTAMP
-    if isinstance(attribute, Ordered):
-        return t.FLOAT8
-    return t.BOOL if attribute.kind == "boolean" else t.TEXT
-
-
-def is_by_day(attribute: Datetime) -> bool:
-    """Whether all its bins begin at midnight."""
-    return not (attribute.edges[:-1] % _DAY).any()
+    """The type of an attribute's column: the one that DuckDB evaluates it with, small numbers as integers."""
+    if isinstance(attribute, Integer) and -(2**31) <= attribute.min and attribute.max < 2**31:
+        return t.INT4
+    return t.of_duckdb(sql_type(attribute))
 
 
 def view_comment(view: PView) -> str:

@@ -19,6 +19,7 @@ from hdpview.explore.postgres.names import (
     alias_of,
     compared_array,
     is_common_table,
+    name_outputs,
     output_name,
     type_of_cast,
 )
@@ -64,7 +65,7 @@ class Translator:
             ]
             tree.set("alias", exp.TableAlias(this=exp.to_identifier("listed"), columns=names))
             tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree))
-        _name_outputs(tree)
+        name_outputs(tree)
         _show_names(tree)
         self._fill_system_columns(tree)
         root = tree
@@ -110,14 +111,6 @@ class Translator:
                 if key is not None:
                     column.replace(exp.Literal.number(self._oids[key]))
                     break
-
-
-def _name_outputs(tree: exp.Expr) -> None:
-    """Give every output of every SELECT the name that PostgreSQL gives it."""
-    for select in tree.find_all(exp.Select):
-        for item in list(select.expressions):
-            if not isinstance(item, (exp.Alias, exp.Column, exp.Star)) and item.args.get("alias") is None:
-                item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
 
 
 def _show_names(tree: exp.Expr) -> None:

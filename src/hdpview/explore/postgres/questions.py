@@ -1,0 +1,331 @@
+"""Questions read and answered: by a view, by its synthetic records, or by the catalogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, cast
+
+from sqlglot import exp
+
+from hdpview.domain import Ordered, calendar
+from hdpview.errors import QueryError, unknown_name
+from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.catalog.engine import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.tables import column_type
+from hdpview.explore.postgres.errors import (
+    FEATURE_NOT_SUPPORTED,
+    INVALID_PARAMETER,
+    READ_ONLY,
+    UNDEFINED_TABLE,
+    PgError,
+)
+from hdpview.explore.postgres.names import (
+    alias_of,
+    is_common_table,
+    name_outputs,
+    parameter_number,
+    parameter_types,
+    quote_ident,
+    with_null_parameters,
+)
+from hdpview.explore.postgres.statements import with_quoted_aliases
+from hdpview.explore.postgres.types import OutputColumn, PgType
+from hdpview.explore.recent import Recent
+from hdpview.pview import PView
+from hdpview.query.evaluate import Output, Result, describe, run
+from hdpview.query.question.where import name_in_sql, parse
+
+# Cells of recent answers that are kept.
+_CELLS_KEPT = 500_000
+_QUESTIONS_KEPT = 1_000
+_NO_JOIN = (
+    "A view is one table, and holds no rows that a join could match. "
+    "Ask each view by itself, or build a view from the joined table."
+)
+# A statement with none of these anywhere asks for rows.
+_SUMMARIES = (exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.AggFunc)
+_NAMED_SUMMARIES = [
+    "odds_ratio",
+    "risk_ratio",
+    "risk_difference",
+    "mean",
+    "dp_interval_low",
+    "dp_interval_high",
+]
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How a session wants aggregates answered."""
+
+    intervals: bool = False
+    confidence: float = 0.95
+    interval: str = "typical"
+    counts: str = "consistent"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> AnswerOptions:
+        """From the settings of a session."""
+        return cls(
+            settings["hdpview.intervals"] == "on",
+            float(settings["hdpview.confidence"]),
+            settings["hdpview.interval"],
+            settings["hdpview.counts"],
+        )
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """Columns and rows, with values of the columns' types."""
+
+    columns: Sequence[OutputColumn]
+    rows: Sequence[Sequence[Any]]
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Question:
+    """A statement that was read against the views.
+
+    view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
+    parameters: types of $1, $2, …
+    """
+
+    tree: exp.Expr
+    view: str | None
+    is_for_rows: bool
+    columns: Sequence[OutputColumn]
+    parameters: tuple[PgType, ...]
+
+
+class Answerer:
+    """Reads and answers statements over these views. Called from several threads."""
+
+    def __init__(self, views: Mapping[str, PView]) -> None:
+        self.views = dict(views)
+        self.engine = CatalogEngine(views)
+        self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
+        self._questions = Recent[Question](_QUESTIONS_KEPT)
+        self._answers = Recent[ResultSet](_CELLS_KEPT)
+
+    def warm_up(self) -> None:
+        """Answer a question of each kind before anyone asks, so that kernels are loaded or compiled."""
+        for view in self.views.values():
+            names = [name_in_sql(name) for name in view.schema.names]
+            numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
+            wanted = "".join(f", AVG({name}), median({name})" for name in numbers[:1])
+            condition = f"{names[-1]} IS NOT NULL"
+            run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
+            run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+
+    def read(self, text: str) -> Question:
+        """What a statement asks for."""
+        question = self._questions.get(text)
+        if question is None:
+            try:
+                question = self._read(text)
+            except RecursionError:
+                raise QueryError("The statement is nested too deeply.") from None
+            except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+                raise QueryError("Not valid SQL: a part of the statement is missing.") from None
+            self._questions.keep(text, question)
+        return question
+
+    def _read(self, text: str) -> Question:
+        tree = _parsed(text).copy()
+        if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
+            raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
+        if tree.find(exp.Into) is not None:
+            raise PgError(
+                READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
+            )
+        tables = _tables(tree)
+        names = {self._view_of(table) for table in tables}
+        if len(names) > 1:
+            raise PgError(FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
+        name = names.pop() if names else None
+        is_for_rows = name is not None and _asks_for_rows(tree)
+        if name is not None:
+            for table in tables:
+                _rename(table, name if is_for_rows else None)
+            for column in tree.find_all(exp.Column):
+                column.set("db", None)
+        if name is None or is_for_rows:
+            if len(text) > MAX_CHARACTERS:
+                raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
+            return Question(tree, name, is_for_rows, self.engine.describe(tree), self.engine.parameters(tree))
+        name_outputs(tree)
+        schema = self.views[name].schema
+        parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
+        outputs = describe(self.views[name], with_null_parameters(tree, parameters), "postgres")
+        return Question(tree, name, False, [self._column(output, name) for output in outputs], parameters)
+
+    def _column(self, output: Output, view: str) -> OutputColumn:
+        """An output as clients see it: bins of a number are numbers, their starts."""
+        kind = t.of_duckdb(output.type)
+        if kind is t.TEXT and output.name.lower() in self._bin_starts[view]:
+            kind = t.FLOAT8
+        return OutputColumn(output.name, kind, output.is_estimate)
+
+    def _view_of(self, table: exp.Table) -> str | None:
+        """The view that a table's name stands for; None for a table of the catalogue."""
+        name, quoted = table.name, bool(table.this.args.get("quoted"))
+        if table.db.lower() in ("", "public"):
+            known = [
+                each for each in self.views if each == name or (not quoted and each.lower() == name.lower())
+            ]
+            if known:
+                return name if name in known else known[0]
+            if name.lower() == "view" and len(self.views) == 1:
+                return next(iter(self.views))
+        if self.engine.key(table) is not None:
+            return None
+        full = f"{table.db}.{name}" if table.db else name
+        raise PgError(
+            UNDEFINED_TABLE,
+            f'relation "{full[:60]}" does not exist',
+            unknown_name("table", name[:60], self.views, "There are").partition(". ")[2],
+        )
+
+    def columns(self, question: Question, options: AnswerOptions) -> list[OutputColumn]:
+        """Columns of the answer, known before it: with the ends of intervals where they are wanted."""
+        columns: list[OutputColumn] = []
+        for column in question.columns:
+            columns.append(column)
+            if column.is_estimate and options.intervals:
+                kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
+                columns += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
+        return columns
+
+    def answer(
+        self, question: Question, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
+    ) -> ResultSet:
+        """Answer a question with these values of its parameters."""
+        tree = _bound(question.tree, values) if question.parameters else question.tree
+        if question.view is None:
+            return ResultSet(question.columns, self.engine.rows(tree, session))
+        key = (question, tuple(map(repr, values)), options)
+        answer = self._answers.get(key)
+        if answer is None:
+            if question.is_for_rows:
+                rows = self.engine.rows(tree, session)
+                # Tools look at the columns of no rows first; there is nothing to say about those.
+                notices = (self.engine.notice(question.view),) if rows else ()
+                answer = ResultSet(question.columns, rows, notices)
+            else:
+                answer = self._of_view(question, tree, options)
+            self._answers.keep(key, answer, 1 + len(answer.columns) * len(answer.rows))
+        return answer
+
+    def _of_view(self, question: Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
+        assert question.view is not None
+        result = run(
+            self.views[question.view],
+            tree,
+            dialect="postgres",
+            confidence=options.confidence,
+            counts=cast("Any", options.counts),
+            interval=cast("Any", options.interval),
+            with_intervals=options.intervals,
+        )
+        lists: list[list[Any]] = []
+        for i, column in enumerate(question.columns):
+            values = result.table.column(i).to_pylist()
+            starts = self._bin_starts[question.view].get(column.name.lower(), {})
+            lists.append(
+                [starts.get(value, value) for value in values] if column.kind is t.FLOAT8 else values
+            )
+            if column.is_estimate and options.intervals:
+                lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
+        rows = list(zip(*lists, strict=True))
+        return ResultSet(self.columns(question, options), rows, (*result.notes, *result.inferred))
+
+    def hint_name(self) -> str:
+        """What a view is called in a question to ask instead."""
+        return quote_ident(next(iter(self.views), "view"))
+
+
+def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
+    """Ends of an output's intervals; None where there is none."""
+    ends: Mapping[int, Any] = getattr(result, side)
+    if i not in ends:
+        return [None] * result.table.num_rows
+    values = [None if math.isnan(value) else value for value in ends[i].tolist()]
+    if column.kind not in t.MOMENTS:
+        return values
+    return [None if value is None else calendar.moment(round(value)) for value in values]
+
+
+def _bin_starts(view: PView) -> dict[str, dict[str, float]]:
+    """Binned numbers by name, in small letters: the number that each bin starts with, by the bin's label."""
+    starts: dict[str, dict[str, float]] = {}
+    for attribute in view.schema:
+        if isinstance(attribute, Ordered) and attribute.kind in ("integer", "real"):
+            edges = attribute.edges[:-1].tolist()
+            starts[attribute.name.lower()] = dict(zip(attribute.value_labels(), edges, strict=True))
+    return starts
+
+
+def _asks_for_rows(tree: exp.Expr) -> bool:
+    """Whether a statement has neither groups nor aggregates anywhere."""
+    inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
+    return isinstance(inner, exp.Select) and not any(
+        isinstance(node, _SUMMARIES)
+        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES)
+        for node in inner.walk()
+    )
+
+
+def _tables(tree: exp.Expr) -> list[exp.Table]:
+    return [
+        table
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and not is_common_table(table)
+    ]
+
+
+def _rename(table: exp.Table, records: str | None) -> None:
+    """Name a table as the evaluator does, or as its synthetic records are named."""
+    table.set("alias", alias_of(table))
+    table.set("this", exp.to_identifier(records or "view", quoted=True))
+    table.set("db", exp.to_identifier("public") if records else None)
+    table.set("catalog", None)
+
+
+def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
+    """The statement with its parameters' values written in."""
+    bound = tree.copy()
+    for node in list(bound.find_all(exp.Parameter)):
+        number = parameter_number(node)
+        if number > len(values):
+            raise PgError(INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
+        node.replace(_literal(values[number - 1]))
+    return bound
+
+
+def _literal(value: Any) -> exp.Expr:
+    """A value as it is written in a statement."""
+    if isinstance(value, exp.Expr):
+        return value.copy()
+    if isinstance(value, list):
+        return exp.Array(expressions=[_literal(item) for item in value])
+    if isinstance(value, date):
+        text = value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        return exp.cast(exp.Literal.string(text), "TIMESTAMP" if isinstance(value, datetime) else "DATE")
+    return exp.convert(value)
+
+
+def _parsed(text: str) -> exp.Expr:
+    """The tree of a statement. PostgreSQL takes any word as a name behind AS, the parser does not: such words
+    are put into quotes if need be.
+    """
+    try:
+        return parse(text, "postgres")
+    except QueryError:
+        quoted = with_quoted_aliases(text)
+        if quoted == text:
+            raise
+    return parse(quoted, "postgres")
