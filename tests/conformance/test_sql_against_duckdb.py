@@ -15,7 +15,7 @@ import sqlglot
 from cells import noiseless_view
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
-from hdpview.query.sql import run
+from hdpview.query.evaluate import run
 from statements import Statements
 
 # What goes wrong in one statement of a hundred is met with a chance of 95 %.
@@ -60,7 +60,7 @@ def both() -> Both:
 
 def answers_of_view(view: PView, sql: str, **options: Any) -> list[list[Any]]:
     """Rows without the ends of intervals."""
-    result = run(view, sql, **options)
+    result = run(view, sql, with_intervals=False, **options)
     ends = {f"{name}{end}" for name in result.aggregates for end in ("_lower", "_upper")}
     return [[value for name, value in row.items() if name not in ends] for row in result.to_rows()]
 

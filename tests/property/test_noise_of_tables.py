@@ -74,10 +74,11 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
         for own in combinations(every, n)
     }
     # As if the fit were perfect, and kept all that tables say.
-    with patch.object(kernels, "FIT_VARIANCE", 1.0), patch.object(kernels._Candidate, "kept", 1.0):
+    with patch.object(kernels, "FIT_VARIANCE", 1.0):
         model = kernels.error_model(part)
-    pieces = {own: piece._replace(noise=variances[own]) for own, piece in model.pieces.items()}
-    model = replace(model, pieces=pieces)
+    pieces = {own: piece._replace(noise=variances[own], kept=1.0) for own, piece in model.pieces.items()}
+    kept = tuple(tuple(map(np.ones_like, own)) for own in model.kept)
+    model = replace(model, pieces=pieces, kept=kept)
     terms = [closed._read(model, batch_of(own)) for own in functions]
     first = np.zeros(1, np.int64)
     for i, j in ((0, 0), (0, 1)):

@@ -20,7 +20,7 @@ from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import HdpviewError, InternalError, QueryError
 from hdpview.pview import PView
 from hdpview.query.question.where import boxes_of, name_in_sql, parse
-from hdpview.query.sql import run
+from hdpview.query.evaluate import run
 from hdpview.query.sql.plan import plan
 
 SCHEMA = Schema(

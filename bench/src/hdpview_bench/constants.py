@@ -96,7 +96,7 @@ CONSTANTS = (
     Constant("query.errors.kernels", "FIT_VARIANCE", (0.8, 1.0, 1.25)),
     *(
         Constant("query.errors.kernels", name)
-        for name in ("WITHIN_BIN_DEPENDENCE", "POOLED_FREEDOM", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
+        for name in ("EMPTY_CODE_NOISE", "WITHIN_BIN_DEPENDENCE", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
     ),
     *(
         Constant("view.quality", name)

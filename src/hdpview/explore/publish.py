@@ -147,6 +147,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
             "noise": piece.noise,
             "kept": piece.kept,
             "within": piece.within,
+            "scatter": list(piece.scatter),
         }
         for piece in model.pieces.values()
     ]
@@ -156,6 +157,8 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "tables": [list(table.attributes) for table in part.tables],
         "bins": [_packed(bins) for own in model.binnings for bins in own],
         "attributeOfBins": [a for a, own in enumerate(model.binnings) for _ in own],
+        "keptOfCodes": [_packed(own[0]) for own in model.kept],
+        "keptOfBins": [_packed(bins) for own in model.kept for bins in own[1:]],
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "hidden": model.hidden.tolist(),

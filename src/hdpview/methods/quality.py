@@ -44,7 +44,7 @@ _CONFIDENCE = 0.95
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
 # Of the groups of questions, by number of attributes, those whose errors add up to no more than expected.
 # Some attributes depend strongly and most hardly do, so that of several attributes the worst decide.
-_HELD = (0.8, 0.95, 0.95, 0.95)
+_HELD = (0.8, 0.8, 0.8, 0.8)
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3

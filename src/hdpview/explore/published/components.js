@@ -59,7 +59,7 @@ export class Mixture {
 
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) {
-    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.hidden[a]));
+    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a], this.hidden[a]));
   }
 
   #insideBins(a, f, g) {
@@ -96,6 +96,7 @@ export class Mixture {
         f === null ? null : this.#overBins(a, f, i),
         g === null ? null : this.#overBins(a, g, i),
         this.binnings[i].ofBin,
+        this.keptOfBins[i],
       ),
     );
   }
@@ -134,10 +135,15 @@ export class Mixture {
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
       noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * weight(attributes);
-      const explained = found.reduce((product, { covariance }) => product * covariance, 1);
-      const whole = attributes.reduce((product, a) => product * moments.get(a).covariance, 1);
-      model[attributes.length - 1] -= explained * rest;
-      within += piece.within * (whole - explained) * rest;
+      let [explained, whole, scattered] = [1, 1, 1];
+      attributes.forEach((a, i) => {
+        const [ofCodes, ofBins] = [moments.get(a).covariance, found[i].covariance];
+        explained *= ofBins;
+        whole *= ofCodes;
+        scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
+      });
+      model[attributes.length - 1] += (scattered - explained - whole) * rest;
+      within += piece.within * (scattered - explained) * rest;
     }
     const inside = asked.reduce(
       (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),

@@ -11,26 +11,27 @@ export const sum = (values) => values.reduce((total, value) => total + value, 0)
 
 /**
  * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant 1.
- * hidden: what every code has beside its share of the records in the weights of the covariance.
+ * kept: weights of noise at each code or bin. hidden: what every code has beside its share of the records in
+ * the weights of the covariance.
  */
-export function gram(f, g, margin, hidden = 0) {
+export function gram(f, g, margin, kept, hidden = 0) {
   const n = margin.length;
   if (f === null || g === null) return { covariance: 0, energy: 0 };
   if (f === g && isPoint(f)) {
     const [square, share] = [f.value * f.value, margin[f.code]];
     return {
       covariance: square * (share - share * share + hidden * (1 - 2 * share + n * share * share)),
-      energy: square * (1 - 1 / n),
+      energy: square * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2),
     };
   }
   const [one, other] = [f, g].map((h) => dense(h, n));
   const mean = (h) => margin.reduce((total, share, i) => total + share * h[i], 0);
   const [left, right] = [mean(one), mean(other)];
   const products = one.map((value, i) => (value - left) * (other[i] - right));
-  const total = sum(products);
+  const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
   return {
-    covariance: mean(products) + hidden * total,
-    energy: total - n * (sum(one) / n - left) * (sum(other) / n - right),
+    covariance: mean(products) + hidden * sum(products),
+    energy: kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0),
   };
 }
 

@@ -56,10 +56,10 @@ def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0)
     noise, deviation = (w / epsilon) ** 2, (xi * w * scale) ** 2
 
     def least(t: Floats) -> Floats:
-        return -(np.log(mu) + np.log1p(-np.outer(t**2, noise)).sum(axis=1)) / t
+        return np.asarray(-(np.log(mu) + np.log1p(-np.outer(t**2, noise)).sum(axis=1)) / t)
 
     def most(t: Floats) -> Floats:
-        return least(t) - np.log1p(-np.outer(t**2, deviation)).sum(axis=1) / t
+        return np.asarray(least(t) - np.log1p(-np.outer(t**2, deviation)).sum(axis=1) / t)
 
     noise_end = epsilon / w.max()
     both_end = min(noise_end, 1 / (xi * w.max() * scale))

@@ -394,17 +394,19 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
         if not len(rows):
             continue
         number = piece[rows]
-        energy, explained, whole = np.ones((3, len(rows)))
+        energy, explained, whole, scattered = np.ones((4, len(rows)))
         for position in positions:
-            which = pairs.which[rows, position]
-            binning = model.piece_binning[number, pairs.attribute[rows, position]]
+            which, attribute = pairs.which[rows, position], pairs.attribute[rows, position]
+            binning = model.piece_binning[number, attribute]
+            of_codes, of_bins = moments.covariance[which, 0], moments.covariance[which, binning]
             energy *= moments.energy[which, binning]
-            explained *= moments.covariance[which, binning]
-            whole *= moments.covariance[which, 0]
+            explained *= of_bins
+            whole *= of_codes
+            scattered *= of_bins + model.piece_scatter[number, attribute] * (of_codes - of_bins)
         rest = _without(mean[rows], positions)
         noise[rows] += model.piece_noise[number] * energy * weight(positions, rows)
-        of_orders[len(positions) - 1, rows] -= explained * rest
-        within[rows] += model.piece_within[number] * (whole - explained) * rest
+        of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
+        within[rows] += model.piece_within[number] * (scattered - explained) * rest
     constant = left.batch.constant[i] * right.batch.constant[j]
     scale = model.total**2 * constant
     return _Errors(

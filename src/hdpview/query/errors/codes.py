@@ -20,7 +20,8 @@ class Moments(NamedTuple):
     """Of pairs of functions of an attribute: shape (n,), or (n, n_binnings) where they depend on how tables
     gather its codes in bins. Binning 0 has a bin for each code.
 
-    energy: Σ over bins of the product of both functions' deviations from their plain means over bins.
+    energy: Σ over bins of the product of both functions' deviations from their plain means over bins, each
+        bin weighted by how much of its noise the fit keeps.
     covariance: the same of deviations from their means over records, each bin weighted by its share of the
         records; single codes have a little more weight, for records that noise may hide.
     inside: what both functions leave open inside bins.
@@ -41,13 +42,15 @@ class Codes:
         self,
         margin: Floats,
         binnings: Sequence[NDArray[np.int32]],
+        kept: Sequence[Floats],
         n_binnings: int,
         hidden: float,
     ) -> None:
-        """binnings: the bin of each code, in several ways. n_binnings: columns of the moments, one for the
-        codes themselves. hidden: share of the records that noise may hide at a code.
+        """binnings: the bin of each code, in several ways. kept: weights of noise at each code, and in each
+        bin of each binning. n_binnings: columns of the moments, one for the codes themselves. hidden: share
+        of the records that noise may hide at a code.
         """
-        self.margin, self.hidden = margin, hidden
+        self.margin, self.kept, self.hidden = margin, kept, hidden
         size = len(margin)
         # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
         self.even = np.zeros((n_binnings, size))
@@ -67,21 +70,21 @@ class Codes:
             weights.append(of_bin)
         # A column for every bin of every further binning, (size, n): averages values per code over the bin.
         self._averages = np.concatenate(averages, axis=1)
-        # Which binning a bin belongs to, and its share of the records, shape (n_bins, 2 · n_binnings).
+        # The weights of noise and of records of the bins of each binning, shape (n_bins, 2 · n_binnings).
         self._in_binning = np.zeros((size + self._averages.shape[1], 2 * n_binnings))
         rows = np.arange(len(self._in_binning))
         binning = np.repeat(np.arange(len(weights)), list(map(len, weights)))
-        self._in_binning[rows, binning] = 1.0
+        self._in_binning[rows, binning] = np.concatenate(kept)
         self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
-        self._n_bins = self._in_binning[:, :n_binnings].sum(axis=0)
+        self._n_bins = np.bincount(binning, minlength=n_binnings)
+        self._binning_of_bin = binning
 
     def averages(self, binning: int) -> Floats:
         """What averages values per code over the bins of a binning, shape (size, n_bins)."""
         if not binning:
             return np.eye(len(self.margin))
-        n_bins = self._n_bins.astype(int)
-        start = int(n_bins[1:binning].sum())
-        return self._averages[:, start : start + n_bins[binning]]
+        start = int(self._n_bins[1:binning].sum())
+        return self._averages[:, start : start + int(self._n_bins[binning])]
 
     def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
         """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
@@ -127,14 +130,12 @@ class Codes:
         step = max(1, MAX_ARRAY_SIZE // len(self._in_binning))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            deviations, shift = self._deviations(left.values[own[rows]])
-            others, other_shift = deviations, shift
+            deviations, plain = self._deviations(left.values[own[rows]])
+            others, other_plain = deviations, plain
             if left is not right or own is not other:
-                others, other_shift = self._deviations(right.values[other[rows]])
-            products = deviations * others
-            sums = products @ self._in_binning
-            found.energy[rows] = sums[:, :n_binnings] - self._n_bins * shift * other_shift
-            found.covariance[rows] = sums[:, n_binnings:]
+                others, other_plain = self._deviations(right.values[other[rows]])
+            found.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
+            found.covariance[rows] = (deviations * others) @ self._in_binning[:, n_binnings:]
             if is_open:
                 one, two = own[rows, None], other[rows, None]
                 cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
@@ -142,14 +143,12 @@ class Codes:
         return found
 
     def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
-        """How functions deviate on average in every bin from their means over records, (n, n_bins), and how
-        much on average over the bins of each binning, (n, n_binnings).
+        """How functions deviate on average in every bin from their means over records, and from their plain
+        means over the bins of the same binning, shape (n, n_bins) each.
         """
         deviations = values - (values @ self.margin)[:, None]
-        return (
-            np.concatenate([deviations, deviations @ self._averages], axis=1),
-            deviations @ self.even.T,
-        )
+        of_bins = np.concatenate([deviations, deviations @ self._averages], axis=1)
+        return of_bins, of_bins - (deviations @ self.even.T)[:, self._binning_of_bin]
 
 
 def _inside(

@@ -144,38 +144,49 @@ class _Fields:
         return margin[:, None]
 
     def _plain(self, a: int, binning: int) -> Floats:
-        """Deviations of bins' averages from their plain mean."""
+        """Deviations of bins' averages from their plain mean, weighted by the noise that the fit keeps."""
 
         def make() -> Floats:
-            averages = self.model.codes[a].averages(binning)
-            found: Floats = averages - averages.mean(axis=1, keepdims=True)
+            codes = self.model.codes[a]
+            averages = codes.averages(binning)
+            found: Floats = (averages - averages.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
             return found
 
         return self._map(a, ("plain", binning), make)
 
-    def _weighted(self, a: int, binning: int, within: bool = False) -> Floats:
-        """Deviations of bins' averages from the mean over records, weighted by the bins' shares; binning 0
-        has codes for bins. within: deviations of codes from the averages of their bins instead.
-        """
+    def _codes(self, a: int) -> Floats:
+        """Deviations of codes from the mean over records, weighted by their shares of the records."""
 
         def make() -> Floats:
             codes = self.model.codes[a]
-            margin, hidden = codes.margin, np.full(len(codes.margin), codes.hidden)
-            every = np.eye(len(margin))
-            centred = every - margin[:, None]
-            if not binning:
-                weighted: Floats = centred * np.sqrt(margin + hidden)
-                return weighted
-            averages = codes.averages(binning)
-            bins = self.model.binnings[a][binning - 1]
-            if not within:
-                share = np.bincount(bins, margin, averages.shape[1])
-                of_bins: Floats = (averages - margin[:, None]) * np.sqrt(share)
-                return of_bins
-            inside: Floats = (every - averages[:, bins]) * np.sqrt(margin)
-            return np.concatenate([inside, centred * np.sqrt(hidden)], axis=1)
+            found: Floats = _centred(codes.margin) * np.sqrt(codes.margin + codes.hidden)
+            return found
 
-        return self._map(a, ("weighted", binning, within), make)
+        return self._map(a, "codes", make)
+
+    def _bins(self, a: int, binning: int) -> Floats:
+        """Deviations of bins' averages from the mean over records, weighted by the bins' shares."""
+
+        def make() -> Floats:
+            codes = self.model.codes[a]
+            averages = codes.averages(binning)
+            share = np.bincount(self.model.binnings[a][binning - 1], codes.margin, averages.shape[1])
+            found: Floats = (averages - codes.margin[:, None]) * np.sqrt(share)
+            return found
+
+        return self._map(a, ("bins", binning), make)
+
+    def _within(self, a: int, binning: int, scatter: float, and_bins: bool) -> Floats:
+        """Deviations of codes from their bins' averages, as far as they are left; with those of bins."""
+
+        def make() -> Floats:
+            codes = self.model.codes[a]
+            averages, bins = codes.averages(binning), self.model.binnings[a][binning - 1]
+            inside: Floats = (np.eye(len(bins)) - averages[:, bins]) * np.sqrt(scatter * codes.margin)
+            hidden = _centred(codes.margin) * math.sqrt(scatter * codes.hidden)
+            return np.concatenate([inside, hidden, *([self._bins(a, binning)] if and_bins else [])], axis=1)
+
+        return self._map(a, ("within", binning, scatter, and_bins), make)
 
     def _weight(self, a: int, others: tuple[int, ...]) -> Floats:
         """What the counts of other attributes together are multiplied with, as in `closed`."""
@@ -212,7 +223,7 @@ class _Fields:
                     continue
                 level = model.levels[order - 1] + (piece.within if piece else 0.0)
                 scale, into = model.total * math.sqrt(level), uncounted if order > 1 else counted
-                whole = {a: self._weighted(a, 0) for a in some}
+                whole = {a: self._codes(a) for a in some}
                 too_large = math.prod(own.shape[1] for own in whole.values()) > _MAX_FIELD
                 if order > 2 and too_large:
                     continue
@@ -220,13 +231,15 @@ class _Fields:
                 if piece is None:
                     self._add(into, scan, ("model", some), whole, {}, scale)
                     continue
-                # Π codes − Π bins, one attribute after the other: bins, then within bins, then codes.
-                for i, a in enumerate(some):
-                    maps = {
-                        b: self._weighted(b, n if j <= i else 0, within=j == i)
-                        for j, (b, n) in enumerate(zip(some, piece.binnings, strict=True))
+                # What is scattered inside bins: all less that of bins, one attribute after the other.
+                described = list(zip(some, piece.binnings, piece.scatter, strict=True))
+                for i in range(order):
+                    maps = {a: self._bins(a, n) for a, n, _ in described[:i]}
+                    maps |= {
+                        a: self._within(a, n, scatter, and_bins=j > 0)
+                        for j, (a, n, scatter) in enumerate(described[i:])
                     }
-                    self._add(into, scan, ("model", some, a), maps, {}, scale)
+                    self._add(into, scan, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
             second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
@@ -332,6 +345,11 @@ class _Fields:
                 largest = np.maximum(scan.estimate[j], largest)
         found[[not base.is_count for base in scan.bases]] = of_largest
         return np.maximum(found, 1.0)
+
+
+def _centred(margin: Floats) -> Floats:
+    """What takes the mean over records off functions of codes, shape (size, size)."""
+    return np.eye(len(margin)) - margin[:, None]
 
 
 def _group_key(scan: Scan) -> Hashable:

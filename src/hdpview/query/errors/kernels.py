@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
 from typing import NamedTuple
 
@@ -34,10 +34,13 @@ MAX_TABLE_CELLS = 1_000_000  # cells of a table that is compared with the fit
 # Variance of what is left of the total's and the histograms' noise, in units of the best combination of all
 # tables: the fit combines them less than perfectly.
 FIT_VARIANCE = 1.25
+# Share of the noise's variance that is left where a table's cells hold far more records than noise, for what
+# shows in two and in three attributes: the fit reconciles many tables.
+KEPT_NOISE = (0.7, 0.35)
+# Share of a histogram's noise that is left at codes without records.
+EMPTY_CODE_NOISE = 0.03
 # Squared Cramér's V of a table → correlation that there may be inside its bins.
 WITHIN_BIN_DEPENDENCE = 0.9
-# Degrees of freedom with which the misfit of all tables of an order counts beside that of one table.
-POOLED_FREEDOM = 20.0
 # Records: the least error of a question about several attributes. Where the view sees nobody, rare values may
 # still meet in a few records.
 MIN_ERROR_RECORDS = 2.0
@@ -50,7 +53,9 @@ class Piece(NamedTuple):
 
     binnings: per attribute, which of its binnings the table has, from 1.
     noise: records², the error left in a cell. kept: the share of the table's departures from independence
-        that the fit has kept. within: squared correlation that there may be inside bins.
+        that the fit has kept. within: squared correlation that there may be inside bins, beside what is
+        unknown of attributes without a table. scatter: per attribute, how much of that there is inside its
+        bins, squared: 1 for bins of any codes, less for ranges of codes, where dependence changes little.
     """
 
     attributes: tuple[int, ...]
@@ -58,28 +63,23 @@ class Piece(NamedTuple):
     noise: float
     kept: float
     within: float
+    scatter: tuple[float, ...]
 
 
-class _Candidate(NamedTuple):
-    """One table's margin on a set of attributes: its noise, and energies of interactions, in records²."""
+class _Margin(NamedTuple):
+    """A released table's margin on some attributes.
+
+    variance: records², of the noise of a cell. freedom: degrees of freedom of what shows in all attributes
+        together. kept: share of the noise's variance that the fit keeps, per bin of each attribute.
+    misfit: squared residuals that noise does not explain, in units of its variance. dependence: Cramér's V.
+    """
 
     bins: tuple[NDArray[np.int32], ...]
     variance: float
     freedom: int
-    fitted: float
-    residual: float
+    kept: tuple[Floats, ...]
+    misfit: float
     dependence: float
-
-    @property
-    def kept(self) -> float:
-        """Share that optimal shrinkage keeps of departures as large as the fitted ones, given the noise."""
-        noise = self.variance * self.freedom
-        return self.fitted / (self.fitted + noise) if self.fitted + noise > 0 else 0.0
-
-    @property
-    def misfit(self) -> float:
-        """Residuals beyond those that shrinkage leaves, in units of the noise's variance; may be negative."""
-        return self.residual / (self.variance * self.freedom) - (1.0 - self.kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,7 @@ class ErrorModel:
     total: records. total_variance, code_variance: of the noise left in the total and, per attribute, in the
         count of a code. margins: per attribute, share of the records at each code. factors: of `Quality`.
     binnings: per attribute, the ways in which tables gather its codes: the bin of each code.
+    kept: per attribute, weights of noise at each code, and then in each bin of each binning.
     pieces: what tables know about two or three attributes together, by attributes, rising.
     """
 
@@ -98,6 +99,7 @@ class ErrorModel:
     margins: tuple[Floats, ...]
     factors: tuple[float, ...]
     binnings: tuple[tuple[NDArray[np.int32], ...], ...]
+    kept: tuple[tuple[Floats, ...], ...]
     pieces: dict[tuple[int, ...], Piece]
 
     @cached_property
@@ -127,8 +129,10 @@ class ErrorModel:
     @cached_property
     def codes(self) -> list[Codes]:
         return [
-            Codes(margin, bins, self.n_binnings, hidden)
-            for margin, bins, hidden in zip(self.margins, self.binnings, self.hidden.tolist(), strict=True)
+            Codes(margin, bins, kept, self.n_binnings, hidden)
+            for margin, bins, kept, hidden in zip(
+                self.margins, self.binnings, self.kept, self.hidden.tolist(), strict=True
+            )
         ]
 
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
@@ -144,6 +148,14 @@ class ErrorModel:
     @cached_property
     def piece_within(self) -> Floats:
         return np.array([*(piece.within for piece in self.pieces.values()), 0.0])
+
+    @cached_property
+    def piece_scatter(self) -> Floats:
+        """Of each piece and attribute, shape (n_pieces + 1, n_attributes + 1)."""
+        found = np.zeros((len(self.pieces) + 1, len(self.margins) + 1))
+        for number, piece in enumerate(self.pieces.values()):
+            found[number, list(piece.attributes)] = piece.scatter
+        return found
 
     @cached_property
     def piece_binning(self) -> Ints:
@@ -186,48 +198,53 @@ def error_model(part: ViewPart) -> ErrorModel:
     assert isinstance(components, Mixture)
     total = max(float(components.weight.sum()), 1.0)
     margins = tuple(components.grid([a], components.weight) / total for a in range(len(components.sizes)))
-    found: dict[tuple[int, ...], list[_Candidate]] = {}
+    found: dict[tuple[int, ...], list[_Margin]] = {}
     for table in part.tables:
-        for attributes, candidate in _candidates(components, table):
-            found.setdefault(attributes, []).append(candidate)
-    binnings: list[dict[bytes, NDArray[np.int32]]] = [{} for _ in margins]
-    usual = {n: _usual_misfit([c for s, own in found.items() if len(s) == n for c in own]) for n in (2, 3)}
+        for attributes, margin in _margins(components, table):
+            found.setdefault(attributes, []).append(margin)
+    # Per attribute: the bins of each binning, and the shares of noise kept there in all tables that have it.
+    binnings: list[dict[bytes, tuple[NDArray[np.int32], list[Floats]]]] = [{} for _ in margins]
     pieces = {}
-    for attributes, candidates in sorted(found.items()):
-        best = min(candidates, key=lambda each: (-each.freedom, each.variance))
+    for attributes, own in sorted(found.items()):
+        best = min(own, key=lambda each: (-each.freedom, each.variance))
         numbers = []
-        for a, bins in zip(attributes, best.bins, strict=True):
-            binnings[a].setdefault(bins.tobytes(), bins)
+        for a, bins, kept in zip(attributes, best.bins, best.kept, strict=True):
+            binnings[a].setdefault(bins.tobytes(), (bins, []))[1].append(kept / max(kept.mean(), 1e-9))
             numbers.append(1 + list(binnings[a]).index(bins.tobytes()))
-        pooled = best.freedom + POOLED_FREEDOM
-        misfit = (best.freedom * best.misfit + POOLED_FREEDOM * usual[len(attributes)]) / pooled
-        noise = best.variance * (best.kept + max(misfit, 0.0))
+        share = float(best.kept[0].mean())
+        noise = best.variance * (KEPT_NOISE[len(attributes) - 2] * share + best.misfit)
         within = (WITHIN_BIN_DEPENDENCE * best.dependence**2) ** 2
-        pieces[attributes] = Piece(attributes, tuple(numbers), noise, best.kept, within)
+        scatter = tuple(map(_scatter, best.bins))
+        pieces[attributes] = Piece(attributes, tuple(numbers), noise, share, within, scatter)
+    code_variance = _code_variance(part, total)
     return ErrorModel(
         total,
         _total_variance(part, total),
-        _code_variance(part, total),
+        code_variance,
         margins,
         part.quality.factors,
-        tuple(tuple(own.values()) for own in binnings),
+        tuple(tuple(bins for bins, _ in own.values()) for own in binnings),
+        tuple(
+            (
+                _kept_of_codes(total * margin / math.sqrt(variance)),
+                *(np.mean(kept, axis=0) for _, kept in own.values()),
+            )
+            for margin, variance, own in zip(margins, code_variance.tolist(), binnings, strict=True)
+        ),
         pieces,
     )
 
 
-def _usual_misfit(candidates: list[_Candidate]) -> float:
-    """Misfit of all tables of an order together, in units of their noise's variances."""
-    freedom = sum(each.freedom for each in candidates)
-    return sum(each.freedom * each.misfit for each in candidates) / freedom if freedom else 0.0
-
-
-def _candidates(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...], _Candidate]]:
+def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...], _Margin]]:
     """Margins of a table on two and three of its attributes."""
     n_bins, every = table.counts.shape, range(len(table.attributes))
-    if table.counts.size > MAX_TABLE_CELLS:
+    if len(every) < 2 or table.counts.size > MAX_TABLE_CELLS:
         return
-    fitted = components.table(table.shape) if len(every) > 1 else np.zeros(n_bins)
+    fitted = components.table(table.shape)
     residual = fitted - table.counts
+    # The fit damps departures from independence in cells with fewer records than noise.
+    expected = _independent(fitted)
+    kept = expected / (expected + math.sqrt(table.variance))
     for order in range(2, MAX_PIECE_ORDER + 1):
         for places in combinations(every, order):
             others = tuple(i for i in every if i not in places)
@@ -235,17 +252,45 @@ def _candidates(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, 
             if not freedom:
                 continue
             margin = fitted.sum(axis=others)
+            variance = table.variance * math.prod(n_bins[i] for i in others)
+            of_cells = kept.mean(axis=others)
+            excess = _interaction_energy(residual.sum(axis=others)) / (variance * freedom) - 1.0
+            misfit = max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / freedom), 0.0)
             yield (
                 tuple(table.attributes[i] for i in places),
-                _Candidate(
+                _Margin(
                     tuple(table.shape.bin_of_code[i] for i in places),
-                    table.variance * math.prod(n_bins[i] for i in others),
+                    variance,
                     freedom,
-                    _interaction_energy(margin),
-                    _interaction_energy(residual.sum(axis=others)),
+                    tuple(
+                        of_cells.mean(axis=tuple(i for i in range(order) if i != axis))
+                        for axis in range(order)
+                    ),
+                    misfit,
                     cramers_v(margin) if order == 2 else 0.0,
                 ),
             )
+
+
+def _kept_of_codes(records: Floats) -> Floats:
+    """Share of a histogram's noise that the fit keeps at codes; records: in standard deviations of noise."""
+    found: Floats = (records**2 + EMPTY_CODE_NOISE) / (records**2 + 1.0)
+    return found
+
+
+def _scatter(bins: NDArray[np.int32]) -> float:
+    """Squared share of dependence that is left inside bins: 1/n for n ranges of codes, 1 for other bins."""
+    return 1.0 / float(bins[-1] + 1) if (np.diff(bins) >= 0).all() else 1.0
+
+
+def _independent(cells: Floats) -> Floats:
+    """Counts with the same margins if attributes were independent."""
+    total = max(float(cells.sum()), 1.0)
+    shares = [
+        cells.sum(axis=tuple(i for i in range(cells.ndim) if i != axis)) / total for axis in range(cells.ndim)
+    ]
+    found: Floats = total * reduce(np.multiply.outer, shares)
+    return found
 
 
 def _interaction_energy(cells: Floats) -> float:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.query.evaluate.database import SECRET
-from hdpview.query.evaluate.scan import OrderedColumn, Scan, conjuncts, text_of
+from hdpview.query.evaluate.scan import BIN, OrderedColumn, Scan, conjuncts, shown
 
 if TYPE_CHECKING:
     from hdpview.query.evaluate.statement import Statement
@@ -150,7 +150,7 @@ class Aggregates:
         if kind in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
             if name not in ("avg", "mean", "favg"):
                 raise QueryError(
-                    f"Moments cannot be added up: {text_of(node)} cannot be answered. Ask for AVG or MEDIAN."
+                    f"Moments cannot be added up: {shown(node)} cannot be answered. Ask for AVG or MEDIAN."
                 )
             micros = exp.func("epoch_us", exp.cast(x.copy(), "TIMESTAMP"))
             present = self._present(x)
@@ -276,7 +276,7 @@ class Aggregates:
         kind = self.statement.kind_of(x)
         is_moment = kind in ("DATE", "TIMESTAMP")
         if kind in ("VARCHAR", "BOOLEAN"):
-            raise QueryError(f"Quantiles are taken of numbers and dates; {text_of(x)} is of type {kind}.")
+            raise QueryError(f"Quantiles are taken of numbers and dates; {shown(x)} is of type {kind}.")
         argument = exp.func("epoch_us", exp.cast(x.copy(), "TIMESTAMP")) if is_moment else x
         discrete = name in ("quantile", "quantile_disc", "percentiledisc")
         column = self._ordered("quantile", argument, conditions, q, discrete)
@@ -292,22 +292,30 @@ class Aggregates:
     ) -> str:
         scan = self.scan
         column = f"{SECRET}q{len(scan.ordered)}"
-        where = [*scan.where, *conditions, *self._present(x)]
-        inner = Scan(scan.database, -1, [*scan.keys, x], where)
+        where = [*scan.where, *conditions]
+        about = scan.attributes_of(x)
+        in_bins = len(about) == 1 and kind == "quantile"
+        in_bins = in_bins and not any(scan.attributes_of(node) & about for node in [*scan.keys, *where])
+        if in_bins:
+            (a,) = about
+            bins = exp.column(scan.database.names[a] + BIN, quoted=True)
+            inner = Scan(scan.database, -1, [*scan.keys, bins], where)
+        else:
+            inner = Scan(scan.database, -1, [*scan.keys, x], [*where, *self._present(x)])
         inner.base(())
-        scan.ordered.append(OrderedColumn(inner, column, kind, q, discrete))
+        scan.ordered.append(OrderedColumn(inner, column, kind, q, discrete, x if in_bins else None))
         return column
 
     def _refuse_distinct(self, x: exp.Distinct, name: str) -> None:
-        listed = ", ".join(map(text_of, x.expressions))
+        listed = ", ".join(map(shown, x.expressions))
         raise QueryError(
             f"{name.upper()}(DISTINCT {listed}) is not supported: noise hides which rare values exist "
             f"(COUNT(DISTINCT …) cannot be answered). Ask for COUNT(*) … GROUP BY {listed}."
         )
 
     def _refused(self, name: str, x: exp.Expr | None) -> str:
-        shown = name.upper().replace("ARGMAX", "ARG_MAX").replace("ARGMIN", "ARG_MIN")
-        argument = "x" if x is None else text_of(x)
+        called = name.upper().replace("ARGMAX", "ARG_MAX").replace("GROUPCONCAT", "STRING_AGG")
+        argument = "x" if x is None else shown(x)
         if name in ("approxdistinct", "approx_count_distinct"):
             raise QueryError(
                 f"APPROX_COUNT_DISTINCT, like COUNT(DISTINCT …), is not supported: noise hides which rare values "
@@ -315,14 +323,14 @@ class Aggregates:
             )
         if name in _LISTS:
             raise QueryError(
-                f"{shown} lists values of rows, and a view holds no rows. Ask for COUNT(*) … GROUP BY {argument}."
+                f"{called} lists values of rows, and a view holds no rows. Ask for COUNT(*) … GROUP BY {argument}."
             )
         if name in _SINGLE:
             raise QueryError(
-                f"{shown}({argument}) is the value of a single record, which a view must not give away. Ask for a "
+                f"{called}({argument}) is the value of a single record, which a view must not give away. Ask for a "
                 f"quantile instead, such as QUANTILE_CONT({argument}, 0.99), or for COUNT(*) … GROUP BY {argument}."
             )
-        raise QueryError(f"{shown} cannot be answered from counts. Ask for COUNT, SUM, AVG or a quantile.")
+        raise QueryError(f"{called} cannot be answered from counts. Ask for COUNT, SUM, AVG or a quantile.")
 
 
 def _times(x: exp.Expr, y: exp.Expr) -> exp.Expr:

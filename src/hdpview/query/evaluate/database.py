@@ -99,6 +99,11 @@ def sql_type(attribute: Attribute) -> str:
     return "BOOLEAN" if isinstance(attribute, Boolean) else "VARCHAR"
 
 
+def has_days(attribute: Datetime) -> bool:
+    """True if all bins begin and end at midnight."""
+    return not bool((attribute.edges % MICROSECONDS_PER_DAY).any())
+
+
 def points_of(attribute: Attribute) -> Points:
     """The points of an attribute, codes in order."""
     null = attribute.nullable
@@ -194,13 +199,23 @@ class ViewDatabase:
                 self._points[a] = self._create_points(a)
             return self._points[a]
 
+    def _labels(self, a: int) -> pa.Array:
+        """What a group by the plain attribute shows for each code."""
+        attribute = self.schema.attributes[a]
+        if not isinstance(attribute, Datetime):
+            return pa.array([*attribute.value_labels(), *[None] * attribute.nullable], pa.string())
+        starts = pa.array(attribute.edges[:-1].astype(np.int64)).cast(pa.timestamp("us"))
+        labels = pa.concat_arrays([starts, pa.nulls(int(attribute.nullable), starts.type)])
+        return labels.cast(pa.date32()) if has_days(attribute) else labels
+
+    def bin_labels(self, a: int) -> list[Any]:
+        """The same as Python values."""
+        found: list[Any] = self._labels(a).to_pylist()
+        return found
+
     def _create_points(self, a: int) -> Points:
         attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a])
-        if isinstance(attribute, Datetime):
-            starts = pa.array(attribute.edges[:-1].astype(np.int64)).cast(pa.timestamp("us"))
-            labels = pa.concat_arrays([starts, pa.nulls(int(attribute.nullable), starts.type)])
-        else:
-            labels = pa.array([*attribute.value_labels(), *[None] * attribute.nullable], pa.string())
+        labels = self._labels(a)
         table = pa.table(
             {
                 "i": np.arange(len(points.code), dtype=np.int32),
@@ -211,7 +226,9 @@ class ViewDatabase:
             }
         )
         kind = sql_type(attribute)
-        label = kind if isinstance(attribute, Datetime) else "VARCHAR"
+        label = "VARCHAR"
+        if isinstance(attribute, Datetime):
+            label = "DATE" if has_days(attribute) else "TIMESTAMP"
         with self.cursor() as cursor:
             cursor.register(f"{SECRET}_arrow", table)
             cursor.execute(

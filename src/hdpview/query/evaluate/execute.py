@@ -56,7 +56,7 @@ class Execution:
     def __init__(self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any) -> None:
         self.database, self.cursor = database, cursor
         self._loaded: dict[int, int] = {}
-        self.statement = Statement(database, tree, dialect, cursor, self._rows_of_subquery)
+        self.statement = Statement(database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups)
         self.uncertain = uncertain_outputs(self.statement.tree)
         self.lower: dict[int, Floats] = {}
         self.upper: dict[int, Floats] = {}
@@ -70,7 +70,9 @@ class Execution:
             for column in scan.ordered:
                 column.scan.compile(self.cursor)
 
-    def _load(self, scan: Scan, errors: dict[int, Floats] | None, n_draws: int) -> None:
+    def _load(
+        self, scan: Scan, errors: dict[int, Floats] | None, n_draws: int, heaps: Heaps | None = None
+    ) -> None:
         """Register a scan's tables: keys, and base sums of the estimate and of draws."""
         self._compile(scan)
         if self._loaded.get(scan.number, -1) >= n_draws:
@@ -96,7 +98,7 @@ class Execution:
             if n_draws:
                 assert errors is not None
                 counts = np.concatenate([counts, inner.estimate[0] + errors[id(inner)][:, 0]])
-            columns[ordered.column] = ordered_values(scan, ordered, counts)
+            columns[ordered.column] = ordered_values(scan, ordered, counts, self.cursor, heaps)
         self.cursor.register(f"{SECRET}_b{scan.number}", pa.table(columns))
         self._register_keys(scan)
         self._loaded[scan.number] = n_draws
@@ -132,6 +134,16 @@ class Execution:
         except duckdb.Error as problem:
             raise statement.refusal(problem) from None
 
+    def _rows_of_groups(self, tree: exp.Expr, ctes: list[exp.CTE]) -> list[tuple[Any, ...]]:
+        """Rows on the estimate of a subquery that is not taken apart yet."""
+        whole = tree.copy()
+        if ctes and not whole.args.get("with_"):
+            whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
+        with self.database.cursor() as cursor:
+            table = Execution(self.database, whole, "duckdb", cursor).estimate()
+        columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
+        return list(zip(*columns, strict=True))
+
     # Running.
 
     def describe(self) -> list[str]:
@@ -164,7 +176,7 @@ class Execution:
         wanted = [i for i, is_uncertain in enumerate(self.uncertain) if is_uncertain and _is_number(table.schema.field(i).type)]
         if not table.num_rows or not (wanted or with_presence):
             return {}
-        scans = [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
+        scans = [one for one in self._all_scans() if one.bases]
         view, heaps = self.database.view, Heaps(self.database.view, n_draws, seed)
         wrapped = [_ErrorScan(scan, [for_errors(c, heaps.margin) for c in scan.clusters]) for scan in scans]
         drawn = [np.zeros((n_draws, len(scan.bases), scan.n_groups)) for scan in scans]
@@ -177,7 +189,7 @@ class Execution:
                 total += heap
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
-            self._load(scan, errors, n_draws)
+            self._load(scan, errors, n_draws, heaps)
         if with_presence:
             self.presence = self._presence(table, n_draws)
         return self._outputs_of_draws(table, wanted, n_draws)
@@ -243,8 +255,10 @@ class Execution:
 
     def n_draws(self) -> int:
         """More draws for fewer groups."""
-        scans = [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
-        return n_draws_for(max((scan.n_groups for scan in scans), default=1))
+        return n_draws_for(max((scan.n_groups for scan in self._all_scans()), default=1))
+
+    def _all_scans(self) -> list[Scan]:
+        return [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
 
 
 def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:

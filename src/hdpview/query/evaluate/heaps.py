@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.query.evaluate.database import Points
 from hdpview.query.evaluate.scan import Cluster, Scan, outer
 from hdpview.view.data import ViewData
 
@@ -82,15 +83,17 @@ class Heaps:
         skip = (points.share[start] == 0).astype(np.int64)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
         tested = np.array([code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()])
-        where = np.where(tested, drawn.place[:, codes], drawn.common_place[:, None])
-        height = np.where(tested, drawn.height[:, codes], UNEVEN)
+        # Where no condition tells records apart, all bins have their heaps at one place in every fourth draw.
+        alone = tested | (np.arange(n_draws)[:, None] % 4 > 0)
+        where = np.where(alone, drawn.place[:, codes], drawn.common_place[:, None])
+        height = np.where(alone, drawn.height[:, codes], UNEVEN)
         inside = start + skip + np.floor(where * (stop - start - skip)).astype(np.int64)
         edge = np.broadcast_to(cls[start], (n_draws, len(codes))).copy()
         for k, code in enumerate(codes.tolist()):
             if code in cluster.extras[axis]:
                 beyond = drawn.is_beyond[:, code] | (skip[k] + start[k] + 1 >= stop[k])
                 edge[beyond, k] = cluster.extras[axis][code]
-        at = np.where(drawn.is_edge[:, codes] & tested, edge, cls[inside])
+        at = np.where(drawn.is_edge[:, codes] & alone, edge, cls[inside])
         weight = height * self.margin(a)[codes]
         values = self._averaged(cluster, axis)
         expected = cluster.over_codes(values, axis)[..., codes]
@@ -125,6 +128,16 @@ class Heaps:
                 rng.permutation(even),
             )  # fmt: skip
         return self._known[a]
+
+    def point_shares(self, a: int, points: Points, size: int) -> Floats:
+        """Shares of points in every draw: half of a bin's records lie at one place, shape (n_draws, n_points)."""
+        drawn = self._drawn(a, size)
+        count = np.diff(np.append(points.starts, len(points.code)))
+        skip = (points.share[points.starts] == 0).astype(np.int64)
+        heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
+        found = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
+        np.add.at(found, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
+        return found
 
     def margin(self, a: int) -> Floats:
         """Records at each code, shape (size,)."""

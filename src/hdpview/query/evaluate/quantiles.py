@@ -8,46 +8,74 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hdpview.errors import QueryError
 from hdpview.query.evaluate.aggregates import EMPTY
+from hdpview.query.evaluate.heaps import Heaps
 from hdpview.query.evaluate.scan import OrderedColumn, Scan, key_name
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 # Numbers of an array of draws × groups × values: 400 MB.
 MAX_NUMBERS = 50_000_000
 # A share of a record: ranks that differ by less are the same.
 _SLACK = 1e-7
 
 
-def ordered_values(scan: Scan, ordered: OrderedColumn, counts: Floats) -> pa.Array:
+def ordered_values(
+    scan: Scan, ordered: OrderedColumn, counts: Floats, cursor: Any, heaps: Heaps | None
+) -> pa.Array:
     """The column of a quantile or mode, draws after one another. counts: shape (n_draws + 1, n_cells)."""
-    from hdpview.errors import QueryError
-
-    inner = ordered.scan
-    keys = inner.key_table()
+    keys = ordered.scan.key_table()
+    group = _groups(scan, keys)
+    n_draws, n_groups = len(counts), scan.n_groups
+    if ordered.argument is not None:
+        found = _of_bins(scan, ordered, counts, group, cursor, heaps)
+        return pa.array(found.reshape(-1), from_pandas=True)
     argument = keys.column(key_name(len(scan.keys)))
     distinct = argument.combine_chunks().dictionary_encode()
     values, which = distinct.dictionary, distinct.indices.to_numpy(zero_copy_only=False)
-    group = _groups(scan, keys)
-    n_draws, n_groups, n_values = len(counts), scan.n_groups, len(values)
-    if n_draws * n_groups * max(n_values, 1) > MAX_NUMBERS:
-        raise QueryError("Quantiles of so many groups take too long. Group by less, or narrow with WHERE.")
-    histogram = np.zeros((n_draws, n_groups, max(n_values, 1)))
+    n_values = len(values)
+    if not n_values:
+        return pa.nulls(n_draws * n_groups, argument.type if ordered.kind == "mode" else pa.float64())
+    _check_size(n_draws * n_groups * n_values)
+    histogram = np.zeros((n_draws, n_groups, n_values))
     if ordered.kind == "mode":
-        if not n_values:
-            return pa.nulls(n_draws * n_groups, argument.type)
         histogram[:, group, which] = counts
-        best = histogram.argmax(axis=2).reshape(-1)
-        none = histogram.max(axis=2).reshape(-1) <= EMPTY
-        return values.take(pa.array(best, mask=none))
+        best, most = histogram.argmax(axis=2).reshape(-1), histogram.max(axis=2).reshape(-1)
+        return values.take(pa.array(best, mask=most <= EMPTY))
     numbers = np.array(values.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     order = np.argsort(numbers)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    if not n_values:
-        return pa.nulls(n_draws * n_groups, pa.float64())
-    np.add.at(histogram, (slice(None), group, place[which]), counts)
-    found = quantiles(histogram, numbers[order], ordered.q, ordered.discrete)
-    return pa.array(found.reshape(-1), from_pandas=True)
+    place = np.argsort(order)
+    histogram[:, group, place[which]] = counts
+    return pa.array(quantiles(histogram, numbers[order], ordered.q, ordered.discrete).reshape(-1), from_pandas=True)
+
+
+def _check_size(n: int) -> None:
+    if n > MAX_NUMBERS:
+        raise QueryError("Quantiles of so many groups take too long. Group by less, or narrow with WHERE.")
+
+
+def _of_bins(
+    scan: Scan, ordered: OrderedColumn, counts: Floats, group: Ints, cursor: Any, heaps: Heaps | None
+) -> Floats:
+    """Quantiles from counts of bins: records lie at the points of their bin."""
+    inner = ordered.scan
+    a, values = ordered.values_of_points(cursor)
+    points, attribute = inner.database.points(a), inner.database.schema.attributes[a]
+    n_draws, n_groups, size = len(counts), scan.n_groups, attribute.size
+    labels = inner.key_table().column(key_name(len(scan.keys))).to_pylist()
+    code_of = {label: code for code, label in enumerate(inner.database.bin_labels(a))}
+    code = np.array([code_of[label] for label in labels], dtype=np.int64)
+    shown = np.flatnonzero(~np.isnan(values) & (points.share > 0))
+    order = shown[np.argsort(values[shown], kind="stable")]
+    _check_size(n_draws * n_groups * len(order))
+    of_codes = np.zeros((n_draws, n_groups, size))
+    of_codes[:, group, code] = counts
+    share = np.broadcast_to(points.share[order], (n_draws, len(order)))
+    if heaps is not None and inner.database.is_binned(a):
+        share = np.concatenate([share[:1], heaps.point_shares(a, points, size)[:, order]])
+    histogram = of_codes[:, :, points.code[order]] * share[:, None, :]
+    return quantiles(histogram, values[order], ordered.q, ordered.discrete)
 
 
 def quantiles(histogram: Floats, values: Floats, q: float, discrete: bool) -> Floats:

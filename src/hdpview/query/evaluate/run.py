@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,14 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Ordered, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
+from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
 from hdpview.query.evaluate.lineage import never_negative
+from hdpview.query.present.frames import NOTES
 from hdpview.query.interval.answers import Kind, Reading, check_reading
 from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
@@ -60,26 +64,43 @@ class Result:
     counts: tuple[str, ...] = ()
     presence: Floats | None = None
 
-    def to_arrow(self) -> pa.Table:
-        """Each estimate `n` is followed by `n_lower` and `n_upper`."""
-        names, columns = [], []
-        taken: set[str] = {output.name for output in self.outputs}
+    @cached_property
+    def names_of_outputs(self) -> list[list[str]]:
+        """The columns of each output in `to_arrow`: its own, and where it has an interval those of both ends."""
+        found: list[list[str]] = []
+        taken = {output.name for output in self.outputs}
+        used: set[str] = set()
         for i, output in enumerate(self.outputs):
-            names.append(_free(output.name, set(names)))
-            columns.append(_plain_column(self.table.column(i)))
+            own = [_free(output.name, used)]
             if i in self.lower:
-                for suffix, values in (("_lower", self.lower[i]), ("_upper", self.upper[i])):
-                    names.append(_free(output.name + suffix, taken | set(names)))
-                    columns.append(_end_column(values, self.table.column(i).type))
+                own += [_free(output.name + suffix, taken | used) for suffix in ("_lower", "_upper")]
+            used |= set(own)
+            found.append(own)
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """Each estimate `n` is followed by `n_lower` and `n_upper`; notes are in the schema's metadata."""
+        columns = []
+        for i, _ in enumerate(self.outputs):
+            column = self.table.column(i)
+            columns.append(_plain_column(column))
+            if i in self.lower:
+                columns += [_end_column(ends[i], column.type) for ends in (self.lower, self.upper)]
+        names = self.names
         if self.presence is not None:
-            names.append(_free("presence", taken | set(names)))
             columns.append(pa.array(self.presence))
-        return pa.table(columns, names=names)
+        notes = json.dumps([*self.notes, *self.inferred])
+        return pa.table(columns, names=names).replace_schema_metadata({NOTES: notes})
 
     @property
     def names(self) -> list[str]:
-        names: list[str] = self.to_arrow().column_names
-        return names
+        names = [name for own in self.names_of_outputs for name in own]
+        return names if self.presence is None else [*names, _free("presence", set(names))]
+
+    @property
+    def measured(self) -> list[list[str]]:
+        """Names of the columns of each output that has an interval."""
+        return [own for own in self.names_of_outputs if len(own) == 3]
 
     @property
     def aggregates(self) -> tuple[str, ...]:
@@ -112,10 +133,15 @@ def run(
     check_confidence(confidence)
     check_reading(counts, interval)
     tree = _tree(statement, dialect)
-    database = database_of(view)
     try:
+        bare = None if ranks else read_bare(tree, view.schema)
+        if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
+            return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+        database = database_of(view)
         with database.cursor() as cursor, deadline(cursor):
             execution = Execution(database, tree, dialect, cursor)
+            if interval != "typical":
+                execution.statement.note(f"Intervals here are typical ones: {interval} intervals are for plain counts.")
             return _result(execution, confidence, counts, with_intervals, ranks)
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
@@ -123,6 +149,23 @@ def run(
         raise
     except Exception as problem:  # a mistake of ours, and has to be seen as one
         raise InternalError.of(problem, "your statement") from problem
+
+
+def _bare_result(
+    bare: Bare, view: ViewData, confidence: float, counts: Reading, interval: Kind, with_intervals: bool
+) -> Result:
+    answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+    table = pa.table(answer.columns, names=list(bare.names))
+    at = bare.items.index(None)
+    outputs = [
+        Output(name, _type_name(field.type), i == at)
+        for i, (name, field) in enumerate(zip(bare.names, table.schema, strict=True))
+    ]
+    note = inferred_note(view, set(answer.attributes)) if bare.keys else None
+    ends = ({at: answer.span.lower}, {at: answer.span.upper}) if with_intervals else ({}, {})
+    return Result(
+        outputs, table, *ends, confidence, answer.notes, () if note is None else (note,), (bare.names[at],)
+    )
 
 
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
@@ -215,7 +258,19 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats]) -> No
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:
-    return ()
+    """Outputs that are plain numbers of records."""
+    statement, found = execution.statement, []
+    tree = statement.tree
+    if not isinstance(tree, exp.Select) or len(statement.scans) != 1:
+        return ()
+    bases = statement.scans[0].bases
+    for name, item in zip(statement.names, tree.selects, strict=False):
+        node = item.unalias().unnest()
+        node = node.this if isinstance(node, exp.Coalesce) else node
+        if isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b"):
+            if bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
+                found.append(name)
+    return tuple(found)
 
 
 def _inferred(execution: Execution) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ attributes are evaluated over the cross join of classes, never of points.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
-from hdpview.errors import QueryError
+from hdpview.errors import QueryError, shortened
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
 from hdpview.view.components import Components
 
@@ -29,7 +30,7 @@ MAX_GROUPS = 250_000
 # Groups up to which those that exist are counted, as far as noise allows.
 MAX_COUNTED_GROUPS = 500
 # Combinations of classes of attributes that one expression ties together: rows of a cross join.
-MAX_COMBINATIONS = 2_000_000
+MAX_COMBINATIONS = 600_000
 # Numbers of an array of keys × functions × classes: 400 MB.
 MAX_NUMBERS = 50_000_000
 # Numbers of a matrix of classes by codes that errors are computed with: 160 MB.
@@ -38,6 +39,8 @@ MAX_SHARES = 20_000_000
 NUMBERS_AT_ONCE = 4_000_000
 # How far beyond the bounds of moments a value is looked at: 1,000 years.
 FAR_MICROSECONDS = 1_000 * 365 * 86_400_000_000
+# Times that a summand may change its value inside a bin and still be taken for a condition.
+MAX_STEPS = 2
 # Points per bin to look at where expressions tie attributes with many values together.
 COARSER = (12, 4, 1)
 # A value that no text pattern matches: what is in `other` is unknown.
@@ -139,6 +142,11 @@ def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorClust
         n, size = functions.shape[2 + axis], int(cluster.points[axis].code[-1]) + 1
         cls, points = cluster.class_of_point[axis], cluster.points[axis]
         most = max(MAX_SHARES // size, 64)
+        if n > size and size * size <= MAX_SHARES:
+            moved = cluster.over_codes(np.moveaxis(functions, 2 + axis, -1), axis)
+            functions = np.moveaxis(moved, -1, 2 + axis)
+            classes.append(np.eye(size))
+            continue
         if n > most:
             rows = np.moveaxis(functions, 2 + axis, -1).reshape(-1, n)
             rank = np.empty(n, np.int64)
@@ -266,8 +274,9 @@ class Scan:
         """
         low, high = np.ones(self.grid), np.ones(self.grid)
         for axis, cluster in enumerate(self.clusters):
-            values = cluster.values[:, cluster.of(j)].reshape(len(cluster.values), -1)
-            counted = self._counted(cluster, j).reshape(len(values), -1) != 0
+            flat = len(cluster.values), math.prod(cluster.values.shape[2:])
+            values = cluster.values[:, cluster.of(j)].reshape(flat)
+            counted = self._counted(cluster, j).reshape(flat) != 0
             least = np.where(counted, values, np.inf).min(axis=1, initial=np.inf)
             greatest = np.where(counted, values, -np.inf).max(axis=1, initial=-np.inf)
             shape = [1] * len(self.clusters)
@@ -301,6 +310,7 @@ class OrderedColumn:
     """A quantile or mode of every group, found in a scan with one more key.
 
     kind: `quantile` or `mode`; discrete: the quantile is one of the values.
+    argument: where the key is the bin of one attribute, the expression of it whose quantile is asked for.
     """
 
     scan: Scan
@@ -308,6 +318,17 @@ class OrderedColumn:
     kind: str
     q: float = 0.5
     discrete: bool = False
+    argument: exp.Expr | None = None
+
+    def values_of_points(self, cursor: object) -> tuple[int, Floats]:
+        """The attribute, and the argument at each of its points, NaN for NULL."""
+        assert self.argument is not None
+        (a,) = self.scan.attributes_of(self.argument)
+        self.scan.database.points(a)
+        table = cursor.sql(  # type: ignore[attr-defined]
+            f"SELECT CAST({_over_points(self.argument)} AS DOUBLE) AS v FROM {SECRET}_points{a} ORDER BY i"
+        ).to_arrow_table()
+        return a, np.array(table.column("v").to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 BIN = "__bin"  # a column that stands for the bin of an attribute instead of its value
@@ -509,10 +530,15 @@ class _Compiler:
             return
         cuts = self.scan.cuts.bins.setdefault(a, set())
         same = codes[1:] == codes[:-1]
-        for name in ["w", *(name for name in kinds if used.get(name, set()) & {"key", "test"})]:
+        for name in ["w", *kinds]:
             column = table.column(name).slice(0, len(codes)).combine_chunks().dictionary_encode()
             index = column.indices.fill_null(-1).to_numpy()
-            cuts |= set(codes[1:][same & (index[1:] != index[:-1])].tolist())
+            is_step = same & (index[1:] != index[:-1])
+            if name == "w" or used.get(name, set()) & {"key", "test"}:
+                cuts |= set(codes[1:][is_step].tolist())
+            else:  # a summand with few values inside a bin, such as CASE WHEN x = 0 THEN 1 ELSE 0 END
+                n_steps, n_same = (np.bincount(codes[1:][each], minlength=attribute.size) for each in (is_step, same))
+                cuts |= set(np.flatnonzero((n_steps > 0) & (n_steps <= MAX_STEPS) & (n_steps < n_same)).tolist())
         for code, own in extras.items():
             if not (cls[codes == code] == own).any():
                 self.scan.cuts.beyond.add(a)
@@ -616,6 +642,12 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     if not isinstance(whole, exp.And):
         return [node]
     return [one for part in whole.flatten() for one in conjuncts(part)]
+
+
+def shown(node: exp.Expr) -> str:
+    """SQL of a tree as people wrote it."""
+    plain = re.sub(rf"{SECRET}\w*\.", "", text_of(node))
+    return shortened(re.sub(r'"([a-z_]\w*)"', r"\1", plain))
 
 
 def text_of(node: exp.Expr) -> str:

@@ -7,7 +7,7 @@ becomes SQL over base sums, and DuckDB runs the rest of the statement as it stan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,11 +17,10 @@ from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 
 from hdpview.domain import Category, Datetime
-from hdpview.domain.calendar import MICROSECONDS_PER_DAY
-from hdpview.errors import QueryError, quoted, shortened, unknown_name
+from hdpview.errors import QueryError, shortened, unknown_name
 from hdpview.query.evaluate import allowed
 from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, has_days
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
 
@@ -46,7 +45,8 @@ class Statement:
 
     tree: the statement with a table for each scan. names: of its outputs. notes: sentences for people.
     ends: outputs that are an end of an interval (DP_INTERVAL_LOW, DP_INTERVAL_HIGH) → −1 or 1.
-    values: runs a subquery on the estimate and gives its rows.
+    values: runs a subquery of scans on the estimate and gives its rows; groups: the same of one that is not
+        taken apart yet.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class Statement:
         dialect: str,
         cursor: Any,
         values: Callable[[Statement, exp.Expr], list[tuple[Any, ...]]],
+        groups: Callable[[exp.Expr, list[exp.CTE]], list[tuple[Any, ...]]],
     ) -> None:
-        self.database, self.cursor, self._values = database, cursor, values
+        self.database, self.cursor, self._values, self._groups = database, cursor, values, groups
         self.scans: list[Scan] = []
         self.notes: list[str] = []
         self.ends: dict[int, int] = {}
@@ -182,7 +183,7 @@ class Statement:
         if not joins or not _reads_view(select):
             return False
         for join in list(joins):
-            lookup = _lookup(join, ctes)
+            lookup = _lookup(join, ctes) or self._groups_as_lookup(join, ctes)
             if lookup is None:
                 raise QueryError(_ONE_TABLE)
             self._fold_lookup(select, join, *lookup)
@@ -190,6 +191,17 @@ class Statement:
             select.set("joins", joins or None)
             changed = True
         return changed
+
+    def _groups_as_lookup(
+        self, join: exp.Join, ctes: dict[str, exp.CTE]
+    ) -> tuple[str, list[str], list[list[exp.Expr]]] | None:
+        """A joined subquery of groups: answered first, on the estimate."""
+        inner = _inner(join.this, ctes)
+        if not isinstance(inner, exp.Query) or (isinstance(inner, exp.Select) and self._is_row_level(inner)):
+            return None
+        rows = self._groups(inner, list(ctes.values()))
+        self.note(ESTIMATED_SUBQUERY)
+        return join.this.alias_or_name, inner.named_selects, [[literal(v) for v in row] for row in rows]
 
     def _fold_lookup(
         self, select: exp.Select, join: exp.Join, alias: str, names: list[str], rows: list[list[exp.Expr]]
@@ -331,7 +343,6 @@ class Statement:
         """Answer subqueries of conditions and aggregates first, on the estimate."""
         places = [where] if where is not None else []
         places += [one for item in select.selects for one in aggregates_in(item)]
-        places += [select.args["having"]] if False else []
         for place in places:
             for node in list(place.find_all(exp.In, exp.Subquery, exp.Any, exp.All)):
                 if _is_inside(node, place):
@@ -382,7 +393,7 @@ class Statement:
             return
         attribute, values = self.database.schema.attributes[a], [s for s in sides if s is not columns[0]]
         if isinstance(attribute, Datetime) and attribute.kind == "datetime":
-            if _has_days(attribute) and all(map(self._is_day, values)):
+            if has_days(attribute) and all(map(self._is_day, values)):
                 column.replace(exp.cast(column.copy(), "DATE"))
             if all(isinstance(v.unnest(), exp.Literal) for v in values):
                 for value in values:
@@ -429,7 +440,7 @@ class Statement:
                 continue
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
-            if isinstance(attribute, Datetime) and attribute.kind == "datetime" and _has_days(attribute):
+            if isinstance(attribute, Datetime) and attribute.kind == "datetime" and has_days(attribute):
                 if (isinstance(other.unnest(), exp.Literal) and not other.unnest().is_string) or self._is_day(other):
                     column.replace(exp.cast(column.copy(), "DATE"))
 
@@ -617,11 +628,6 @@ def _sides(node: exp.Expr) -> list[exp.Expr]:
     return [node.this, node.expression]
 
 
-def _has_days(attribute: Datetime) -> bool:
-    """True if all bins begin and end at midnight."""
-    return not bool((attribute.edges % MICROSECONDS_PER_DAY).any())
-
-
 def _is_inside(node: exp.Expr, root: exp.Expr) -> bool:
     place: exp.Expr | None = node
     while place is not None:
@@ -673,13 +679,3 @@ def _pivoted(pivot: exp.Pivot, database: ViewDatabase) -> exp.Expr:
     if keys:
         select.set("group", exp.Group(expressions=keys))
     return select
-
-
-def scans_below(node: exp.Expr) -> Iterator[int]:
-    """Numbers of the scans that a part of a statement reads."""
-    for table in node.find_all(exp.Table):
-        if table.name.startswith(f"{SECRET}_scan"):
-            yield int(table.name.removeprefix(f"{SECRET}_scan"))
-
-
-__all__ = ["Statement", "literal", "quoted", "scans_below"]
