@@ -30,7 +30,7 @@ _SQLSTATES = (
     ),
     (r"Unknown setting", UNDEFINED_OBJECT),
 )
-_AS_POSTGRES = re.compile(r"quantile_cont\(([^,()]+), ([\d.]+)\)")
+_AS_POSTGRES = re.compile(r"quantile_cont\(([^,()]+), ([\d.]+)\)", re.IGNORECASE)
 
 
 class PgError(QueryError):
