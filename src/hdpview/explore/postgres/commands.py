@@ -10,16 +10,9 @@ from typing import Any
 
 from hdpview.explore.postgres import statements, types
 from hdpview.explore.postgres.catalog.engine import SessionFacts
-from hdpview.explore.postgres.errors import (
-    FIXED_PARAMETER,
-    IN_FAILED_TRANSACTION,
-    INVALID_CURSOR,
-    TOO_COMPLEX,
-    UNDEFINED_OBJECT,
-    PgError,
-)
 from hdpview.explore.postgres.questions import AnswerOptions, Description, ResultSet
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import Copy, Statement
 from hdpview.explore.postgres.types import OutputColumn
 
@@ -99,7 +92,7 @@ class Commands:
         """Do what a statement says."""
         if self.transaction == FAILED and statement.word not in _ENDS:
             raise PgError(
-                IN_FAILED_TRANSACTION,
+                SqlState.IN_FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
                 "Send ROLLBACK.",
             )
@@ -123,10 +116,10 @@ class Commands:
         if asked.name == "all":
             self.settings.update(self._at_start)
         elif asked.name in _FIXED:
-            raise PgError(FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
+            raise PgError(SqlState.FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
         elif asked.name:
             if asked.name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
-                raise PgError(TOO_COMPLEX, "There are too many settings in this session.")
+                raise PgError(SqlState.TOO_COMPLEX, "There are too many settings in this session.")
             value = self._at_start.get(asked.name, "") if asked.value is None else asked.value
             self.settings[asked.name] = statements.checked_setting(asked.name, value)
         changed = {
@@ -147,7 +140,7 @@ class Commands:
             return Outcome("SHOW", columns, rows)
         if name not in self.settings:
             raise PgError(
-                UNDEFINED_OBJECT,
+                SqlState.UNDEFINED_OBJECT,
                 f'unrecognized configuration parameter "{name[:60]}"',
                 "SHOW ALL lists them.",
             )
@@ -179,7 +172,9 @@ class Commands:
     async def _declare(self, statement: Statement) -> Outcome:
         name, question, is_binary = statements.declared_cursor(statement)
         if len(self._cursors) >= _MOST_CURSORS:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some.")
+            raise PgError(
+                SqlState.TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some."
+            )
         answer = await self._answered(question)
         self._cursors[name] = _Cursor(answer, is_binary)
         return Outcome("DECLARE CURSOR", notices=answer.notices)
@@ -207,7 +202,7 @@ class Commands:
 
     def _cursor(self, name: str) -> _Cursor:
         if name not in self._cursors:
-            raise PgError(INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
         return self._cursors[name]
 
     async def _close(self, statement: Statement) -> Outcome:

@@ -14,14 +14,7 @@ from hdpview.domain import Ordered, calendar
 from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.engine import MAX_CHARACTERS, CatalogEngine, SessionFacts
-from hdpview.explore.postgres.catalog.tables import column_type
-from hdpview.explore.postgres.errors import (
-    FEATURE_NOT_SUPPORTED,
-    INVALID_PARAMETER,
-    READ_ONLY,
-    UNDEFINED_TABLE,
-    PgError,
-)
+from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.names import (
     alias_of,
     is_common_table,
@@ -30,6 +23,7 @@ from hdpview.explore.postgres.names import (
     parameter_types,
     with_null_parameters,
 )
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.recent import Recent
@@ -163,15 +157,15 @@ class Answerer:
     def _read(self, text: str) -> _Question:
         tree = _parsed(text).copy()
         if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
-            raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
         if tree.find(exp.Into) is not None:
             raise PgError(
-                READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
+                SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
             )
         tables = _tables(tree)
         names = {self._view_of(table) for table in tables}
         if len(names) > 1:
-            raise PgError(FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
         name = names.pop() if names else None
         is_for_rows = name is not None and _asks_for_rows(tree)
         if name is not None:
@@ -213,7 +207,7 @@ class Answerer:
             return None
         full = f"{table.db}.{name}" if table.db else name
         raise PgError(
-            UNDEFINED_TABLE,
+            SqlState.UNDEFINED_TABLE,
             f'relation "{full[:60]}" does not exist',
             unknown_name("table", name[:60], self.views, "There are").partition(". ")[2],
         )
@@ -319,7 +313,7 @@ def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     for node in list(bound.find_all(exp.Parameter)):
         number = parameter_number(node)
         if number > len(values):
-            raise PgError(INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
+            raise PgError(SqlState.INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
         node.replace(_literal(values[number - 1]))
     return bound
 

@@ -17,21 +17,9 @@ from pygwire.messages import PGMessage
 from hdpview.errors import HdpviewError
 from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
-from hdpview.explore.postgres.errors import (
-    DUPLICATE_STATEMENT,
-    FEATURE_NOT_SUPPORTED,
-    IDLE_TIMEOUT,
-    INTERNAL_ERROR,
-    INVALID_CURSOR,
-    INVALID_STATEMENT,
-    PROTOCOL_VIOLATION,
-    QUERY_CANCELED,
-    TOO_COMPLEX,
-    PgError,
-    as_pg_error,
-)
 from hdpview.explore.postgres.login import ClosedError, LoginServer
 from hdpview.explore.postgres.questions import AnswerOptions, Description
+from hdpview.explore.postgres.sqlstates import PgError, SqlState, as_pg_error
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.postgres.wire import Wire
@@ -98,7 +86,9 @@ class Session:
         except ClosedError:
             pass
         except TimeoutError:
-            self._wire.refuse(PgError(IDLE_TIMEOUT, "terminating connection due to idle timeout", fatal=True))
+            self._wire.refuse(
+                PgError(SqlState.IDLE_TIMEOUT, "terminating connection due to idle timeout", fatal=True)
+            )
         except PgError as problem:
             self._wire.refuse(problem)
         except (ConnectionError, OSError):
@@ -152,7 +142,9 @@ class Session:
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
             logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
-            self._fail(PgError(INTERNAL_ERROR, "The server failed on this statement.", "Please report it."))
+            self._fail(
+                PgError(SqlState.INTERNAL_ERROR, "The server failed on this statement.", "Please report it.")
+            )
         else:
             return True
         return False
@@ -169,14 +161,14 @@ class Session:
             return await asyncio.wait_for(asyncio.shield(self._work), ANSWER_SECONDS)
         except TimeoutError:
             raise PgError(
-                QUERY_CANCELED,
+                SqlState.QUERY_CANCELED,
                 "canceling statement due to statement timeout",
                 f"Answers may take {ANSWER_SECONDS:g} seconds. Ask for less at once.",
             ) from None
         except asyncio.CancelledError:
             if not self._work.cancelled():  # the server ends
                 raise
-            raise PgError(QUERY_CANCELED, "canceling statement due to user request") from None
+            raise PgError(SqlState.QUERY_CANCELED, "canceling statement due to user request") from None
         finally:
             self._work = None
 
@@ -253,7 +245,7 @@ class Session:
             (self._prepared if message.kind == "S" else self._portals).pop(message.name, None)
             self._wire.send(messages.CloseComplete())
         else:
-            raise PgError(FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
 
     async def _parse(self, message: messages.Parse) -> None:
         statement = statements.one(message.query)
@@ -263,10 +255,12 @@ class Session:
 
     async def _prepare(self, name: str, statement: Statement, oids: Sequence[int]) -> None:
         if name and name in self._prepared:
-            raise PgError(DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
+            raise PgError(SqlState.DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
         if len(self._prepared) >= _MOST_PREPARED:
             raise PgError(
-                TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
+                SqlState.TOO_COMPLEX,
+                f"A session has at most {_MOST_PREPARED:,} prepared statements.",
+                "Close some.",
             )
         description = await self._commands.describe(statement)
         inferred = description.parameters if description is not None else ()
@@ -283,7 +277,9 @@ class Session:
             for each in zip(message.param_values, prepared.parameters, formats, strict=True)
         ]
         if len(self._portals) >= _MOST_PREPARED:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some.")
+            raise PgError(
+                SqlState.TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some."
+            )
         self._portals[message.portal] = _Portal(prepared, values, message.result_formats)
         self._wire.send(messages.BindComplete())
 
@@ -343,7 +339,7 @@ class Session:
             and prepared.options.intervals != self._commands.options.intervals
         ):
             raise PgError(
-                FEATURE_NOT_SUPPORTED,
+                SqlState.FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
                 "hdpview.intervals changed after this statement was prepared: prepare it again "
                 "(DEALLOCATE ALL), "
@@ -355,24 +351,24 @@ class Session:
         if name == "all":
             self._prepared.clear()
         elif self._prepared.pop(name, None) is None:
-            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
         return Outcome("DEALLOCATE ALL" if name == "all" else "DEALLOCATE")
 
     def _statement(self, name: str) -> _Prepared:
         if name not in self._prepared:
-            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
         return self._prepared[name]
 
     def _portal(self, name: str) -> _Portal:
         if name not in self._portals:
-            raise PgError(INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
         return self._portals[name]
 
 
 def _check_number(given: int, needed: int) -> None:
     if given != needed:
         raise PgError(
-            PROTOCOL_VIOLATION,
+            SqlState.PROTOCOL_VIOLATION,
             f"bind message supplies {given} parameters, but prepared statement requires {needed}",
         )
 

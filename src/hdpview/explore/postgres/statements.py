@@ -11,13 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from hdpview.errors import QueryError
-from hdpview.explore.postgres.errors import (
-    INVALID_PARAMETER,
-    READ_ONLY,
-    SYNTAX_ERROR,
-    UNDEFINED_OBJECT,
-    PgError,
-)
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import parse
 
@@ -76,7 +70,7 @@ def split(text: str) -> tuple[Statement, ...]:
     try:
         tokens = sqlglot.tokenize(text, dialect="postgres")
     except sqlglot.errors.SqlglotError:
-        raise PgError(SYNTAX_ERROR, "Not valid SQL: a quotation or comment has no end.") from None
+        raise PgError(SqlState.SYNTAX_ERROR, "Not valid SQL: a quotation or comment has no end.") from None
     found: list[Statement] = []
     group: list[Any] = []
     for token in [*tokens, None]:
@@ -109,7 +103,7 @@ def one(text: str) -> Statement:
     """The one statement of a text that is prepared."""
     found = split(text)
     if len(found) > 1:
-        raise PgError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
+        raise PgError(SqlState.SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
     return found[0] if found else Statement("", "")
 
 
@@ -117,14 +111,14 @@ def refuse_writing(statement: Statement) -> None:
     """Refuse what would change something, and what is not known."""
     if statement.word in _WRITES.split():
         raise PgError(
-            READ_ONLY,
+            SqlState.READ_ONLY,
             f"cannot execute {statement.word} in a read-only transaction",
             "Write COPY (SELECT …) TO STDOUT; psql's \\copy writes files."
             if statement.word == "COPY"
             else "A view cannot be changed. Ask it with SELECT.",
         )
     word = statement.text.split()[0][:30] if statement.text else ""
-    raise PgError(SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
+    raise PgError(SqlState.SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
 
 
 def plain_name(name: str) -> str:
@@ -153,7 +147,9 @@ def setting(statement: Statement) -> Setting:
         return Setting("", None)
     found = _SET.fullmatch(text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "SET takes a name and a value.", "Write SET hdpview.intervals = on.")
+        raise PgError(
+            SqlState.SYNTAX_ERROR, "SET takes a name and a value.", "Write SET hdpview.intervals = on."
+        )
     return Setting(plain_name(found[1]), _value(found[2]))
 
 
@@ -188,7 +184,9 @@ def checked_setting(name: str, value: str) -> str:
     if name.startswith("hdpview.") and name not in _CHOICES:
         known = "hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts"
         raise PgError(
-            UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}."
+            SqlState.UNDEFINED_OBJECT,
+            f"unrecognized configuration parameter {name[:60]!r}",
+            f"There are {known}.",
         )
     encodings = ("UTF8", "UNICODE", "SQL_ASCII")
     if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in encodings:
@@ -197,14 +195,14 @@ def checked_setting(name: str, value: str) -> str:
 
 
 def _invalid(name: str, value: str, hint: str) -> PgError:
-    return PgError(INVALID_PARAMETER, f'invalid value for parameter "{name}": "{value[:60]}"', hint)
+    return PgError(SqlState.INVALID_PARAMETER, f'invalid value for parameter "{name}": "{value[:60]}"', hint)
 
 
 def shown_setting(statement: Statement) -> str:
     """The name that SHOW asks for; "all" for all."""
     found = _SHOW.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "SHOW takes the name of a setting.", "SHOW ALL lists them.")
+        raise PgError(SqlState.SYNTAX_ERROR, "SHOW takes the name of a setting.", "SHOW ALL lists them.")
     words = {
         "TIME ZONE": "timezone",
         "TRANSACTION ISOLATION LEVEL": "transaction_isolation",
@@ -217,7 +215,9 @@ def declared_cursor(statement: Statement) -> tuple[str, str, bool]:
     """Name and question of a cursor, and whether its rows come in binary."""
     found = _DECLARE.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward.")
+        raise PgError(
+            SqlState.SYNTAX_ERROR, "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward."
+        )
     return plain_name(found[1]), found[3], "BINARY" in found[2].upper()
 
 
@@ -225,7 +225,7 @@ def fetched(statement: Statement) -> tuple[str, int | None]:
     """The cursor that FETCH reads, and how many rows; None for all that are left. Cursors only go forward."""
     found = _FETCH.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "Cursors only go forward.", "Write FETCH 100 FROM name.")
+        raise PgError(SqlState.SYNTAX_ERROR, "Cursors only go forward.", "Write FETCH 100 FROM name.")
     count = (found[1] or "1").upper().split()[-1]
     return plain_name(found[2]), None if count == "ALL" else int(count) if count.isdecimal() else 1
 
@@ -234,7 +234,7 @@ def prepared(statement: Statement) -> tuple[str, list[str], Statement]:
     """Name, names of the parameters' types, and statement of PREPARE."""
     found = _PREPARE.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "Write PREPARE name (int, text) AS SELECT … $1 … $2.")
+        raise PgError(SqlState.SYNTAX_ERROR, "Write PREPARE name (int, text) AS SELECT … $1 … $2.")
     kinds = [kind.strip() for kind in (found[2] or "").split(",") if kind.strip()]
     return plain_name(found[1]), kinds, one(found[3])
 
@@ -243,7 +243,7 @@ def executed(statement: Statement) -> tuple[str, list[Any]]:
     """Name and values of EXECUTE."""
     found = _EXECUTE.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
+        raise PgError(SqlState.SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
     arguments = parse(f"SELECT {found[2]}", "postgres").expressions if found[2] else []
     return plain_name(found[1]), [_constant(node) for node in arguments]
 
@@ -257,14 +257,16 @@ def _constant(node: exp.Expr) -> Any:
         return -number
     if isinstance(inner, (exp.Literal, exp.Boolean, exp.Null)):
         return inner.to_py()
-    raise PgError(INVALID_PARAMETER, "EXECUTE takes plain values.", "Write EXECUTE name (65, 'surgery').")
+    raise PgError(
+        SqlState.INVALID_PARAMETER, "EXECUTE takes plain values.", "Write EXECUTE name (65, 'surgery')."
+    )
 
 
 def closed_name(statement: Statement) -> str:
     """The name in CLOSE or DEALLOCATE; "all" for all."""
     found = _CLOSE.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, f"{statement.word} takes a name, or ALL.")
+        raise PgError(SqlState.SYNTAX_ERROR, f"{statement.word} takes a name, or ALL.")
     return plain_name(found[1])
 
 

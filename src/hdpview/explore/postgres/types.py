@@ -117,54 +117,37 @@ def named(name: str) -> PgType | None:
     return _ALIASES.get(plain) or BY_NAME.get(plain.strip('"'))
 
 
-# Types of DuckDB that carry those of PostgreSQL through a statement; all others are VARCHAR there.
-_DUCKDB = {
-    BOOL: "BOOLEAN",
-    INT2: "SMALLINT",
-    INT4: "INTEGER",
-    INT8: "BIGINT",
-    OID: "UINTEGER",
-    XID: "UINTEGER",
-    FLOAT4: "FLOAT",
-    FLOAT8: "DOUBLE",
-    NUMERIC: "DOUBLE",
-    DATE: "DATE",
-    TIME: "TIME",
-    TIMESTAMP: "TIMESTAMP",
-    TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
-    INTERVAL: "INTERVAL",
-    INT2VECTOR: "SMALLINT[]",
-    OIDVECTOR: "UINTEGER[]",
-}
+# DuckDB's types and the ones that clients get their values in; all others are texts on both sides.
 _FROM_DUCKDB = {
-    "BOOLEAN": BOOL,
-    "TINYINT": INT2,
-    "UTINYINT": INT2,
-    "SMALLINT": INT2,
-    "USMALLINT": INT4,
-    "INTEGER": INT4,
-    "UINTEGER": OID,
-    "BIGINT": INT8,
-    "UBIGINT": NUMERIC,
-    "HUGEINT": NUMERIC,
-    "UHUGEINT": NUMERIC,
-    "FLOAT": FLOAT4,
-    "DOUBLE": FLOAT8,
-    "DATE": DATE,
-    "TIME": TIME,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
-    "INTERVAL": INTERVAL,
-    "JSON": JSON,
-    "UUID": UUID,
+    title.strip(): BY_NAME[name]
+    for name, titles in (
+        ("bool", "BOOLEAN"),
+        ("int2", "SMALLINT, TINYINT, UTINYINT"),
+        ("int4", "INTEGER, USMALLINT"),
+        ("int8", "BIGINT"),
+        ("oid", "UINTEGER"),
+        ("float4", "FLOAT"),
+        ("float8", "DOUBLE"),
+        ("numeric", "HUGEINT, UHUGEINT, UBIGINT"),
+        ("date", "DATE"),
+        ("time", "TIME"),
+        ("timestamp", "TIMESTAMP"),
+        ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
+        ("interval", "INTERVAL"),
+        ("json", "JSON"),
+        ("uuid", "UUID"),
+    )
+    for title in titles.split(",")
 }
+_TO_DUCKDB = {kind: title for title, kind in reversed(_FROM_DUCKDB.items())}
+_TO_DUCKDB |= {NUMERIC: "DOUBLE", XID: "UINTEGER", INT2VECTOR: "SMALLINT[]", OIDVECTOR: "UINTEGER[]"}
 
 
 def duckdb_type(kind: PgType) -> str:
     """The type of DuckDB that holds values of a type."""
     if kind.oid in ELEMENT_OF:
         return duckdb_type(ELEMENT_OF[kind.oid]) + "[]"
-    return _DUCKDB.get(kind, "VARCHAR")
+    return _TO_DUCKDB.get(kind, "VARCHAR")
 
 
 def of_duckdb(name: str) -> PgType:

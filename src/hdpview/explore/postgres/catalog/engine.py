@@ -23,11 +23,12 @@ from hdpview._version import __version__
 from hdpview.errors import QueryError
 from hdpview.explore.child import cpu_limit
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
+from hdpview.explore.postgres.catalog import layout
+from hdpview.explore.postgres.catalog.layout import column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import Translator, written_names
-from hdpview.explore.postgres.errors import UNDEFINED_COLUMN, UNDEFINED_FUNCTION, PgError
 from hdpview.explore.postgres.names import parameter_types, with_null_parameters
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import checked_setting
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.pview import PView
@@ -89,23 +90,21 @@ class CatalogEngine:
     def __init__(self, views: Mapping[str, PView]) -> None:
         import duckdb
 
-        self._catalog = Catalog(views)
         self._columns = {
-            f"{each.schema}.{each.name}": [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in each.columns]
-            for each in system_relations()
+            key: [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in relation.columns]
+            for key, relation in system_relations().items()
         }
         self._views = {f"public.{name}": view for name, view in views.items()}
         self._sampled: dict[str, int] = {}
         self._lock = threading.Lock()
         for key, view in self._views.items():
             self._columns[key] = [(attribute.name, column_type(attribute)) for attribute in view.schema]
-        oids = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
         self._any_session = SessionFacts(
             "hdpview", 0, {name: value for name, (value, _) in first_settings().items()}
         )
-        self._translator = Translator(self.key, oids)
+        self._translator = Translator(self.key)
         self._database = duckdb.connect(":memory:", config=_CONFIG)
-        self._fill()
+        self._fill(views)
         macros = self._database.execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal")
         self._functions = {name for (name,) in macros.fetchall()} | set(_DUCKDB_FUNCTIONS.split())
         self._database.execute("SET TimeZone = 'UTC'")
@@ -196,7 +195,7 @@ class CatalogEngine:
         for node in _nodes(tree):
             name = node.get("function_name")
             if name is not None and not node.get("is_operator") and name.lower() not in self._functions:
-                raise PgError(UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
+                raise PgError(SqlState.UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
 
     @contextmanager
     def _cursor(self, session: SessionFacts) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -221,7 +220,7 @@ class CatalogEngine:
         finally:
             cursor.close()
 
-    def _fill(self) -> None:
+    def _fill(self, views: Mapping[str, PView]) -> None:
         for key, columns in self._columns.items():
             usual = defaults().get(key, {})
             parts = ", ".join(_definition(name, kind, usual.get(name)) for name, kind in columns)
@@ -237,9 +236,10 @@ class CatalogEngine:
             {"name": name, "setting": value, "short_desc": meaning}
             for name, (value, meaning) in first_settings().items()
         ]
-        for key, rows in {**self._catalog.rows(), "pg_catalog.pg_settings": settings}.items():
+        for key, rows in {**layout.rows(views), "pg_catalog.pg_settings": settings}.items():
             self._database.register("incoming", pa.Table.from_pylist(rows))
-            self._database.execute(f"INSERT INTO {_quoted(key)} BY NAME SELECT * FROM incoming")
+            made = f"INSERT INTO {_quoted(key)} BY NAME" if key in self._columns else f"CREATE TABLE {key} AS"
+            self._database.execute(f"{made} SELECT * FROM incoming")
             self._database.unregister("incoming")
         self._database.execute("\n".join(t.lines_of("derived.sql")))
 
@@ -288,5 +288,5 @@ def _in_words(problem: Exception) -> QueryError:
         return QueryError("This question about the catalogue took too long.")
     column = text.partition('Referenced column "')[2].partition('"')[0]
     if column:
-        return PgError(UNDEFINED_COLUMN, f'column "{column[:60]}" does not exist')
+        return PgError(SqlState.UNDEFINED_COLUMN, f'column "{column[:60]}" does not exist')
     return QueryError("The catalogue cannot answer this statement. Ask it in simpler words, or leave it out.")

@@ -7,14 +7,13 @@ are shown as names, every output gets the name that PostgreSQL gives it. Functio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.errors import UNDEFINED_TABLE, PgError
 from hdpview.explore.postgres.names import (
     alias_of,
     compared_array,
@@ -24,6 +23,7 @@ from hdpview.explore.postgres.names import (
     type_of_cast,
 )
 from hdpview.explore.postgres.parameters import array_items
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 
 _OPERATORS: dict[str, type[exp.Expr]] = {
     "~": exp.RegexpLike,
@@ -48,13 +48,10 @@ _FIRST_TRANSACTION = 1
 
 
 class Translator:
-    """Translates statements about the catalogue.
+    """Translates statements. table_key: the name in DuckDB of a table of the catalogue; None for others."""
 
-    table_key: the name in DuckDB of a table of the catalogue. oids: of these tables, by that name.
-    """
-
-    def __init__(self, table_key: Callable[[exp.Table], str | None], oids: Mapping[str, int]) -> None:
-        self._table_key, self._oids = table_key, oids
+    def __init__(self, table_key: Callable[[exp.Table], str | None]) -> None:
+        self._table_key = table_key
 
     def translate(self, tree: exp.Expr) -> str:
         """The statement for DuckDB. The tree is left as it is."""
@@ -92,7 +89,7 @@ class Translator:
             return node
         key = self._table_key(node)
         if key is None:
-            raise PgError(UNDEFINED_TABLE, f'relation "{node.name[:60]}" does not exist')
+            raise PgError(SqlState.UNDEFINED_TABLE, f'relation "{node.name[:60]}" does not exist')
         name = exp.to_identifier(key, quoted=True)
         return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
 
@@ -109,7 +106,7 @@ class Translator:
                 is_meant = source.alias_or_name == column.table or not column.table
                 key = self._table_key(source) if isinstance(source, exp.Table) and is_meant else None
                 if key is not None:
-                    column.replace(exp.Literal.number(self._oids[key]))
+                    column.replace(_call("to_regclass", exp.Literal.string(key)))
                     break
 
 
