@@ -89,25 +89,22 @@ class Description:
 
     def with_ends(self, options: AnswerOptions) -> list[OutputColumn]:
         """The columns, with the ends of intervals where they are wanted."""
-        columns: list[OutputColumn] = []
-        for column in self.columns:
-            columns.append(column)
-            if column.is_estimate and options.intervals:
-                kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
-                columns += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
-        return columns
+        return _with_ends(self.columns, options)
 
 
-@dataclass(frozen=True, eq=False)
-class _Question(Description):
+@dataclass(eq=False)
+class _Question:
     """A statement that was read against the views.
 
     view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
+    columns: of its answer, once somebody asked for them.
     """
 
     tree: exp.Expr
     view: str | None
     is_for_rows: bool
+    parameters: tuple[PgType, ...]
+    columns: Sequence[OutputColumn] | None = None
 
 
 def answerer_of(paths: Mapping[str, str]) -> Answerer:
@@ -140,6 +137,13 @@ class Answerer:
     def describe(self, text: str) -> Description:
         """Columns and parameters of a statement."""
         question = self._question(text)
+        if question.columns is None:
+            tree = with_null_parameters(question.tree, question.parameters)
+            if question.view is None or question.is_for_rows:
+                question.columns = self.engine.describe(tree)
+            else:
+                outputs = describe(self.views[question.view], tree, "postgres")
+                question.columns = [self._column(output, question.view) for output in outputs]
         return Description(question.columns, question.parameters)
 
     def _question(self, text: str) -> _Question:
@@ -168,22 +172,18 @@ class Answerer:
             raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
         name = names.pop() if names else None
         is_for_rows = name is not None and _asks_for_rows(tree)
-        if name is not None:
-            for table in tables:
-                _rename(table, name if is_for_rows else None)
-            for column in tree.find_all(exp.Column):
-                column.set("db", None)
-        if name is None or is_for_rows:
-            if len(text) > MAX_CHARACTERS:
-                raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
-            columns = self.engine.describe(tree)
-            return _Question(columns, self.engine.parameters(tree), tree, name, is_for_rows)
-        name_outputs(tree)
+        if (name is None or is_for_rows) and len(text) > MAX_CHARACTERS:
+            raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
+        if name is None:
+            return _Question(tree, None, False, self.engine.parameters(tree))
         schema = self.views[name].schema
         parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
-        outputs = describe(self.views[name], with_null_parameters(tree, parameters), "postgres")
-        columns = [self._column(output, name) for output in outputs]
-        return _Question(columns, parameters, tree, name, False)
+        for table in tables:
+            _rename(table, name if is_for_rows else None)
+        for column in tree.find_all(exp.Column):
+            column.set("db", None)
+        name_outputs(tree)
+        return _Question(tree, name, is_for_rows, parameters)
 
     def _column(self, output: Output, view: str) -> OutputColumn:
         """An output as clients see it: bins of a number are numbers, their starts."""
@@ -220,17 +220,16 @@ class Answerer:
         tree = _bound(question.tree, values) if question.parameters else question.tree
         if question.view is None:
             before = dict(session.settings)
-            rows = self.engine.rows(tree, session)
+            columns, rows = self.engine.answer(tree, session)
             changed = {name: value for name, value in session.settings.items() if before.get(name) != value}
-            return ResultSet(question.columns, rows, settings=changed)
+            return ResultSet(columns, rows, settings=changed)
         key = (text, tuple(map(repr, values)), options)
         answer = self._answers.get(key)
         if answer is None:
             if question.is_for_rows:
-                rows = self.engine.rows(tree, session)
+                columns, rows = self.engine.answer(tree, session)
                 # Tools look at the columns of no rows first; there is nothing to say about those.
-                notices = (self.engine.notice(question.view),) if rows else ()
-                answer = ResultSet(question.columns, rows, notices)
+                answer = ResultSet(columns, rows, (self.engine.notice(question.view),) if rows else ())
             else:
                 answer = self._of_view(question, tree, options)
             self._answers.keep(key, answer, 1 + len(answer.columns) * len(answer.rows))
@@ -247,17 +246,27 @@ class Answerer:
             interval=cast("Any", options.interval),
             with_intervals=options.intervals,
         )
+        columns = question.columns or [self._column(output, question.view) for output in result.outputs]
         lists: list[list[Any]] = []
-        for i, column in enumerate(question.columns):
-            values = result.table.column(i).to_pylist()
+        for i, column in enumerate(columns):
             starts = self._bin_starts[question.view].get(column.name.lower(), {})
-            lists.append(
-                [starts.get(value, value) for value in values] if column.kind is t.FLOAT8 else values
-            )
+            values = result.table.column(i).to_pylist()
+            lists.append([starts.get(each, each) for each in values] if column.kind is t.FLOAT8 else values)
             if column.is_estimate and options.intervals:
                 lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
         rows = list(zip(*lists, strict=True))
-        return ResultSet(question.with_ends(options), rows, (*result.notes, *result.inferred))
+        return ResultSet(_with_ends(columns, options), rows, (*result.notes, *result.inferred))
+
+
+def _with_ends(columns: Sequence[OutputColumn], options: AnswerOptions) -> list[OutputColumn]:
+    """Columns followed by the ends of their intervals, where they are wanted."""
+    wanted: list[OutputColumn] = []
+    for column in columns:
+        wanted.append(column)
+        if column.is_estimate and options.intervals:
+            kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
+            wanted += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
+    return wanted
 
 
 def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:

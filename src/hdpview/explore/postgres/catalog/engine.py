@@ -26,7 +26,7 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog import layout
 from hdpview.explore.postgres.catalog.layout import column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import Translator, written_names
-from hdpview.explore.postgres.names import parameter_types, with_null_parameters
+from hdpview.explore.postgres.names import parameter_types
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import checked_setting
@@ -122,19 +122,17 @@ class CatalogEngine:
         return key if key in self._columns and key not in self._views else None
 
     def describe(self, tree: exp.Expr) -> list[OutputColumn]:
-        """Columns of a statement's result. Parameters may stand in it."""
-        filled = with_null_parameters(tree, self.parameters(tree))
-        with self._cursor(self._any_session) as cursor:
-            rows = self._run(cursor, filled, "DESCRIBE ")
-        names = written_names(tree) or [name for name, *_ in rows]
-        return [OutputColumn(name, t.of_duckdb(row[1])) for name, row in zip(names, rows, strict=True)]
+        """Columns of a statement's result."""
+        return self._run(tree, self._any_session, None)[0]
 
-    def rows(self, tree: exp.Expr, session: SessionFacts) -> list[Sequence[Any]]:
-        """Rows of the answer to a statement without parameters."""
+    def answer(self, tree: exp.Expr, session: SessionFacts) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
+        """Columns and rows of the answer to a statement without parameters."""
         for call in tree.find_all(exp.Anonymous):
             _set_config(call, session)
-        with self._cursor(session) as cursor:
-            return self._run(cursor, tree)
+        columns, rows = self._run(tree, session, MAX_ROWS + 1)
+        if len(rows) > MAX_ROWS:
+            raise QueryError(f"The answer has more than {MAX_ROWS:,} rows. Add a LIMIT.")
+        return columns, rows
 
     def parameters(self, tree: exp.Expr) -> tuple[PgType, ...]:
         """Types of the parameters $1, $2, …"""
@@ -165,26 +163,31 @@ class CatalogEngine:
                     cursor.execute(f"INSERT INTO {_quoted(key)} SELECT * FROM incoming")
                 self._sampled[key] = n
 
-    def _run(self, cursor: duckdb.DuckDBPyConnection, tree: exp.Expr, prefix: str = "") -> list[Any]:
+    def _run(
+        self, tree: exp.Expr, session: SessionFacts, n_rows: int | None
+    ) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
+        """Columns, and so many rows; none where they are not wanted."""
         import duckdb
 
         for table in tree.find_all(exp.Table):
             if table.db == "public":
                 self._sample(f"public.{table.name}")
         statement = self._translator.translate(tree)
-        watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
-        watch.start()
-        try:
-            with cpu_limit(MAX_CPU_SECONDS):
-                self._check_functions(cursor, statement)
-                rows = list(islice(_rows(cursor.sql(prefix + statement)), MAX_ROWS + 1))
-        except duckdb.Error as problem:
-            raise _in_words(problem) from None
-        finally:
-            watch.cancel()
-        if len(rows) > MAX_ROWS:
-            raise QueryError(f"The answer has more than {MAX_ROWS:,} rows. Add a LIMIT.")
-        return rows
+        with self._cursor(session) as cursor:
+            watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
+            watch.start()
+            try:
+                with cpu_limit(MAX_CPU_SECONDS):
+                    self._check_functions(cursor, statement)
+                    relation = cursor.sql(statement)
+                    names = written_names(tree) or relation.columns
+                    kinds = [t.of_duckdb(str(kind)) for kind in relation.types]
+                    rows = [] if n_rows is None else list(islice(_rows(relation), n_rows))
+            except duckdb.Error as problem:
+                raise _in_words(problem) from None
+            finally:
+                watch.cancel()
+        return [OutputColumn(name, kind) for name, kind in zip(names, kinds, strict=True)], rows
 
     def _check_functions(self, cursor: duckdb.DuckDBPyConnection, statement: str) -> None:
         """Refuse functions that are not known to be harmless, by name in DuckDB's own syntax tree."""
