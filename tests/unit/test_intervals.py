@@ -23,7 +23,7 @@ from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import boxes_of
-from hdpview.query.sql import run
+from hdpview.query.evaluate import run
 
 QUESTIONS = [
     "age >= 80",

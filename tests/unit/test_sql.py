@@ -21,7 +21,6 @@ from hdpview.errors import HdpviewError, InternalError, QueryError
 from hdpview.pview import PView
 from hdpview.query.question.where import boxes_of, name_in_sql, parse
 from hdpview.query.evaluate import run
-from hdpview.query.sql.plan import plan
 
 SCHEMA = Schema(
     [
@@ -463,8 +462,6 @@ def test_any_name_can_be_written_in_sql() -> None:
         schema = Schema([Integer(name=name, min=0, max=9), Boolean(name="other_one")])
         written = name_in_sql(name)
         assert boxes_of(f"{written} >= 3 AND {written} IS NOT NULL OR {written} IN (1)", schema), name
-        assert plan(
-            parse(f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"),
-            schema,
-        ).grouped, name
+        sql = f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"
+        assert rows(noiseless_view(schema, np.array([[1, 0], [3, 1]])), sql)[0]["m"] == 1.0, name
     assert name_in_sql("age") == "age"

@@ -100,8 +100,11 @@ class Aggregates:
             x = x.this
         number = self._numbers(conditions)
         if name in ("count", "count_star"):
-            is_all = x is None or isinstance(x, (exp.Star, exp.Literal, exp.Boolean))
-            return f"COALESCE({number(())}, 0)" if is_all else f"COALESCE({number(self._present(x))}, 0)"
+            if x is None or isinstance(x, (exp.Star, exp.Literal, exp.Boolean)):
+                return f"COALESCE({number(())}, 0)"
+            return f"COALESCE({number(self._present(x))}, 0)"
+        if x is None:
+            raise QueryError(f"{name.upper()} takes an argument.")
         if name == "countif":
             return f"COALESCE({number(conjuncts(x))}, 0)"
         if name in ("sum", "fsum", "kahan_sum", "sum_no_overflow", "avg", "mean", "favg"):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.domain import Category, Datetime, Schema
+from hdpview.domain import Category, Datetime, Ordered, Schema
 from hdpview.errors import QueryError
 from hdpview.query.interval.answers import Kind, Reading, notes_on
 from hdpview.query.interval.groups import Groups
@@ -147,7 +147,7 @@ def is_clear(bare: Bare, schema: Schema) -> bool:
                 return False
             if ((shares > 0) & (shares < 1)).any():
                 return False
-            if not attribute.has_order or isinstance(attribute, Category):
+            if not isinstance(attribute, Ordered):
                 continue
             if any(math.nextafter(end, -math.inf) in attribute.edges for pair in condition.ranges for end in pair):
                 return False

@@ -55,7 +55,7 @@ def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
     if not divisions:
         return
     # A copy knows the types; both trees have the same divisions in the same order.
-    schema = {"view": {name: kind for name, kind in types.items()}}
+    schema: dict[str, object] = {"view": dict(types)}
     try:
         typed = annotate_types(
             qualify_columns(qualify_tables(tree.copy()), schema=schema, expand_alias_refs=False), schema=schema

@@ -224,8 +224,8 @@ class Execution:
     def _without_outermost_filters(self) -> exp.Expr:
         """The statement with the rows of the estimate: before QUALIFY and LIMIT, since windows are over them."""
         inner = self.statement.tree.copy()
-        for key in ("order", "limit", "offset"):
-            inner.set(key, None)
+        for part in ("order", "limit", "offset"):
+            inner.set(part, None)
         if not isinstance(inner, exp.Select):
             return inner
         inner.set("qualify", None)

@@ -165,8 +165,8 @@ class Heaps:
         """Functions averaged over the records' values of one attribute."""
         margin, points = self.margin(cluster.attributes[axis]), cluster.points[axis]
         weights = points.share * (margin / max(margin.sum(), 1.0))[points.code]
-        cls: Floats = np.bincount(cluster.class_of_point[axis], weights, cluster.values.shape[2 + axis])
-        found: Floats = np.moveaxis(values, 2 + axis, -1) @ cls
+        per_class = np.bincount(cluster.class_of_point[axis], weights, cluster.values.shape[2 + axis])
+        found: Floats = np.moveaxis(values, 2 + axis, -1) @ per_class
         return found
 
     def _lift(self, scan: Scan) -> Floats:

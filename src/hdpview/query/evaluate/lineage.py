@@ -70,7 +70,8 @@ class _Lineage:
         return [depends(item) for item in query.selects]
 
     def _named(self, query: exp.Expr, alias: exp.Expr | None) -> dict[str, bool]:
-        names = [c.name for c in alias.columns] if alias is not None and alias.columns else None
+        names = [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        assert isinstance(query, exp.Query)
         found = dict(zip(names or query.named_selects, self.of(query), strict=False))
         return {**found, _ROWS: self._has_uncertain_rows(query)}
 
@@ -107,8 +108,8 @@ class _Hidden:
             for leaf in _leaves(query):
                 leaf.append("expressions", exp.alias_(_joined([i.unalias() for i in leaf.selects]), HIDDEN))
             return
-        for i, side in enumerate((query.left, query.right)):
-            side = side.unnest() if isinstance(side, exp.Subquery) else side
+        for i, whole in enumerate((query.left, query.right)):
+            side: exp.Expr = whole.unnest() if isinstance(whole, exp.Subquery) else whole
             self.add(side)
             for leaf in [side] if isinstance(side, exp.Select) else _leaves(side):
                 own = leaf.selects[-1]
@@ -123,7 +124,7 @@ class _Hidden:
             return exp.Literal.string("0")
         if select.args.get("distinct"):
             return _joined([item.unalias() for item in select.selects])
-        parts = []
+        parts: list[exp.Expr] = []
         for source in sources_of(select):
             if isinstance(source, exp.Table) and source.name.startswith(f"{SECRET}_scan"):
                 parts.append(exp.column(f"{SECRET}g", table=source.alias_or_name))
@@ -134,7 +135,7 @@ class _Hidden:
         return _joined(parts) if parts else exp.Literal.string("0")
 
     def _below(self, query: exp.Expr, alias: str) -> exp.Expr:
-        if isinstance(query, exp.Values):
+        if not isinstance(query, exp.Query) or isinstance(query, exp.Values):
             return exp.Literal.string("v")
         if HIDDEN not in query.named_selects:
             self.add(query)

@@ -102,7 +102,7 @@ class Cluster:
         """Share of each code in each class, shape (n_classes, n_codes)."""
         points, cls, n = self.points[axis], self.class_of_point[axis], self.values.shape[2 + axis]
         size = int(points.code[-1]) + 1
-        return np.bincount(cls * size + points.code, points.share, n * size).reshape(n, size)
+        return _class_shares(cls, points, n, size)
 
     def over_codes(self, values: Floats, axis: int) -> Floats:
         """Functions of the classes of an attribute as functions of its codes, (…, n_classes) → (…, n_codes)."""
@@ -130,6 +130,11 @@ class ErrorCluster:
     functions: Floats
     classes: tuple[Floats, ...]
     spec: Sequence[int]
+
+
+def _class_shares(cls: Ints, points: Points, n: int, size: int) -> Floats:
+    found: Floats = np.bincount(cls * size + points.code, points.share, n * size).astype(np.float64)
+    return found.reshape(n, size)
 
 
 def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorCluster:
@@ -160,7 +165,7 @@ def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorClust
             shape = [*functions.shape[:2], *np.delete(functions.shape[2:], axis), most]
             functions = np.moveaxis(merged.reshape(shape), -1, 2 + axis)
             cls, n = bucket[cls], most
-        classes.append(np.bincount(cls * size + points.code, points.share, n * size).reshape(n, size))
+        classes.append(_class_shares(cls, points, n, size))
     return ErrorCluster(cluster.attributes, functions, tuple(classes), cluster.function)
 
 

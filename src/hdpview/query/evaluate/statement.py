@@ -65,7 +65,7 @@ class Statement:
         allowed.check(tree)
         tree = self._prepared(tree.copy(), dialect)
         self.names, self.types = self._describe(text_of(tree))
-        schema = {"view": database.types}
+        schema: dict[str, object] = {"view": database.types}
         try:
             self.tree = qualify(
                 tree, schema=schema, dialect="duckdb", quote_identifiers=True, validate_qualify_columns=False
@@ -388,6 +388,7 @@ class Statement:
         if len(columns) != 1:
             return
         column = columns[0].unnest()
+        assert isinstance(column, exp.Column)
         a = self.database.number.get(column.name.lower())
         if a is None or column.table != OF_VIEW:
             return
@@ -429,7 +430,8 @@ class Statement:
             sign = node.key if is_left else {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}[node.key]
             at, n = places[0], len(order)
             kept = {"lt": range(at), "lte": range(at + 1), "gt": range(at + 1, n), "gte": range(at, n)}[sign]
-        listed = [exp.Literal.string(attribute.values[i]) for i in kept] or [exp.Null()]
+        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[i]) for i in kept]
+        listed = listed or [exp.Null()]
         node.replace(exp.In(this=column.copy(), expressions=listed))
 
     def _adapt_arithmetic(self, node: exp.Expr) -> None:
@@ -522,7 +524,8 @@ def literal(value: Any) -> exp.Expr:
 
 def _source(select: exp.Expr) -> exp.Expr | None:
     source = select.args.get("from_")
-    return None if source is None else source.this
+    found: exp.Expr | None = None if source is None else source.this
+    return found
 
 
 def _reads_view(select: exp.Expr) -> bool:
@@ -531,12 +534,12 @@ def _reads_view(select: exp.Expr) -> bool:
 
 
 def _inner(source: exp.Expr, ctes: dict[str, exp.CTE]) -> exp.Expr | None:
+    found: exp.Expr | None = None
     if isinstance(source, exp.Subquery):
-        return source.this
-    if isinstance(source, exp.Table) and source.name in ctes:
-        found: exp.Expr = ctes[source.name].this
-        return found
-    return None
+        found = source.this
+    elif isinstance(source, exp.Table) and source.name in ctes:
+        found = ctes[source.name].this
+    return found
 
 
 def _merge(select: exp.Select, source: exp.Expr, inner: exp.Select) -> None:
