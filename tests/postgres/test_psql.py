@@ -130,6 +130,17 @@ def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
     assert re.fullmatch(r"(it's|a b|ü|)\|\d+\|[\d.]+\|2024-01-0\d \d\d:00:00\|[\d.e-]+\n", found.stdout)
 
 
+def test_bins_of_numbers_are_their_starts(served: Served) -> None:
+    """However they are named: a column that is announced as a number holds numbers."""
+    for statement in (
+        'SELECT "Size" AS s, count(*) FROM "Odd View" GROUP BY 1 ORDER BY 1',
+        'SELECT * FROM (SELECT o."Size", count(*) FROM "Odd View" o GROUP BY o."Size") t ORDER BY 1',
+        'WITH c(s, n) AS (SELECT "Size", count(*) FROM "Odd View" GROUP BY 1) SELECT s, n FROM c ORDER BY s',
+    ):
+        shown = psql(served, "-At", "-c", statement).stdout
+        assert [line.partition("|")[0] for line in shown.splitlines()] == [str(i) for i in range(0, 100, 10)]
+
+
 def test_the_script_is_also_a_document() -> None:
     """Every statement of the script stands under its question."""
     lines = Path(SCRIPT).read_text(encoding="utf-8").splitlines()

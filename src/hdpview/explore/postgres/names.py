@@ -173,3 +173,45 @@ def with_null_parameters(tree: exp.Expr, kinds: Sequence[PgType]) -> exp.Expr:
         kind = exp.DataType.build(t.duckdb_type(kinds[parameter_number(node) - 1]), dialect="duckdb")
         node.replace(exp.cast(exp.null(), kind))
     return filled
+
+
+def shown_attributes(tree: exp.Expr, attributes: Sequence[str]) -> list[str | None]:
+    """For each output the attribute whose values it shows as they are, in small letters; None for others.
+
+    attributes: of the table `view`.
+    """
+    commons: dict[str, dict[str, str | None]] = {"view": {name.lower(): name.lower() for name in attributes}}
+
+    def renamed(shown: dict[str, str | None], alias: exp.Expr | None) -> dict[str, str | None]:
+        names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        return dict(zip(names, shown.values(), strict=False)) if names else dict(shown)
+
+    def of_source(source: exp.Expr) -> dict[str, str | None]:
+        known = commons.get(source.name.lower(), {})
+        shown = of_query(source.this) if isinstance(source, exp.Subquery) else known
+        return renamed(shown, source.args.get("alias"))
+
+    def of_query(query: exp.Expr) -> dict[str, str | None]:
+        for cte in query.args["with_"].expressions if query.args.get("with_") else ():
+            commons[cte.alias.lower()] = renamed(of_query(cte.this), cte.args.get("alias"))
+        if isinstance(query, (exp.SetOperation, exp.Subquery)):
+            return of_query(query.this)
+        clauses = [query.args.get("from_"), *(query.args.get("joins") or ())]
+        sources = {
+            each.this.alias_or_name.lower(): of_source(each.this) for each in clauses if each is not None
+        }
+        shown: dict[str, str | None] = {}
+        for i, item in enumerate(query.args.get("expressions") or ()):
+            inner = item.unalias().unnest()
+            table = inner.args["table"].name.lower() if inner.args.get("table") else ""
+            meant = [columns for name, columns in sources.items() if table in ("", name)]
+            if item.is_star:
+                shown.update({name: each for columns in meant for name, each in columns.items()})
+            else:
+                name = inner.name.lower() if isinstance(inner, exp.Column) else ""
+                title = item.alias_or_name.lower()
+                title = f"{title} {i}" if title in shown else title
+                shown[title] = next((columns[name] for columns in meant if name in columns), None)
+        return shown
+
+    return list(of_query(tree).values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from hdpview.explore.postgres.names import (
     name_outputs,
     parameter_number,
     parameter_types,
+    shown_attributes,
     with_null_parameters,
 )
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
@@ -107,6 +108,14 @@ class _Question:
     columns: Sequence[OutputColumn] | None = None
 
 
+@dataclass(frozen=True)
+class _BinStarts:
+    """The number that each bin of an attribute starts with, by the bin's label. kind: of the numbers."""
+
+    kind: PgType
+    by_label: Mapping[str, float]
+
+
 def answerer_of(paths: Mapping[str, str]) -> Answerer:
     """Answers statements over the views in these files, by table name; ready for the first one."""
     answerer = Answerer({name: PView.open(path) for name, path in paths.items()})
@@ -142,8 +151,9 @@ class Answerer:
             if question.view is None or question.is_for_rows:
                 question.columns = self.engine.describe(tree)
             else:
-                outputs = describe(self.views[question.view], tree, "postgres")
-                question.columns = [self._column(output, question.view) for output in outputs]
+                question.columns = self._columns(
+                    question, describe(self.views[question.view], tree, "postgres")
+                )
         return Description(question.columns, question.parameters)
 
     def _question(self, text: str) -> _Question:
@@ -185,12 +195,20 @@ class Answerer:
         name_outputs(tree)
         return _Question(tree, name, is_for_rows, parameters)
 
-    def _column(self, output: Output, view: str) -> OutputColumn:
-        """An output as clients see it: bins of a number are numbers, their starts."""
-        kind = t.of_duckdb(output.type)
-        if kind is t.TEXT and output.name.lower() in self._bin_starts[view]:
-            kind = t.FLOAT8
-        return OutputColumn(output.name, kind, output.is_estimate)
+    def _columns(self, question: _Question, outputs: Sequence[Output]) -> list[OutputColumn]:
+        """Outputs as clients see them. Bins of a number are numbers: their starts."""
+        columns = [OutputColumn(each.name, t.of_duckdb(each.type), each.is_estimate) for each in outputs]
+        for i, start in self._starts(question).items():
+            if i < len(columns) and columns[i].kind is t.TEXT:
+                columns[i] = replace(columns[i], kind=start.kind)
+        return columns
+
+    def _starts(self, question: _Question) -> dict[int, _BinStarts]:
+        """Starts of bins, by the number of the output that shows them."""
+        assert question.view is not None
+        known = self._bin_starts[question.view]
+        shown = shown_attributes(question.tree, self.views[question.view].schema.names)
+        return {i: known[name] for i, name in enumerate(shown) if name in known}
 
     def _view_of(self, table: exp.Table) -> str | None:
         """The view that a table's name stands for; None for a table of the catalogue."""
@@ -246,12 +264,11 @@ class Answerer:
             interval=cast("Any", options.interval),
             with_intervals=options.intervals,
         )
-        columns = question.columns or [self._column(output, question.view) for output in result.outputs]
+        columns, starts = question.columns or self._columns(question, result.outputs), self._starts(question)
         lists: list[list[Any]] = []
         for i, column in enumerate(columns):
-            starts = self._bin_starts[question.view].get(column.name.lower(), {})
             values = result.table.column(i).to_pylist()
-            lists.append([starts.get(each, each) for each in values] if column.kind is t.FLOAT8 else values)
+            lists.append([starts[i].by_label.get(each, each) for each in values] if i in starts else values)
             if column.is_estimate and options.intervals:
                 lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
         rows = list(zip(*lists, strict=True))
@@ -280,13 +297,13 @@ def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
     return [None if value is None else calendar.moment(round(value)) for value in values]
 
 
-def _bin_starts(view: PView) -> dict[str, dict[str, float]]:
-    """Binned numbers by name, in small letters: the number that each bin starts with, by the bin's label."""
-    starts: dict[str, dict[str, float]] = {}
+def _bin_starts(view: PView) -> dict[str, _BinStarts]:
+    """Starts of the bins of numbers, by the attribute's name in small letters."""
+    starts = {}
     for attribute in view.schema:
         if isinstance(attribute, Ordered) and attribute.kind in ("integer", "real"):
-            edges = attribute.edges[:-1].tolist()
-            starts[attribute.name.lower()] = dict(zip(attribute.value_labels(), edges, strict=True))
+            by_label = dict(zip(attribute.value_labels(), attribute.edges[:-1].tolist(), strict=True))
+            starts[attribute.name.lower()] = _BinStarts(column_type(attribute), by_label)
     return starts
 
 
