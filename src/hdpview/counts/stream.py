@@ -28,6 +28,7 @@ from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.privacy.exact import Exact
 from hdpview.progress import Progress
 
 _BYTES_IN_MEMORY = 256 << 20
@@ -73,11 +74,11 @@ class StreamedCounts:
 
     def exact_tables(
         self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[NDArray[np.int64]]:
+    ) -> list[Exact]:
         """Records per cell of each table, in its shape."""
         return tally.exact_tables(self.exact_rows, shapes, self.threads, progress)
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
         """Records in each box, shape (n,)."""
         return tally.exact_box_counts(self.exact_rows, boxes, self.threads, progress)
 
