@@ -18,9 +18,7 @@ class Counts(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[Exact]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Exact counts of the cells of each table, in its shape: one pass over the rows for all."""
         ...
 

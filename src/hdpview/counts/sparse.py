@@ -39,9 +39,7 @@ class SparseCounts:
         """Occupied cells in all."""
         return len(self.exact_counts)
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[Exact]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
         return tally.exact_tables(_Parts(self), shapes, self.threads, progress)
 

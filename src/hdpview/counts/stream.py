@@ -18,9 +18,7 @@ from tempfile import SpooledTemporaryFile
 from threading import Event
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hdpview.counts import tally
 from hdpview.counts.ingest import BATCH_ROWS, READ_ALL, ReadOptions, packed_rows, read_with, run_query
@@ -72,9 +70,7 @@ class StreamedCounts:
     exact_rows: StoredRows
     threads: int | None = None
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[Exact]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
         return tally.exact_tables(self.exact_rows, shapes, self.threads, progress)
 

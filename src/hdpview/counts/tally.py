@@ -53,7 +53,9 @@ class Tally(Protocol):
 def exact_tables(
     parts: Parts, shapes: Sequence[TableShape], threads: int | None = None, progress: Progress | None = None
 ) -> list[Exact]:
-    """Records per cell of each table, in its shape, from one pass over the rows. A record is in one cell of each."""
+    """Records per cell of each table, in its shape, from one pass over the rows. A record is in one cell of
+    each.
+    """
     tally = TableTally(tuple(shapes))
     return tally.tables(_exact_sums(tally, parts, threads, progress, "Adding up tables"))
 
@@ -62,7 +64,9 @@ def exact_box_counts(
     parts: Parts, boxes: CodeBoxes, threads: int | None = None, progress: Progress | None = None
 ) -> Exact:
     """Records in each box, shape (n,), from one pass over the rows."""
-    return counts_of_boxes(_exact_sums(BoxTally(boxes), parts, threads, progress, "Counting records in boxes"))
+    return counts_of_boxes(
+        _exact_sums(BoxTally(boxes), parts, threads, progress, "Counting records in boxes")
+    )
 
 
 def counts_of_boxes(exact_sums: Ints) -> Exact:

@@ -164,8 +164,6 @@ def release_with(
     outcomes: Outcomes | None = None,
 ) -> tuple[Release, tuple[Charge, ...]]:
     """Run a method on a budget of its own; returns what it spent too."""
-    mechanism = Mechanism(
-        epsilon, randomness, delta=delta_of(method), max_rows=max_rows, outcomes=outcomes
-    )
+    mechanism = Mechanism(epsilon, randomness, delta=delta_of(method), max_rows=max_rows, outcomes=outcomes)
     released = method.release(counts, mechanism, engine, progress)
     return released, mechanism.close()

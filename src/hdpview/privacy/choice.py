@@ -31,9 +31,7 @@ _FAR = 1_000_000  # beyond, e^−x is less than any number of digits in use can 
 Boundaries = Callable[[int], Sequence[Bounds]]
 
 
-def choose(
-    scores: NDArray[np.float64], rate: Fraction, uniform: Uniform, prior: NDArray[np.float64]
-) -> int:
+def choose(scores: NDArray[np.float64], rate: Fraction, uniform: Uniform, prior: NDArray[np.float64]) -> int:
     """The exponential mechanism: i is drawn with probability ∝ prior_i · exp(rate · score_i), exactly. [P15]
 
     Args:

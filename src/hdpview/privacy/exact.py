@@ -1,11 +1,13 @@
 """Exact values: what was counted in a table and has not been released.
 
-An `Exact` knows how much one record can change it, and gives its value to nobody but a `Mechanism`. It cannot become
-an array, a number, a text or a truth value; each attempt raises a TypeError. What methods need of it before noise is
-drawn are transforms that are `Exact` again, each of which moves by no more than its argument does, to the last bit.
+An `Exact` knows how much one record can change it, and gives its value to nobody but a `Mechanism`. It
+cannot become an array, a number, a text or a truth value; each attempt raises a TypeError. What methods
+need of it before noise is drawn are transforms that are `Exact` again, each of which moves by no more than
+its argument does, to the last bit.
 
-Where doubles round, a score could move by more than its sensitivity. So `distance` works on a grid, on which doubles
-add and subtract without rounding: public numbers are rounded down to it, and counts are held at its bound.
+Where doubles round, a score could move by more than its sensitivity. So `distance` works on a grid, on
+which doubles add and subtract without rounding: public numbers are rounded down to it, and counts are held
+at its bound.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Records; sums of counts stop here. Far beyond any table, exact as a double, and no two tables get further apart.
+# Records; sums of counts stop here. Far beyond any table, exact as a double, and no two tables get further
+# apart.
 MOST_RECORDS = 2**52
 # Bits that a sum on a grid takes, of a double's 53: a sum of two numbers below the bound still fits.
 _GRID_BITS = 52
-# Records beyond four times the released number, so that small tables, whose released number is mostly noise, fit.
+# Records beyond four times the released number, so that small tables, whose released number is mostly
+# noise, fit.
 _SPARE_RECORDS = 2.0**16
 # Bits that counts take on a grid at most: then ten bits of every score are behind the point.
 _MOST_COUNT_BITS = 42
@@ -38,14 +42,17 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 class Grid(NamedTuple):
-    """steps: to one record, a power of two; public numbers are multiples of 1/steps. most: where counts are held."""
+    """steps: to one record, a power of two; public numbers are multiples of 1/steps. most: where counts are
+    held.
+    """
 
     steps: float
     most: float
 
 
 def grid_for(noisy_total: float, n_terms: int = 1) -> Grid:
-    """The finest grid for sums of `n_terms` counts in a table of about so many records: most · n_terms · steps ≤ 2⁵².
+    """The finest grid for sums of `n_terms` counts in a table of about so many records: most · n_terms ·
+    steps ≤ 2⁵².
 
     Privacy does not rest on the released number of records: counts above the bound are held there. [P9]
     """
@@ -66,15 +73,13 @@ class Exact:
     __array_ufunc__ = None
 
     def __init__(self, value: NDArray[Any] | dict[str, int], *, per_entry: int = 1, in_all: int = 1) -> None:
-        self._exact_value = value
+        self._exact_value: Any = value
         self.per_entry, self.in_all = per_entry, in_all
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Public: tables, boxes and blocks are chosen without looking at the table."""
-        if isinstance(self._exact_value, dict):
-            _refuse()
-        return self._exact_value.shape
+        return self._numbers.shape
 
     def total(self) -> Exact:
         """The sum of all entries, shape (1,)."""
@@ -98,10 +103,11 @@ class Exact:
         return Exact(sums, per_entry=self.per_entry, in_all=self.per_entry * len(sums))
 
     def nearness(self, expected: Integers, place: int, among: NDArray[np.bool_]) -> Exact:
-        """Minus the distance from 0 of the `place`-th least of (entries − expected), per row of `expected`. [P16]
+        """Minus the distance from 0 of the `place`-th least of (entries − expected), per row of `expected`.
+        [P16]
 
-        expected: shape (n, entries). among: the entries that count. An order statistic moves by no more than the
-        entries do.
+        expected: shape (n, entries). among: the entries that count. An order statistic moves by no more
+            than the entries do.
         """
         ordered = np.sort((self._numbers - expected)[:, among], axis=1)
         scores = -np.abs(ordered[:, place])
@@ -121,15 +127,16 @@ class Exact:
     def _numbers(self) -> NDArray[Any]:
         if isinstance(self._exact_value, dict):
             _refuse()
-        return self._exact_value
+        numbers: NDArray[Any] = self._exact_value
+        return numbers
 
     def __repr__(self) -> str:
         return "Exact(not released)"
 
     __array__ = __float__ = __int__ = __complex__ = __index__ = __bool__ = __str__ = __format__ = _refuse
     __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __round__ = __abs__ = __neg__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __round__ = __abs__ = __neg__ = _refuse
 
 
 def unprotected(exact: Exact) -> NDArray[Any]:

@@ -1,11 +1,11 @@
 """The mechanism: the one place that charges a budget, reads exact values and draws.
 
-Each call names a purpose, charges an amount and draws with that same amount. A purpose is used once, nothing is drawn
-beyond the budget, and nothing may be left over at the end. Amounts are of ε; where the budget has a δ, of ρ of
-zero-concentrated privacy, which (ε, δ) buys as a whole. [P1] [P14]
+Each call names a purpose, charges an amount and draws with that same amount. A purpose is used once,
+nothing is drawn beyond the budget, and nothing may be left over at the end. Amounts are of ε; where the
+budget has a δ, of ρ of zero-concentrated privacy, which (ε, δ) buys as a whole. [P1] [P14]
 
-Noise comes from OpenDP's exact samplers. Under a test key keyed stand-ins of the same laws take their place, so that
-engines and implementations can be compared bit for bit.
+Noise comes from OpenDP's exact samplers. Under a test key keyed stand-ins of the same laws take their
+place, so that engines and implementations can be compared bit for bit.
 """
 
 from __future__ import annotations
@@ -71,10 +71,14 @@ class Leaves(Protocol):
 class Growth(Protocol):
     """The charges of growing blocks, and the growing itself from a key. See `partition.parameters`."""
 
-    epsilon_cut: Fraction
-    n_private_cut_levels: int
-    epsilon_converge: Fraction
-    epsilon_counts: Fraction
+    @property
+    def epsilon_cut(self) -> Fraction: ...
+    @property
+    def n_private_cut_levels(self) -> int: ...
+    @property
+    def epsilon_converge(self) -> Fraction: ...
+    @property
+    def epsilon_counts(self) -> Fraction: ...
 
     def converge_loss(self) -> Fraction:
         """What deciding when to stop reveals with the numbers that decisions are made by, rounded up."""
@@ -103,7 +107,8 @@ class Outcomes:
 class Mechanism:
     """One budget, its accounts and its randomness.
 
-    epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and all
+    epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and
+        all
         amounts are for one record. [P11]
     outcomes: of a build that broke off and is continued; what is in it is not drawn again.
     """
@@ -115,12 +120,14 @@ class Mechanism:
         *,
         delta: Fraction = Fraction(0),
         max_rows: int = 1,
+        law: Law | None = None,
         outcomes: Outcomes | None = None,
     ) -> None:
         self.epsilon, self.delta, self.max_rows = epsilon, delta, max_rows
-        self.law: Law = "gaussian" if delta else "laplace"
-        of_one = epsilon / max_rows
-        self.total = rho_of(of_one, delta_of_one_record(delta, epsilon, max_rows)) if delta else of_one
+        self.law: Law = law or ("gaussian" if delta else "laplace")
+        self.total = epsilon / max_rows
+        if self.law == "gaussian":
+            self.total = rho_of(self.total, delta_of_one_record(delta, epsilon, max_rows))
         self._spent: dict[str, Fraction] = {}
         self._charges: dict[str, Charge] = {}
         self._randomness, self._outcomes = randomness, outcomes or Outcomes()
@@ -139,8 +146,8 @@ class Mechanism:
     ) -> Integers:
         """Whole numbers with noise on each, in their shape. [P6] [P8]
 
-        Laplace noise of ε/in_all on each entry costs ε. Gaussian noise costs ρ times the sum of squared changes,
-        which is at most per_entry · in_all.
+        Laplace noise of ε/in_all on each entry costs ε. Gaussian noise costs ρ times the sum of squared
+        changes, which is at most per_entry · in_all.
         """
         squares = exact.per_entry * exact.in_all
         noise = Noise(self.law, amount / (exact.in_all if self.law == "laplace" else squares))
@@ -160,7 +167,8 @@ class Mechanism:
         prior: NDArray[np.float64] | None = None,
         among: NDArray[np.bool_] | None = None,
     ) -> int:
-        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2·per_entry). [P9] [P15]
+        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2·per_entry). [P9]
+        [P15]
 
         prior: positive and public. among: which may be chosen, public; all by default.
         """
@@ -202,12 +210,14 @@ class Mechanism:
     def frequent(self, purpose: str, texts: Exact, amount: Fraction, delta: Fraction) -> dict[str, int]:
         """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. [P13]
 
-        texts: records of each. A text that one person alone has passes the threshold with probability at most δ, all
-        of theirs together. OpenDP itself certifies ε and δ for `max_rows` changed rows.
+        texts: records of each. A text that one person alone has passes the threshold with probability at
+            most δ, all of theirs together. OpenDP itself certifies ε and δ for `max_rows` changed rows.
         """
         exact_counts = texts._exact_value
         if not isinstance(exact_counts, dict) or any("\0" in text for text in exact_counts):
-            raise BudgetError("Texts are counted by name, and none may hold a NUL, where OpenDP would end it.")
+            raise BudgetError(
+                "Texts are counted by name, and none may hold a NUL, where OpenDP would end it."
+            )
         k, epsilon = self.max_rows, amount * self.max_rows
 
         def draw() -> list[NDArray[Any]]:
@@ -218,7 +228,9 @@ class Mechanism:
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """Randomness for post-processing, such as the start of a fit. It is no secret, and no part of any noise."""
+        """Randomness for post-processing, such as the start of a fit. It is no secret, and no part of any
+        noise.
+        """
         (seed,) = self._recalled("public randomness: " + purpose, "a seed", lambda: [self._seed(purpose)])
         return np.random.default_rng(seed)
 
@@ -227,10 +239,13 @@ class Mechanism:
             return self._randomness.root_key("public randomness for " + purpose)
         return np.frombuffer(secrets.token_bytes(32), np.uint32)
 
+    def forgo(self, purpose: str) -> None:
+        """Spend the rest on nothing, where a released number shows that nothing is left to ask."""
+        self._charge(purpose, self.remaining)
+
     def close(self) -> tuple[Charge, ...]:
         """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
-        delta = self.delta - sum((charge.delta for charge in self._charges.values()), Fraction(0))
-        if self.remaining != 0 or (delta and self.law == "laplace"):
+        if self.remaining != 0:
             raise BudgetError(f"{self.remaining} of {self.total} is left unspent: a mistake in the method.")
         if self.law == "gaussian":
             return (Charge(WITH_DELTA, self.epsilon, delta=self.delta),)  # [P14]
@@ -248,7 +263,9 @@ class Mechanism:
         self._charge(purpose, amount, delta=delta)
         return self._recalled(purpose, f"{terms} for {amount}", draw)
 
-    def _recalled(self, purpose: str, terms: str, draw: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+    def _recalled(
+        self, purpose: str, terms: str, draw: Callable[[], list[NDArray[Any]]]
+    ) -> list[NDArray[Any]]:
         known = self._outcomes.recall(purpose, terms)
         if known is None:
             known = draw()
@@ -261,7 +278,8 @@ class Mechanism:
             raise BudgetError(f"{purpose!r} was drawn already, and what is drawn twice costs twice.")
         if amount <= 0 or delta < 0:
             raise BudgetError(f"{purpose!r} cannot be had for {amount}: budgets are positive.")
-        if amount > self.remaining:
+        spent_delta = sum((charge.delta for charge in self._charges.values()), Fraction(0))
+        if amount > self.remaining or delta > self.delta - spent_delta:
             raise BudgetError(
                 f"{purpose!r} needs a budget of {float(amount):g}; only {float(self.remaining):g} of "
                 f"{float(self.total):g} is left."
@@ -269,9 +287,7 @@ class Mechanism:
         self._spent[purpose] = amount
         heading, of_all = purpose.split(": ")[0], amount * self.max_rows / times
         before = self._charges.get(heading, Charge(heading, Fraction(0), times))
-        self._charges[heading] = Charge(
-            heading, before.epsilon + of_all, before.times, before.delta + delta
-        )
+        self._charges[heading] = Charge(heading, before.epsilon + of_all, before.times, before.delta + delta)
 
     def _with_noise(
         self, exact_counts: Integers, noise: Noise, purpose: str, progress: Progress | None = None
@@ -281,8 +297,7 @@ class Mechanism:
         noisy, report = np.empty_like(flat), progress or silent
         key = self._randomness.root_key("noise on " + purpose) if self._randomness.is_test else None
         for start in range(0, len(flat), _ENTRIES_AT_ONCE):
-            if len(flat) > _ENTRIES_AT_ONCE:
-                report(start / len(flat), "adding noise")
+            report(start / len(flat), "adding noise")
             part = slice(start, start + _ENTRIES_AT_ONCE)
             noisy[part] = _sampled(flat[part], noise.law, noise.scale, key, start)
         return noisy.reshape(np.shape(exact_counts))
@@ -334,7 +349,9 @@ def _laplace_with_threshold(
             break
         threshold += max(1, threshold // 1000)
     if Fraction(certified_epsilon) > epsilon * _CERTIFIED:
-        raise BudgetError(f"OpenDP certifies epsilon {certified_epsilon:g} where {float(epsilon):g} was asked.")
+        raise BudgetError(
+            f"OpenDP certifies epsilon {certified_epsilon:g} where {float(epsilon):g} was asked."
+        )
     return dict(mechanism(exact_counts))
 
 

@@ -1,7 +1,7 @@
 """Laws of noise: what an amount of budget buys. Public formulas; nothing is drawn here.
 
-Noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a δ is spent, discrete Gaussian, P(z) ∝ exp(−z²/2σ²). Both
-are whole numbers, so that no low bit of a fraction shows what was added to what.
+Noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a δ is spent, discrete Gaussian, P(z) ∝
+exp(−z²/2σ²). Both are whole numbers, so that no low bit of a fraction shows what was added to what.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Literal
 
 Law = Literal["laplace", "gaussian"]
-# Records². Noise of less than a thousandth of a record is none; the bound keeps precisions finite where ε is huge.
+# Records². Noise of less than a thousandth of a record is none; the bound keeps precisions finite where ε
+# is huge.
 _LEAST_VARIANCE = 1e-6
 
 

@@ -77,7 +77,8 @@ class _OnWorkers(ABC):
         )
         if int(n_rows[0]) != self._exact_n:
             raise DataError(CHANGED)
-        return np.minimum(np.concatenate([np.empty(0, np.int64), *found]), MOST_RECORDS)
+        held: Ints = np.minimum(np.concatenate([np.empty(0, np.int64), *found]), MOST_RECORDS)
+        return held
 
 
 @dataclass(frozen=True, eq=False, repr=False)

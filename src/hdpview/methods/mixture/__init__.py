@@ -1,9 +1,10 @@
 """The mixture: histograms and tables of pairs with noise, and components fitted to them.
 
-First the number of records and a histogram of each attribute are released, then tables of pairs of attributes: a
-spanning tree, and in rounds those that the model so far explains worst. Components, in each of which attributes are
-independent, are fitted to all of it as post-processing. How many tables, and how finely, follows from the schema, the
-budget and released numbers. With a delta noise is Gaussian, which is less where there are many tables.
+First the number of records and a histogram of each attribute are released, then tables of pairs of
+attributes: a spanning tree, and in rounds those that the model so far explains worst. Components, in each of
+which attributes are independent, are fitted to all of it as post-processing. How many tables, and how finely,
+follows from the schema, the budget and released numbers. With a delta noise is Gaussian, which is less where
+there are many tables.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ Ints = NDArray[np.int64]
 _TABLES = "tables of several attributes"
 # A table of more attributes has too many cells for its records.
 _MOST_IN_FOCUS = 3
-# While tables are still being chosen: a model that ranks pairs by how badly it explains them need not be a fine one.
+# While tables are still being chosen: a model that ranks pairs by how badly it explains them need not be a
+# fine one.
 _CHOOSING_PASSES = 2
 _CHOOSING_ROUNDS = 30
 _CHOOSING_COMPONENTS = 128
@@ -277,7 +279,9 @@ class _Candidates:
             self.left.remove(i)
 
     def choose_tree(self, most: int, amount: Fraction) -> None:
-        """Choose tables that connect all attributes, by their distance from independence; each costs `amount`."""
+        """Choose tables that connect all attributes, by their distance from independence; each costs
+        `amount`.
+        """
         joins = joins_parts([self.attributes[i] for i in self.left], len(self.build.axes))
         self._choose(most, amount, lambda shape: independent_table(shape, self.shares), joins)
 
@@ -300,9 +304,7 @@ class _Candidates:
             expected = expected_shares(self.shapes[i]) * self.total
             exact_scores.append(self.exact[i].distance(expected, grid_for(self.total, expected.size)))
         build = self.build
-        chosen = choose(
-            build.mechanism, Exact.stack(exact_scores), n, amount, self.n_chosen, still_open
-        )
+        chosen = choose(build.mechanism, Exact.stack(exact_scores), n, amount, self.n_chosen, still_open)
         self.n_chosen += len(chosen)
         self.measure([self.left[i] for i in chosen], 1)
 

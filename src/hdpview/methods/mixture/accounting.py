@@ -1,7 +1,8 @@
-"""How a budget is shared among tables: plans in ε, or, where a little δ is spent, in ρ of zero-concentrated privacy.
+"""How a budget is shared among tables: plans in ε, or, where a little δ is spent, in ρ of zero-concentrated
+privacy.
 
-In ε noise grows with the number of tables that a record is in, in ρ with the root of that number. Nothing is charged
-here: a `Mechanism` does that when it draws.
+In ε noise grows with the number of tables that a record is in, in ρ with the root of that number. Nothing
+is charged here: a `Mechanism` does that when it draws.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _PARTS = 10**9
 
 @dataclass(frozen=True)
 class Accounting:
-    """What there is to spend on one record: total is of ε under the Laplace law, of ρ under the Gaussian one."""
+    """What there is to spend on one record: total is of ε under the Laplace law, of ρ under the Gaussian
+    one.
+    """
 
     law: Law
     total: Fraction

@@ -24,7 +24,8 @@ def choose(
 ) -> list[int]:
     """`n` of the scored tables, drawn one after another, none twice: each draw costs `amount`. [P9]
 
-    n_before: choices that were made before; they are numbered. still_open: from those drawn so far, which of all may
+    n_before: choices that were made before; they are numbered. still_open: from those drawn so far, which
+        of all may
         be drawn next; fewer than n are drawn where none may.
     """
     chosen: list[int] = []
