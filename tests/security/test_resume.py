@@ -62,7 +62,9 @@ class OutOfMemory:
 def test_a_build_that_breaks_off_is_finished_without_paying_again(
     method: str, broken: str, account: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever was drawn is in the view that is finished later: nothing is drawn twice, nothing charged twice."""
+    """Whatever was drawn is in the view that is finished later: nothing is drawn twice, nothing charged
+    twice.
+    """
     drawn: list[bytes] = []
     right = mechanism._sampled
 
