@@ -73,7 +73,7 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
     blur.
 
     It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
-    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters for those
+    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters in columns
     of `exact_text`, which name persons.
     """
     schemas = [pq.read_schema(file) for file in files]
