@@ -149,7 +149,9 @@ def is_clear(bare: Bare, schema: Schema) -> bool:
                 return False
             if not isinstance(attribute, Ordered):
                 continue
-            if any(math.nextafter(end, -math.inf) in attribute.edges for pair in condition.ranges for end in pair):
+            if any(
+                math.nextafter(end, -math.inf) in attribute.edges for pair in condition.ranges for end in pair
+            ):
                 return False
     return True
 
@@ -185,7 +187,9 @@ def answer_bare(
             columns.append(pa.array(span.estimate[rows]))
         else:
             own = [keys[a][i] for i in rows.tolist()]
-            columns.append(pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a)))
+            columns.append(
+                pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a))
+            )
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
     kept = Span(*(column[rows] for column in span))
     return BareAnswer(columns, kept, notes_on(list(bare.boxes), view), attributes)

@@ -80,7 +80,7 @@ def type_rows() -> tuple[Row, ...]:
 
 def column_type(attribute: Attribute) -> PgType:
     """The type of an attribute's column: the one that DuckDB evaluates it with, small numbers as integers."""
-    if isinstance(attribute, Integer) and -(2**31) <= attribute.min and attribute.max < 2**31:
+    if isinstance(attribute, Integer) and attribute.min >= -(2**31) and attribute.max < 2**31:
         return t.INT4
     return t.of_duckdb(sql_type(attribute))
 
