@@ -127,6 +127,7 @@ class Expressions:
             reached = np.stack([value(sums, {slot: place}) for place in _places(span)])
             below = below + np.fmax(estimate - np.fmin.reduce(reached), 0.0) ** 2
             above = above + np.fmax(np.fmax.reduce(reached) - estimate, 0.0) ** 2
+        unsafe &= np.isinf(limits(node, self.plan)).any()
         lower = np.where(unsafe, -np.inf, estimate - np.sqrt(below))
         upper = np.where(unsafe, np.inf, estimate + np.sqrt(above))
         lower, upper = (np.where(np.isnan(estimate), np.nan, end) for end in (lower, upper))
