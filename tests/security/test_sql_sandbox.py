@@ -1,4 +1,4 @@
-"""No statement leaves the view: files, settings, other tables, code and endless work are refused or stopped."""
+"""No statement leaves the view: files, settings, other tables and endless work are refused or stopped."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ ESCAPES = [
     "SELECT printf('%1000000000d', 1), COUNT(*) FROM view",
 ]
 ENDLESS = [
-    "WITH t AS (SELECT age, ill, COUNT(*) AS n FROM view GROUP BY 1, 2) "
-    "SELECT COUNT(*) FROM t a, t b, t c, t d, t e, t f",
+    "WITH t AS (SELECT age, ill, COUNT(*) FROM view GROUP BY 1, 2) SELECT COUNT(*) FROM t a, t b, t c, t d, t e",
     "WITH a AS (SELECT repeat('x', 1000) AS s), " + ", ".join(
         f"{new} AS (SELECT s || s || s || s || s || s || s || s AS s FROM {old})"
         for old, new in zip("abcdefghi", "bcdefghij", strict=True)

@@ -42,9 +42,9 @@ _CONFIDENCE = 0.95
 # Sets of attributes asked about, per number of attributes; synthetic records for each; and ranges of an
 # attribute.
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
-# Of the groups of questions, by number of attributes, those whose errors add up to no more than expected.
-# Some attributes depend strongly and most hardly do, so that of several attributes the worst decide.
-_HELD = (0.8, 0.8, 0.8, 0.8)
+# Share of the groups of questions whose errors add up to no more than expected: a little more than half,
+# since some attributes depend strongly and most hardly do.
+_HELD = 0.65
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3
@@ -157,7 +157,7 @@ def _drawn_factor(
     np.add.at(exact_errors, asked.group, np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth))
     size = np.bincount(asked.group, np.sqrt(np.maximum(asked.model[k - 1], 0.0)))
     seen = size >= _SEEN * size.max()
-    place = math.ceil(_HELD[k - 1] * int(seen.sum())) - 1
+    place = math.ceil(_HELD * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     exact_scores = []
     for factor in candidates:

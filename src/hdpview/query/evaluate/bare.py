@@ -204,7 +204,5 @@ def _sorted(
 ) -> NDArray[np.int64]:
     known = [i for i in rows.tolist() if values[i] is not None]
     missing = [i for i in rows.tolist() if values[i] is None]
-    known.sort(key=lambda i: values[i], reverse=falls)
-    if falls:  # a stable sort keeps ties in their order
-        known = sorted(known[::-1], key=lambda i: values[i])[::-1]
+    known.sort(key=lambda i: values[i], reverse=falls)  # stable in both directions
     return np.array([*missing, *known] if nulls_first else [*known, *missing], dtype=np.int64)

@@ -134,7 +134,8 @@ class Execution:
             return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
         except duckdb.BinderException:
             raise QueryError(
-                "A subquery names columns of the statement around it, which cannot be answered. Ask it by itself."
+                "A subquery names columns of the statement around it, which cannot be answered. Ask it "
+                "by itself."
             ) from None
         except duckdb.Error as problem:
             raise statement.refusal(problem) from None
@@ -232,7 +233,8 @@ class Execution:
     def _lateral(self, tree: exp.Expr, names: list[str], n_draws: int) -> str:
         body = with_tables(tree, f"{SECRET}d0.{SECRET}d")
         return (
-            f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM range({n_draws})) "
+            f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM "
+            f"range({n_draws})) "
             f"AS {SECRET}d0, LATERAL ({body}) AS q0({', '.join(names)})"
         )
 

@@ -268,7 +268,7 @@ def _result(
         _clip(execution, table, lower)
     outputs = outputs.rename_columns(statement.names)
     return Result(
-        described, outputs, lower, upper, confidence, tuple([*statement.notes, *_notes(execution)]),
+        described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
         _inferred(execution), _counts(execution), execution.presence,
     )  # fmt: skip
 
@@ -324,14 +324,16 @@ def _notes(execution: Execution) -> list[str]:
                 shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
                 more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
                 found[
-                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
+                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one "
+                    "count for "
                     "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
                 ] = None
         for a in scan.cuts.beyond:
             attribute = database.schema.attributes[a]
             labels = attribute.value_labels()
             found[
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last "
+                "bin, "
                 f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
             ] = None
         for a in scan.cuts.other:

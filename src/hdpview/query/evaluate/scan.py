@@ -257,7 +257,8 @@ class Scan:
             )
         if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
             raise QueryError(
-                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT …), that is "
+                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT "
+                "…), that is "
                 "not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
         self.estimate = self._estimates()
@@ -410,7 +411,8 @@ class _Compiler:
         n_keys = int(key.max(initial=-1)) + 1 if keys else 1
         if n_keys > MAX_GROUPS or n_keys * max(len(functions), 1) * math.prod(n_classes) > MAX_NUMBERS:
             raise QueryError(
-                f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or group "
+                f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
+                "group "
                 "by wider bins, such as date_trunc('day', …)."
             )
         values = np.zeros((n_keys, max(len(functions), 1), math.prod(n_classes)))

@@ -74,9 +74,8 @@ class Statement:
             raise QueryError(f"Cannot read the statement: {shortened(str(problem))}") from None
         self._fold()
         for select in reversed(list(self.tree.find_all(exp.Select))):
-            if select.find_ancestor(exp.Select) is None or _still_there(select, self.tree):
-                if _reads_view(select):
-                    self._scan(select)
+            if _is_inside(select, self.tree) and _reads_view(select):
+                self._scan(select)
 
     # Preparation.
 
@@ -252,8 +251,8 @@ class Statement:
                 column.set("table", exp.to_identifier(OF_VIEW))
             elif column.table and column.find_ancestor(exp.Select) is select:
                 raise QueryError(
-                    f"A subquery names columns of the statement around it ({column.table}.{column.name}), which "
-                    "cannot be answered. Ask it by itself."
+                    f"A subquery names columns of the statement around it ({column.table}.{column.name}), "
+                    "which cannot be answered. Ask it by itself."
                 )
         where = select.args.get("where")
         self._answer_subqueries(select, where)
@@ -658,10 +657,6 @@ def _is_inside(node: exp.Expr, root: exp.Expr) -> bool:
             return True
         place = place.parent
     return False
-
-
-def _still_there(select: exp.Expr, tree: exp.Expr) -> bool:
-    return _is_inside(select, tree)
 
 
 def _is_top(select: exp.Expr, tree: exp.Expr) -> bool:
