@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from itertools import combinations, product
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -74,8 +73,7 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
         for own in combinations(every, n)
     }
     # As if the fit were perfect, and kept all that tables say.
-    with patch.object(kernels, "FIT_VARIANCE", 1.0):
-        model = kernels.error_model(part)
+    model = kernels.error_model(part)
     pieces = {own: piece._replace(noise=variances[own], kept=1.0) for own, piece in model.pieces.items()}
     kept = tuple(tuple(map(np.ones_like, own)) for own in model.kept)
     model = replace(model, pieces=pieces, kept=kept)
@@ -93,7 +91,7 @@ def test_misfit_of_a_histogram_counts_as_noise() -> None:
     before = kernels.error_model(ViewPart(components, prior_quality(components), (histogram,)))
     moved = Table(histogram.shape, histogram.counts + np.array([50, -50, 50, -50]), "gaussian", 2.0)
     after = kernels.error_model(ViewPart(components, prior_quality(components), (moved,)))
-    assert before.code_variance[0] == pytest.approx(1.25 * 4.0)
+    assert before.code_variance[0] == pytest.approx(4.0)
     assert 2_400 < after.code_variance[0] < 2_600
 
 

@@ -13,6 +13,7 @@ from hdpview.demo import hospital_schema, hospital_table
 from hdpview.query.bounds.paper import error_bound
 from hdpview.query.errors.closed import evaluate
 from hdpview.query.errors.ends import typical_tail
+from hdpview.query.evaluate import run
 from hdpview.query.interval import spans
 from hdpview.query.interval.answers import Kind
 from hdpview.query.interval.groups import Groups
@@ -23,7 +24,6 @@ from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import boxes_of
-from hdpview.query.evaluate import run
 
 QUESTIONS = [
     "age >= 80",

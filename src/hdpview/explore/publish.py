@@ -161,7 +161,6 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "keptOfBins": [_packed(bins) for own in model.kept for bins in own[1:]],
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
-        "hidden": model.hidden.tolist(),
         "levels": model.levels.tolist(),
         "minErrorRecords": MIN_ERROR_RECORDS,
         "unevenWithinBin": UNEVEN_WITHIN_BIN,

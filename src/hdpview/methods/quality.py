@@ -41,9 +41,9 @@ _CONFIDENCE = 0.95
 # Sets of attributes asked about, per number of attributes; synthetic records for each; and ranges of an
 # attribute.
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
-# Of the groups of questions, by number of attributes, those whose errors add up to no more than expected.
-# Some attributes depend strongly and most hardly do, so that of several attributes the worst decide.
-_HELD = (0.8, 0.8, 0.8, 0.8)
+# Share of the groups of questions whose errors add up to no more than expected: a little more than half,
+# since some attributes depend strongly and most hardly do.
+_HELD = 0.65
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3
@@ -152,7 +152,7 @@ def _drawn_factor(
     model = np.maximum(asked.model[k - 1], 0.0)
     size = np.bincount(asked.group, np.sqrt(model))
     seen = size >= _SEEN * size.max()
-    place = math.ceil(_HELD[k - 1] * int(seen.sum())) - 1
+    place = math.ceil(_HELD * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     expected = [
         np.ceil(np.bincount(asked.group, _MEAN_ERROR * np.sqrt(known + factor**2 * model)))

@@ -59,7 +59,7 @@ export class Mixture {
 
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) {
-    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a], this.hidden[a]));
+    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a]));
   }
 
   #insideBins(a, f, g) {
@@ -228,16 +228,23 @@ export class Mixture {
     return Math.max(Math.max(noise, 0) + rest, 0) + this.#minError(box) ** 2;
   }
 
-  /** The error of a sum if a few records more than the model sees add as much as any may. */
+  /** The error of a sum if there are a few records more than the model sees. */
   #minError(box) {
-    return box.size > 1 ? this.minErrorRecords * this.#largest(box) : 0;
+    return box.size > 1 ? this.minErrorRecords * this.#usualSize(box) : 0;
   }
 
-  /** The most that one record may add to the count of a box. */
-  #largest(box) {
-    const size = (most, value) => Math.max(most, Math.abs(value));
-    const largest = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce(size, 0));
-    return [...box.values()].reduce((product, f) => product * largest(f), 1);
+  /** Root mean squares over records of a box's functions where they are not 0, multiplied. */
+  #usualSize(box) {
+    return [...box].reduce((product, [a, f]) => product * this.#usualSizeOf(a, f), 1);
+  }
+
+  #usualSizeOf(a, f) {
+    if (isPoint(f)) return Math.abs(f.value);
+    return this.#once(f, f, `size ${a}`, () => {
+      const squares = f.reduce((total, value, i) => total + value ** 2 * this.margins[a][i], 0);
+      const records = f.reduce((total, value, i) => total + (value !== 0) * this.margins[a][i], 0);
+      return records > 0 ? Math.sqrt(squares / records) : 0;
+    });
   }
 
   /**

@@ -11,16 +11,15 @@ export const sum = (values) => values.reduce((total, value) => total + value, 0)
 
 /**
  * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant 1.
- * kept: weights of noise at each code or bin. hidden: what every code has beside its share of the records in
- * the weights of the covariance.
+ * kept: weights of noise at each code or bin.
  */
-export function gram(f, g, margin, kept, hidden = 0) {
+export function gram(f, g, margin, kept) {
   const n = margin.length;
   if (f === null || g === null) return { covariance: 0, energy: 0 };
   if (f === g && isPoint(f)) {
     const [square, share] = [f.value * f.value, margin[f.code]];
     return {
-      covariance: square * (share - share * share + hidden * (1 - 2 * share + n * share * share)),
+      covariance: square * (share - share * share),
       energy: square * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2),
     };
   }
@@ -30,7 +29,7 @@ export function gram(f, g, margin, kept, hidden = 0) {
   const products = one.map((value, i) => (value - left) * (other[i] - right));
   const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
   return {
-    covariance: mean(products) + hidden * sum(products),
+    covariance: mean(products),
     energy: kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0),
   };
 }

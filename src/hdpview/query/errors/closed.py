@@ -24,7 +24,7 @@ from hdpview.query.errors.kernels import (
     error_model,
 )
 from hdpview.query.estimate.estimates import part_estimates
-from hdpview.query.question.batch import Batch, Grids
+from hdpview.query.question.batch import Batch, Functions, Grids
 from hdpview.query.question.quantities import Quantity
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
@@ -143,7 +143,7 @@ def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = No
         own = _lift(model, _read(model, records), part_estimates(part, records))
         lift = np.repeat(own, len(asked) // max(len(records), 1))
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + errors.of_model(model, lift), 0.0) + _min_error(terms.batch) ** 2
+    variance = np.maximum(noise + errors.of_model(model, lift), 0.0) + _min_error(terms) ** 2
     zero = np.zeros(len(asked))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
@@ -171,7 +171,7 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
     terms = _read(model, batch)
     errors, lift = _summed(model, terms, terms), _lift(model, terms, estimate)
     of_orders = errors.model * np.where(np.arange(N_ORDERS)[:, None] > 0, lift, 1.0)
-    all_errors = errors.noise + errors.of_model(model, lift) + _min_error(batch) ** 2
+    all_errors = errors.noise + errors.of_model(model, lift) + _min_error(terms) ** 2
     return Scales(estimate, all_errors - np.square(model.factors) @ of_orders, of_orders)
 
 
@@ -197,7 +197,7 @@ def covariances(
             part_estimates(part, each) if own.batch.is_count else None
             for each, own in zip(asked, terms, strict=True)
         ]
-        lift, least = _lifts(model, terms, estimates), np.stack([_min_error(own.batch) for own in terms])
+        lift, least = _lifts(model, terms, estimates), np.stack([_min_error(own) for own in terms])
         found += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
@@ -245,13 +245,15 @@ class _Errors(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """A batch, and of each of its functions, as `place` numbers them: its mean over records, shape (n,), and
-    how much larger its plain mean over bins is, for each binning of its attribute, shape (n, n_binnings).
+    """A batch, and of each of its functions, as `place` numbers them: its mean over records, shape (n,), how
+    much larger its plain mean over bins is, for each binning of its attribute, shape (n, n_binnings), and the
+    usual size of its values where they are not 0, shape (n,).
     """
 
     batch: Batch
     mean: Floats
     shift: Floats
+    size: Floats
 
 
 class _Pairs(NamedTuple):
@@ -275,7 +277,17 @@ def _read(model: ErrorModel, asked: Batch | Grids) -> _Terms:
         np.ones(model.n_binnings),
         lambda a, own: np.stack([own.means(even) for even in model.codes[a].even], axis=1),
     )
-    return _Terms(batch, mean, plain - mean[:, None])
+    size = batch.of_functions(np.array(1.0), lambda a, own: _usual_size(own, model.codes[a].margin))
+    return _Terms(batch, mean, plain - mean[:, None], size)
+
+
+def _usual_size(functions: Functions, margin: Floats) -> Floats:
+    """Root mean square over records of the values of each function that are not 0, shape (n,)."""
+    values = functions.values
+    records = (values != 0.0) @ margin
+    squares = np.divide(values**2 @ margin, records, out=np.zeros(len(values)), where=records > 0)
+    at_codes = [np.abs(functions.values_at_codes)] if functions.at_codes else []
+    return np.concatenate([np.sqrt(squares), *at_codes])
 
 
 def _lift(model: ErrorModel, terms: _Terms, estimate: Floats) -> Floats:
@@ -303,9 +315,12 @@ def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Float
     return found
 
 
-def _min_error(batch: Batch) -> Floats:
-    """Error of each quantity if a few records more than the model sees add as much as any may."""
-    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * batch.largest, 0.0)
+def _min_error(terms: _Terms) -> Floats:
+    """Error of each quantity if there are a few records more than the model sees."""
+    batch, found = terms.batch, np.zeros(len(terms.batch))
+    sizes = np.abs(batch.constant) * terms.size[batch.place].prod(axis=1)
+    np.maximum.at(found, batch.quantity, sizes)
+    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * found, 0.0)
 
 
 def _summed(model: ErrorModel, left: _Terms, right: _Terms) -> _Errors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class Moments(NamedTuple):
     energy: Σ over bins of the product of both functions' deviations from their plain means over bins, each
         bin weighted by how much of its noise the fit keeps.
     covariance: the same of deviations from their means over records, each bin weighted by its share of the
-        records; single codes have a little more weight, for records that noise may hide.
+        records.
     inside: what both functions leave open inside bins.
     """
 
@@ -44,18 +44,16 @@ class Codes:
         binnings: Sequence[NDArray[np.int32]],
         kept: Sequence[Floats],
         n_binnings: int,
-        hidden: float,
     ) -> None:
         """binnings: the bin of each code, in several ways. kept: weights of noise at each code, and in each
-        bin of each binning. n_binnings: columns of the moments, one for the codes themselves. hidden: share
-        of the records that noise may hide at a code.
+        bin of each binning. n_binnings: columns of the moments, one for the codes themselves.
         """
-        self.margin, self.kept, self.hidden = margin, kept, hidden
+        self.margin, self.kept, self._binnings = margin, kept, binnings
         size = len(margin)
         # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
         self.even = np.zeros((n_binnings, size))
         self.even[0] = 1.0 / size
-        averages, weights = [np.zeros((size, 0))], [margin + hidden]
+        averages, weights = [np.zeros((size, 0))], [margin]
         for number, bins in enumerate(binnings, 1):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
             # In a bin without records all codes count alike.
@@ -79,12 +77,12 @@ class Codes:
         self._n_bins = np.bincount(binning, minlength=n_binnings)
         self._binning_of_bin = binning
 
-    def averages(self, binning: int) -> Floats:
-        """What averages values per code over the bins of a binning, shape (size, n_bins)."""
+    def over_bins(self, values: Floats, binning: int) -> Floats:
+        """Averages of values per code over the bins of a binning: (n, size) → (n, n_bins)."""
         if not binning:
-            return np.eye(len(self.margin))
+            return values
         start = int(self._n_bins[1:binning].sum())
-        return self._averages[:, start : start + int(self._n_bins[binning])]
+        return values @ self._averages[:, start : start + int(self._n_bins[binning])]
 
     def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
         """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
@@ -119,12 +117,16 @@ class Codes:
     @cached_property
     def _at_codes(self) -> Moments:
         """Of the function that is 1 at one code alone, with itself, for each code."""
-        size, parts = len(self.margin), list[Moments]()
-        for start in range(0, size, step := max(1, _AT_ONCE // size)):
-            codes = Functions(np.eye(min(step, size - start), size, start))
-            every = np.arange(len(codes))
-            parts.append(self._of_whole(codes, codes, every, every))
-        return Moments(*map(np.concatenate, zip(*parts, strict=True)))
+        size, n_binnings = len(self.margin), len(self._n_bins)
+        energy, covariance = np.zeros((2, size, n_binnings))
+        all_bins: list[NDArray[Any]] = [np.arange(size), *self._binnings]
+        for number, bins in enumerate(all_bins):
+            kept, n_bins = self.kept[number], int(self._n_bins[number])
+            share = self.even[number] * n_bins  # of a bin's records at each code: the average over the bin
+            of_bin = np.bincount(bins, self.margin)[bins]
+            energy[:, number] = share**2 * (kept[bins] * (1.0 - 2.0 / n_bins) + kept.sum() / n_bins**2)
+            covariance[:, number] = of_bin * share**2 - self.margin**2
+        return Moments(energy, covariance, np.zeros(size))
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
         """Of functions that are not at one code alone."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -110,95 +110,112 @@ class _Normals:
         return self._known[key]
 
 
+class _Map:
+    """A linear map from functions of an attribute's codes to coordinates, one for each normal of a field.
+
+    apply: (n, size) → (n, n_features). functions: all of a statement; coordinates span what they need.
+    """
+
+    def __init__(self, apply: Callable[[Floats], Floats], functions: Floats | None = None) -> None:
+        self._apply, self._basis = apply, None
+        self._known: dict[int, tuple[Floats, Floats]] = {}
+        self.n = 1
+        if functions is not None:
+            features = apply(functions)
+            self.n = features.shape[1]
+            if self.n > 1 and min(features.shape) <= _MAX_BASIS:
+                self._basis = _row_space(features)
+                self.n = self._basis.shape[1]
+
+    def __call__(self, classes: Floats) -> Floats:
+        """Coordinates of functions, shape (n, self.n); those of the same array are computed once."""
+        if id(classes) not in self._known:
+            found = self._apply(classes)
+            self._known[id(classes)] = classes, found if self._basis is None else found @ self._basis
+        return self._known[id(classes)][1]
+
+
+def _row_space(features: Floats) -> Floats:
+    """An orthonormal basis of the rows, shape (n_features, rank)."""
+    wide = features.shape[0] < features.shape[1]
+    squares, vectors = np.linalg.eigh(features @ features.T if wide else features.T @ features)
+    kept = squares > 1e-14 * squares.max(initial=0.0)
+    return features.T @ (vectors[:, kept] / np.sqrt(squares[kept])) if wide else vectors[:, kept]
+
+
 class _Fields:
     """The fields of one statement and one part of a view."""
 
     def __init__(self, model: ErrorModel, scans: Sequence[Scan], n_draws: int, seed: int) -> None:
         self.model, self.n_draws = model, n_draws
         self.normals = _Normals(n_draws, seed)
-        self._maps: dict[tuple[int, Hashable], Floats] = {}
-        self._functions: dict[int, Floats] = {}
+        self._maps: dict[tuple[int, Hashable], _Map] = {}
         found: dict[int, list[Floats]] = {}
         for cluster in (cluster for scan in scans for cluster in scan.clusters):
             for axis, a in enumerate(cluster.attributes):
                 classes = cluster.classes[axis]
                 rows = np.moveaxis(cluster.functions, 2 + axis, -1).reshape(-1, len(classes))
                 found.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
-        for a, all_rows in found.items():
-            self._functions[a] = np.concatenate(all_rows)
+        self._functions = {a: np.concatenate(rows) for a, rows in found.items()}
 
-    # Maps from functions of an attribute's codes to coordinates, shape (size, n_coordinates).
-
-    def _map(self, a: int, name: Hashable, make: Callable[[], Floats]) -> Floats:
-        """A map, reduced to what the statement's functions span."""
+    def _map(self, a: int, name: Hashable, apply: Callable[[Floats], Floats]) -> _Map:
+        """The map of this name, reduced to what the statement's functions span."""
         if (a, name) not in self._maps:
-            matrix = make()
-            if matrix.shape[1] > 1 and min(len(self._functions[a]), matrix.shape[1]) <= _MAX_BASIS:
-                _, size, basis = np.linalg.svd(self._functions[a] @ matrix, full_matrices=False)
-                matrix = matrix @ basis[size > 1e-9 * size.max(initial=0.0)].T
-            self._maps[a, name] = matrix
+            self._maps[a, name] = _Map(apply, self._functions[a])
         return self._maps[a, name]
 
-    def _mean(self, a: int) -> Floats:
-        margin: Floats = self.model.margins[a]
-        return margin[:, None]
+    def _weighing(self, a: int, name: Hashable, weights: Floats) -> _Map:
+        """The sum over codes with these weights."""
+        if (a, name) not in self._maps:
+            self._maps[a, name] = _Map(lambda values: (values @ weights)[:, None])
+        return self._maps[a, name]
 
-    def _plain(self, a: int, binning: int) -> Floats:
+    def _mean(self, a: int) -> _Map:
+        return self._weighing(a, "mean", self.model.margins[a])
+
+    def _plain(self, a: int, binning: int) -> _Map:
         """Deviations of bins' averages from their plain mean, weighted by the noise that the fit keeps."""
+        codes = self.model.codes[a]
 
-        def make() -> Floats:
-            codes = self.model.codes[a]
-            averages = codes.averages(binning)
-            found: Floats = (averages - averages.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
+        def apply(values: Floats) -> Floats:
+            of_bins = codes.over_bins(values, binning)
+            found: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
             return found
 
-        return self._map(a, ("plain", binning), make)
+        return self._map(a, ("plain", binning), apply)
 
-    def _codes(self, a: int) -> Floats:
+    def _codes(self, a: int) -> _Map:
         """Deviations of codes from the mean over records, weighted by their shares of the records."""
+        margin = self.model.margins[a]
+        return self._map(a, "codes", lambda values: (values - (values @ margin)[:, None]) * np.sqrt(margin))
 
-        def make() -> Floats:
-            codes = self.model.codes[a]
-            found: Floats = _centred(codes.margin) * np.sqrt(codes.margin + codes.hidden)
-            return found
+    def _bins(self, a: int, binning: int, scatter: float = 0.0, codes_only: bool = False) -> _Map:
+        """Deviations of bins' averages from the mean over records, weighted by the bins' shares; and those of
+        codes from their bins' averages, as far as they are left inside bins.
+        """
+        codes, bins = self.model.codes[a], self.model.binnings[a][binning - 1]
+        share = np.bincount(bins, codes.margin)
 
-        return self._map(a, "codes", make)
+        def apply(values: Floats) -> Floats:
+            of_bins = codes.over_bins(values, binning)
+            between = (of_bins - (values @ codes.margin)[:, None]) * np.sqrt(share)
+            if not scatter:
+                return between
+            inside = (values - of_bins[:, bins]) * np.sqrt(scatter * codes.margin)
+            return inside if codes_only else np.concatenate([between, inside], axis=1)
 
-    def _bins(self, a: int, binning: int) -> Floats:
-        """Deviations of bins' averages from the mean over records, weighted by the bins' shares."""
+        return self._map(a, ("bins", binning, scatter, codes_only), apply)
 
-        def make() -> Floats:
-            codes = self.model.codes[a]
-            averages = codes.averages(binning)
-            share = np.bincount(self.model.binnings[a][binning - 1], codes.margin, averages.shape[1])
-            found: Floats = (averages - codes.margin[:, None]) * np.sqrt(share)
-            return found
-
-        return self._map(a, ("bins", binning), make)
-
-    def _within(self, a: int, binning: int, scatter: float, and_bins: bool) -> Floats:
-        """Deviations of codes from their bins' averages, as far as they are left; with those of bins."""
-
-        def make() -> Floats:
-            codes = self.model.codes[a]
-            averages, bins = codes.averages(binning), self.model.binnings[a][binning - 1]
-            inside: Floats = (np.eye(len(bins)) - averages[:, bins]) * np.sqrt(scatter * codes.margin)
-            hidden = _centred(codes.margin) * math.sqrt(scatter * codes.hidden)
-            return np.concatenate([inside, hidden, *([self._bins(a, binning)] if and_bins else [])], axis=1)
-
-        return self._map(a, ("within", binning, scatter, and_bins), make)
-
-    def _weight(self, a: int, others: tuple[int, ...]) -> Floats:
+    def _weight(self, a: int, others: tuple[int, ...]) -> _Map:
         """What the counts of other attributes together are multiplied with, as in `closed`."""
         codes = self.model.codes[a]
-        if not others:
-            return np.full((len(codes.margin), 1), 1.0 / len(codes.margin))
         piece = self.model.pieces.get(tuple(sorted((*others, a))))
+        if not others:
+            return self._weighing(a, "plain mean", codes.even[0])
         if piece is None:
             return self._mean(a)
         even = codes.even[piece.binnings[piece.attributes.index(a)]]
-        found: Floats = codes.margin + piece.kept * (even - codes.margin)
-        return found[:, None]
+        return self._weighing(a, ("mean", others), codes.margin + piece.kept * (even - codes.margin))
 
     # Errors of a scan.
 
@@ -224,8 +241,7 @@ class _Fields:
                 level = model.levels[order - 1] + (piece.within if piece else 0.0)
                 scale, into = model.total * math.sqrt(level), uncounted if order > 1 else counted
                 whole = {a: self._codes(a) for a in some}
-                too_large = math.prod(own.shape[1] for own in whole.values()) > _MAX_FIELD
-                if order > 2 and too_large:
+                if order > 2 and math.prod(each.n for each in whole.values()) > _MAX_FIELD:
                     continue
                 drawn_second_moment += self._squares(scan, whole)
                 if piece is None:
@@ -236,18 +252,19 @@ class _Fields:
                 for i in range(order):
                     maps = {a: self._bins(a, n) for a, n, _ in described[:i]}
                     maps |= {
-                        a: self._within(a, n, scatter, and_bins=j > 0)
+                        a: self._bins(a, n, scatter, codes_only=j == 0)
                         for j, (a, n, scatter) in enumerate(described[i:])
                     }
                     self._add(into, scan, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
-            second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
+            squares = partial(self._record_means, of_values=np.square)
+            second = np.stack([_grid_product(scan, j, squares) for j in range(len(scan.bases))])
             left = np.maximum(second - drawn_second_moment, 0.0) * model.total**2
             rest = model.levels[min(len(own), N_ORDERS) - 1] * left
         lift = np.sqrt(self._lifts(scan)).reshape(shape[1:])
         if len(own) > 1:
-            rest = rest + (MIN_ERROR_RECORDS * self._largest(scan) / lift) ** 2
+            rest = rest + (MIN_ERROR_RECORDS * self._usual_sizes(scan) / lift) ** 2
         uncounted += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
         return (counted + lift * uncounted).reshape(self.n_draws, len(scan.bases), -1)
 
@@ -256,17 +273,17 @@ class _Fields:
         errors: Floats,
         scan: Scan,
         name: Hashable,
-        maps: dict[int, Floats],
-        weights: dict[int, Floats],
+        maps: dict[int, _Map],
+        weights: dict[int, _Map],
         scale: float,
     ) -> None:
         """Add one kernel: coordinates of the mapped attributes times a random tensor, times the weights of
         all others, which are means over records where none are given.
         """
-        if not scale or any(not each.shape[1] for each in maps.values()):
+        if not scale or not all(each.n for each in maps.values()):
             return
         order = sorted(maps)
-        z = self.normals(name, *(maps[a].shape[1] for a in order))
+        z = self.normals(name, *(maps[a].n for a in order))
         contracted = {}
         for c, cluster in enumerate(scan.clusters):
             inside = {a: maps.get(a, weights.get(a, self._mean(a))) for a in cluster.attributes}
@@ -279,7 +296,7 @@ class _Fields:
                 values = contracted[c][:, _spec(cluster, j)]  # (n_keys, *coordinates)
                 own = [a for a in cluster.attributes if a in maps]
                 if own:
-                    values = values.reshape(len(values), *(maps[a].shape[1] for a in own))
+                    values = values.reshape(len(values), *(maps[a].n for a in own))
                     axes = [1 + left.index(a) for a in own]
                     field = np.tensordot(field, values, (axes, list(range(1, 1 + len(own)))))
                     left = [a for a in left if a not in own]
@@ -290,7 +307,7 @@ class _Fields:
             shape = [n if c in placed else 1 for c, n in enumerate(scan.grid)]
             errors[:, j] += field.reshape(self.n_draws, *shape) * (scale * rest)
 
-    def _squares(self, scan: Scan, maps: dict[int, Floats]) -> Floats:
+    def _squares(self, scan: Scan, maps: dict[int, _Map]) -> Floats:
         """Squared norms of coordinates times squared means of other attributes, shape (n_bases, *grid)."""
         found = []
         for j in range(len(scan.bases)):
@@ -304,23 +321,22 @@ class _Fields:
             found.append(_grid_product(scan, j, squares))
         return np.stack(found)
 
-    def _second_moments(self, cluster: _Cluster) -> Floats:
-        """Means of squares over records, shape (n_keys, n_specs)."""
-        values = cluster.functions**2
+    def _record_means(self, cluster: _Cluster, of_values: Callable[[Floats], NDArray[Any]]) -> Floats:
+        """Means over records of a function of what they add, shape (n_keys, n_specs)."""
+        values: Floats = of_values(cluster.functions).astype(np.float64)
         for axis in reversed(range(len(cluster.attributes))):
             a = cluster.attributes[axis]
             values = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ self.model.margins[a])
         return values
 
-    def _largest(self, scan: Scan) -> Floats:
-        """The most that one record may add to each sum, in size, shape (n_bases, *grid)."""
+    def _usual_sizes(self, scan: Scan) -> Floats:
+        """Root mean squares over records of what they add to each sum, if not 0, shape (n_bases, *grid)."""
 
-        def largest(cluster: _Cluster) -> Floats:
-            sizes: Floats = np.abs(cluster.functions)
-            most: Floats = sizes.reshape(*sizes.shape[:2], -1).max(axis=2, initial=0.0)
-            return most
+        def usual(cluster: _Cluster) -> Floats:
+            squares, records = (self._record_means(cluster, f) for f in (np.square, lambda x: x != 0.0))
+            return np.sqrt(np.divide(squares, records, out=np.zeros_like(squares), where=records > 0))
 
-        return np.stack([_grid_product(scan, j, largest) for j in range(len(scan.bases))])
+        return np.stack([_grid_product(scan, j, usual) for j in range(len(scan.bases))])
 
     def _lifts(self, scan: Scan) -> Floats:
         """How many times more records lie in each group than if attributes were independent, at least 1,
@@ -347,11 +363,6 @@ class _Fields:
         return np.maximum(found, 1.0)
 
 
-def _centred(margin: Floats) -> Floats:
-    """What takes the mean over records off functions of codes, shape (size, size)."""
-    return np.eye(len(margin)) - margin[:, None]
-
-
 def _group_key(scan: Scan) -> Hashable:
     return "group", getattr(scan, "signature", id(scan)), scan.grid
 
@@ -361,11 +372,11 @@ def _spec(cluster: _Cluster, j: int) -> int:
     return int(cluster.spec[j]) if cluster.attributes else 0
 
 
-def _contract(cluster: _Cluster, maps: dict[int, Floats]) -> Floats:
+def _contract(cluster: _Cluster, maps: dict[int, _Map]) -> Floats:
     """Functions of classes in coordinates, shape (n_keys, n_specs, *n_coordinates)."""
     values = cluster.functions
     for axis, a in enumerate(cluster.attributes):
-        moved = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ maps[a])
+        moved = np.moveaxis(values, 2 + axis, -1) @ maps[a](cluster.classes[axis])
         values = np.moveaxis(moved, -1, 2 + axis)
     return values
 
@@ -399,10 +410,13 @@ def _draw_block_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed
 
 def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
     """Means of functions, or of their squares, over each block, shape (n_keys, n_specs, n_blocks)."""
-    values = np.repeat((cluster.functions**power)[..., None], len(blocks), axis=-1)
-    for axis in reversed(range(len(cluster.attributes))):
-        shares = blocks.factors(cluster.attributes[axis], cluster.classes[axis])  # (n_classes, n_blocks)
-        values = (np.moveaxis(values, 2 + axis, -2) * shares).sum(axis=-2)
+    values: Floats = cluster.functions**power
+    if not cluster.attributes:
+        return np.repeat(values[..., None], len(blocks), axis=-1)
+    shares = [blocks.factors(a, own) for a, own in zip(cluster.attributes, cluster.classes, strict=True)]
+    values = values @ shares[-1]  # (…, n_classes) @ (n_classes, n_blocks)
+    for own in reversed(shares[:-1]):
+        values = np.einsum("...cb,cb->...b", values, own)
     return values
 
 

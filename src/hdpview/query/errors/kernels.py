@@ -24,19 +24,16 @@ from numpy.typing import NDArray
 from hdpview.query.errors.codes import Codes
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
-from hdpview.view.quality import LAPLACE_SQUARES
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MAX_PIECE_ORDER = 3  # attributes: released tables are read for sets of up to so many
+LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
 MAX_TABLE_CELLS = 1_000_000  # cells of a table that is compared with the fit
-# Variance of what is left of the total's and the histograms' noise, in units of the best combination of all
-# tables: the fit combines them less than perfectly.
-FIT_VARIANCE = 1.25
 # Share of the noise's variance that is left where a table's cells hold far more records than noise, for what
 # shows in two and in three attributes: the fit reconciles many tables.
-KEPT_NOISE = (0.7, 0.35)
+KEPT_NOISE = (0.8, 0.4)
 # Share of a histogram's noise that is left at codes without records.
 EMPTY_CODE_NOISE = 0.03
 # Squared Cramér's V of a table → correlation that there may be inside its bins.
@@ -109,17 +106,9 @@ class ErrorModel:
         Even a perfect model errs by chance: correlations in n records vary by 1/√n.
         """
         squares = np.square(self.factors)
+        squares[0] = 0
         squares[1:] += 1.0 / self.total
         return squares
-
-    @cached_property
-    def hidden(self) -> Floats:
-        """Per attribute, the share of records that noise may hide at a code; it grows with the root of the
-        number of codes.
-        """
-        sizes = np.array(list(map(len, self.margins)))
-        found: Floats = np.sqrt(self.code_variance / sizes) / self.total
-        return found
 
     @cached_property
     def n_binnings(self) -> int:
@@ -129,10 +118,8 @@ class ErrorModel:
     @cached_property
     def codes(self) -> list[Codes]:
         return [
-            Codes(margin, bins, kept, self.n_binnings, hidden)
-            for margin, bins, kept, hidden in zip(
-                self.margins, self.binnings, self.kept, self.hidden.tolist(), strict=True
-            )
+            Codes(margin, bins, kept, self.n_binnings)
+            for margin, bins, kept in zip(self.margins, self.binnings, self.kept, strict=True)
         ]
 
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
@@ -314,7 +301,7 @@ def cramers_v(joint: Floats) -> float:
 def _total_variance(part: ViewPart, total: float) -> float:
     """Every table measures the total; the fit combines them by precision."""
     precision = sum(1.0 / (table.counts.size * table.variance) for table in part.tables)
-    return FIT_VARIANCE / precision if precision else total**2
+    return 1.0 / precision if precision else total**2
 
 
 def _code_variance(part: ViewPart, total: float) -> Floats:
@@ -326,7 +313,7 @@ def _code_variance(part: ViewPart, total: float) -> Floats:
     for table in part.tables:
         for a, n_bins in zip(table.attributes, table.counts.shape, strict=True):
             precision[a] += min(1.0, n_bins / sizes[a]) * n_bins / (table.variance * table.counts.size)
-    found: Floats = np.divide(FIT_VARIANCE, precision, out=np.full(len(sizes), total**2), where=precision > 0)
+    found: Floats = np.divide(1.0, precision, out=np.full(len(sizes), total**2), where=precision > 0)
     for table in part.tables:
         if len(table.attributes) == 1:
             found[table.attributes[0]] += _histogram_misfit(part, table)

@@ -15,26 +15,33 @@ from hdpview.query.evaluate.scan import BIN, OrderedColumn, Scan, conjuncts, sho
 if TYPE_CHECKING:
     from hdpview.query.evaluate.statement import Statement
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # A sum of records below this is 0, but for rounding.
 EMPTY = 1e-9
-_NAMED = frozenset(
+_NAMED = _words(
     """
     odds_ratio risk_ratio risk_difference mean quantile_cont quantile_disc favg fsum kahan_sum
     regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy skewness kurtosis kurtosis_pop
     list string_agg array_agg group_concat listagg bool_and bool_or any_value arg_max arg_min arbitrary
     max_by min_by approx_count_distinct approx_quantile entropy mad bit_and bit_or bit_xor product
     sum_no_overflow count_star var_pop var_samp stddev_pop stddev_samp covar_pop covar_samp
-    """.split()
+    """
 )
 _OF_WINDOWS = (
     exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue,
     exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Grouping,
 )  # fmt: skip
-_SINGLE = frozenset(
-    "min max argmax argmin arg_max arg_min max_by min_by anyvalue any_value arbitrary first last logicaland "
-    "bool_and logicalor bool_or".split()
+_SINGLE = _words(
+    """
+    min max argmax argmin arg_max arg_min max_by min_by anyvalue any_value arbitrary first last logicaland
+    bool_and logicalor bool_or
+    """
 )
-_LISTS = frozenset("arrayagg groupconcat list string_agg array_agg group_concat listagg".split())
+_LISTS = _words("arrayagg groupconcat list string_agg array_agg group_concat listagg")
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -190,7 +197,9 @@ class Aggregates:
         m = f"({s1} / {n})"
         spread = f"NULLIF(GREATEST({s2} / {n} - {m} * {m}, 0), 0)"
         third = f"({s3} / {n} - 3 * {m} * {s2} / {n} + 2 * {m} * {m} * {m})"
-        fourth = f"({s4} / {n} - 4 * {m} * {s3} / {n} + 6 * {m} * {m} * {s2} / {n} - 3 * {m} * {m} * {m} * {m})"
+        fourth = (
+            f"({s4} / {n} - 4 * {m} * {s3} / {n} + 6 * {m} * {m} * {s2} / {n} - 3 * {m} * {m} * {m} * {m})"
+        )
         if name == "skewness":
             value = f"{third} / POWER({spread}, 1.5) * SQRT({n} * ({n} - 1)) / NULLIF({n} - 2, 0)"
         elif name == "kurtosis":
@@ -262,7 +271,9 @@ class Aggregates:
         if share is None:
             share = exp.Literal.number("0.5")
         if self.is_rolled:
-            raise QueryError("Quantiles do not add up over ROLLUP, CUBE or GROUPING SETS: ask each by itself.")
+            raise QueryError(
+                "Quantiles do not add up over ROLLUP, CUBE or GROUPING SETS: ask each by itself."
+            )
         whole = share.unnest()
         if isinstance(whole, (exp.Array, exp.List)):
             parts = [self._one_quantile(x, one, name, conditions) for one in whole.expressions]
@@ -321,17 +332,20 @@ class Aggregates:
         argument = "x" if x is None else shown(x)
         if name in ("approxdistinct", "approx_count_distinct"):
             raise QueryError(
-                f"APPROX_COUNT_DISTINCT, like COUNT(DISTINCT …), is not supported: noise hides which rare values "
-                f"exist. Ask for COUNT(*) … GROUP BY {argument}."
+                "APPROX_COUNT_DISTINCT, like COUNT(DISTINCT …), is not supported: noise hides which rare "
+                f"values exist. Ask for COUNT(*) … GROUP BY {argument}."
             )
         if name in _LISTS:
             raise QueryError(
-                f"{called} lists values of rows, and a view holds no rows. Ask for COUNT(*) … GROUP BY {argument}."
+                f"{called} lists values of rows, and a view holds no rows. "
+                f"Ask for COUNT(*) … GROUP BY {argument}."
             )
         if name in _SINGLE:
             raise QueryError(
-                f"{called}({argument}) is the value of a single record, which a view must not give away. Ask for a "
-                f"quantile instead, such as QUANTILE_CONT({argument}, 0.99), or for COUNT(*) … GROUP BY {argument}."
+                f"{called}({argument}) is the value of a single record, which a view must not give away. "
+                f"Ask for a quantile, such as QUANTILE_CONT({argument}, "
+                f"{0.01 if name == 'min' else 0.99}), or for "
+                f"COUNT(*) … GROUP BY {argument}."
             )
         raise QueryError(f"{called} cannot be answered from counts. Ask for COUNT, SUM, AVG or a quantile.")
 

@@ -149,7 +149,9 @@ def is_clear(bare: Bare, schema: Schema) -> bool:
                 return False
             if not isinstance(attribute, Ordered):
                 continue
-            if any(math.nextafter(end, -math.inf) in attribute.edges for pair in condition.ranges for end in pair):
+            if any(
+                math.nextafter(end, -math.inf) in attribute.edges for pair in condition.ranges for end in pair
+            ):
                 return False
     return True
 
@@ -185,7 +187,9 @@ def answer_bare(
             columns.append(pa.array(span.estimate[rows]))
         else:
             own = [keys[a][i] for i in rows.tolist()]
-            columns.append(pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a)))
+            columns.append(
+                pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a))
+            )
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
     kept = Span(*(column[rows] for column in span))
     return BareAnswer(columns, kept, notes_on(list(bare.boxes), view), attributes)
@@ -200,7 +204,5 @@ def _sorted(
 ) -> NDArray[np.int64]:
     known = [i for i in rows.tolist() if values[i] is not None]
     missing = [i for i in rows.tolist() if values[i] is None]
-    known.sort(key=lambda i: values[i], reverse=falls)
-    if falls:  # a stable sort keeps ties in their order
-        known = sorted(known[::-1], key=lambda i: values[i])[::-1]
+    known.sort(key=lambda i: values[i], reverse=falls)  # stable in both directions
     return np.array([*missing, *known] if nulls_first else [*known, *missing], dtype=np.int64)

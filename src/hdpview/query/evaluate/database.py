@@ -260,11 +260,8 @@ def quote(name: str) -> str:
 
 
 # Aggregates of our own, so that DuckDB can name and type statements that use them.
-_MACROS = (
-    "CREATE MACRO odds_ratio(outcome, exposure) AS "
-    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)",
-    "CREATE MACRO risk_ratio(outcome, exposure) AS "
-    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)",
-    "CREATE MACRO risk_difference(outcome, exposure) AS "
-    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)",
+_MACROS = tuple(
+    f"CREATE MACRO {name}(outcome, exposure) AS "
+    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
+    for name in ("odds_ratio", "risk_ratio", "risk_difference")
 )

@@ -23,14 +23,15 @@ _PIECES: dict[str, str] = {
     "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%g", "US": "%f", "AM": "%p", "PM": "%p", "D": "{dow}", "Q": "{quarter}",
     "W": "{week_of_month}", "FM": "",
 }  # fmt: skip
-_FORMAT = re.compile('"[^"]*"|' + "|".join(sorted(map(re.escape, _PIECES), key=len, reverse=True)) + "|.", re.DOTALL)
+_FORMAT = re.compile(
+    '"[^"]*"|' + "|".join(sorted(map(re.escape, _PIECES), key=len, reverse=True)) + "|.", re.DOTALL
+)
 _INTEGERS = exp.DataType.INTEGER_TYPES
 
 
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
     """The statement with the meaning that its dialect gives it, ready to be written as DuckDB's."""
-    if dialect in ("duckdb", ""):
-        return tree
+    tree = tree.transform(_with_buckets)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
         return _from_postgres(tree, types)
     return tree
@@ -42,8 +43,6 @@ def _from_postgres(tree: exp.Expr, types: Mapping[str, str]) -> exp.Expr:
     def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, (exp.ToChar, exp.TimeToStr)):
             return _formatted(node)
-        if isinstance(node, exp.WidthBucket) or (isinstance(node, exp.Anonymous) and node.name.lower() == "width_bucket"):
-            return _width_bucket(node)
         return node
 
     return tree.transform(change)
@@ -58,7 +57,8 @@ def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
     schema: dict[str, object] = {"view": dict(types)}
     try:
         typed = annotate_types(
-            qualify_columns(qualify_tables(tree.copy()), schema=schema, expand_alias_refs=False), schema=schema
+            qualify_columns(qualify_tables(tree.copy()), schema=schema, expand_alias_refs=False),
+            schema=schema,
         )
     except Exception:  # a statement that cannot be typed is refused later, in DuckDB's words
         return
@@ -82,7 +82,11 @@ def _formatted(node: exp.Expr) -> exp.Expr:
     parts: list[str] = []
     plain = ""
     for piece in _FORMAT.findall(text):
-        code = piece[1:-1].replace("%", "%%") if piece.startswith('"') else _PIECES.get(piece, piece.replace("%", "%%"))
+        code = (
+            piece[1:-1].replace("%", "%%")
+            if piece.startswith('"')
+            else _PIECES.get(piece, piece.replace("%", "%%"))
+        )
         if not (code.startswith("{") and code.endswith("}")):
             plain += code
             continue
@@ -99,7 +103,7 @@ def _formatted(node: exp.Expr) -> exp.Expr:
 
 
 def _as_postgres(text: str) -> str:
-    """sqlglot has turned the format into strftime's already; turn what it did back."""
+    """Sqlglot has turned the format into strftime's already; turn what it did back."""
     back = {
         "%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%I": "HH12", "%M": "MI", "%S": "SS", "%f": "US",
         "%y": "YY", "%B": "Month", "%b": "Mon", "%A": "Day", "%a": "Dy", "%j": "DDD", "%p": "AM", "%u": "ID",
@@ -129,13 +133,23 @@ def _special(value: str, code: str) -> str:
     return text
 
 
+def _with_buckets(node: exp.Expr) -> exp.Expr:
+    is_named = isinstance(node, exp.Anonymous) and node.name.lower() == "width_bucket"
+    return _width_bucket(node) if is_named or isinstance(node, exp.WidthBucket) else node
+
+
 def _width_bucket(node: exp.Expr) -> exp.Expr:
     import sqlglot
 
     if isinstance(node, exp.Anonymous):
         arguments = node.expressions
     else:
-        arguments = [node.this, node.args.get("min_value"), node.args.get("max_value"), node.args.get("num_buckets")]
+        arguments = [
+            node.this,
+            node.args.get("min_value"),
+            node.args.get("max_value"),
+            node.args.get("num_buckets"),
+        ]
     if len(arguments) != 4 or any(one is None for one in arguments):
         raise QueryError("WIDTH_BUCKET takes a value, two bounds and a number of buckets.")
     x, low, high, n = (one.sql("duckdb") for one in arguments)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.errors import QueryError
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
 from hdpview.query.errors.fields import draw_errors, n_draws_for
+from hdpview.query.evaluate.database import SECRET, ViewDatabase
 from hdpview.query.evaluate.heaps import Heaps
 from hdpview.query.evaluate.lineage import HIDDEN, add_hidden_key, uncertain_outputs
 from hdpview.query.evaluate.quantiles import ordered_values
@@ -30,17 +30,20 @@ ESTIMATE = -1  # the number of the estimate among draws
 
 
 @contextmanager
-def deadline(cursor: Any, seconds: float = DEADLINE_SECONDS) -> Iterator[None]:
+def deadline(cursor: Any) -> Iterator[None]:
     """Interrupt whatever runs on a cursor after some seconds."""
     import duckdb
 
+    seconds = DEADLINE_SECONDS
     timer = threading.Timer(seconds, cursor.interrupt)
     timer.daemon = True
     timer.start()
     try:
         yield
     except duckdb.InterruptException:
-        raise QueryError(f"The statement takes longer than {seconds:g} seconds. Ask for fewer groups.") from None
+        raise QueryError(
+            f"The statement takes longer than {seconds:g} seconds. Ask for fewer groups."
+        ) from None
     except duckdb.OutOfMemoryException:
         raise QueryError("The statement needs more memory than it may use. Ask for fewer groups.") from None
     finally:
@@ -56,7 +59,9 @@ class Execution:
     def __init__(self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any) -> None:
         self.database, self.cursor = database, cursor
         self._loaded: dict[int, int] = {}
-        self.statement = Statement(database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups)
+        self.statement = Statement(
+            database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
+        )
         self.uncertain = uncertain_outputs(self.statement.tree)
         self.lower: dict[int, Floats] = {}
         self.upper: dict[int, Floats] = {}
@@ -129,7 +134,8 @@ class Execution:
             return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
         except duckdb.BinderException:
             raise QueryError(
-                "A subquery names columns of the statement around it, which cannot be answered. Ask it by itself."
+                "A subquery names columns of the statement around it, which cannot be answered. Ask it "
+                "by itself."
             ) from None
         except duckdb.Error as problem:
             raise statement.refusal(problem) from None
@@ -150,7 +156,9 @@ class Execution:
         """DuckDB's types of the outputs."""
         for scan in self.statement.scans:
             self._load(scan, None, 0)
-        rows = self._fetch(lambda: self.cursor.execute(f"DESCRIBE {with_tables(self.statement.tree)}").fetchall())
+        rows = self._fetch(
+            lambda: self.cursor.execute(f"DESCRIBE {with_tables(self.statement.tree)}").fetchall()
+        )
         return [row[1] for row in rows]
 
     def _fetch(self, ask: Any) -> Any:
@@ -171,9 +179,15 @@ class Execution:
         sql = with_tables(self.statement.tree)
         return self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
 
-    def draw(self, table: pa.Table, n_draws: int, seed: int, with_presence: bool = False) -> dict[int, Floats]:
+    def draw(
+        self, table: pa.Table, n_draws: int, seed: int, with_presence: bool = False
+    ) -> dict[int, Floats]:
         """Outputs of every draw, output → shape (n_rows, n_draws); NaN where a draw has none."""
-        wanted = [i for i, is_uncertain in enumerate(self.uncertain) if is_uncertain and _is_number(table.schema.field(i).type)]
+        wanted = [
+            i
+            for i, is_uncertain in enumerate(self.uncertain)
+            if is_uncertain and _is_number(table.schema.field(i).type)
+        ]
         if not table.num_rows or not (wanted or with_presence):
             return {}
         scans = [one for one in self._all_scans() if one.bases]
@@ -197,7 +211,9 @@ class Execution:
     def _outputs_of_draws(self, table: pa.Table, wanted: list[int], n_draws: int) -> dict[int, Floats]:
         inner = self._without_outermost_filters()
         names = [f"o{i}" for i in range(table.num_columns - 1)] + [HIDDEN]
-        kept = pa.table({"h": table.column(table.num_columns - 1), "r": np.arange(table.num_rows, dtype=np.int32)})
+        kept = pa.table(
+            {"h": table.column(table.num_columns - 1), "r": np.arange(table.num_rows, dtype=np.int32)}
+        )
         self.cursor.register(f"{SECRET}_kept", kept)
         outs = ", ".join(_as_number(f"q.o{i}", table.schema.field(i).type) + f" AS o{i}" for i in wanted)
         sql = (
@@ -217,7 +233,8 @@ class Execution:
     def _lateral(self, tree: exp.Expr, names: list[str], n_draws: int) -> str:
         body = with_tables(tree, f"{SECRET}d0.{SECRET}d")
         return (
-            f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM range({n_draws})) "
+            f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM "
+            f"range({n_draws})) "
             f"AS {SECRET}d0, LATERAL ({body}) AS q0({', '.join(names)})"
         )
 
@@ -235,7 +252,9 @@ class Execution:
         key = inner.selects[-1].unalias()
         if inner.args.get("where") is not None and not isinstance(key, exp.Literal):
             sql = f"SELECT {HIDDEN} AS h FROM ({with_tables(inner)})"
-            self.cursor.register(f"{SECRET}_passed", self._fetch(lambda: self.cursor.sql(sql).to_arrow_table()))
+            self.cursor.register(
+                f"{SECRET}_passed", self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+            )
             test = sqlglot.parse_one(f"({text_of(key)}) IN (SELECT h FROM {SECRET}_passed)", read="duckdb")
             inner.set("where", exp.Where(this=test))
         return inner
@@ -272,7 +291,9 @@ def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
                 f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw}",
                 read="duckdb",
             )
-            return exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier(node.alias or node.name)))
+            return exp.Subquery(
+                this=source, alias=exp.TableAlias(this=exp.to_identifier(node.alias or node.name))
+            )
         return node
 
     return text_of(tree.copy().transform(to_table))

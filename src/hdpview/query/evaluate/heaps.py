@@ -82,7 +82,9 @@ class Heaps:
         # Points without a share are edges: records anywhere else lie at the others.
         skip = (points.share[start] == 0).astype(np.int64)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
-        tested = np.array([code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()])
+        tested = np.array(
+            [code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()]
+        )
         # Where no condition tells records apart, all bins have their heaps at one place in every fourth draw.
         alone = tested | (np.arange(n_draws)[:, None] % 4 > 0)
         where = np.where(alone, drawn.place[:, codes], drawn.common_place[:, None])

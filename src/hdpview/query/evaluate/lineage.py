@@ -204,12 +204,16 @@ class _Signs:
         sources: Sources = {}
         for source in sources_of(query):
             if isinstance(source, exp.Subquery):
-                sources[source.alias] = dict(zip(source.this.named_selects, self.of(source.this), strict=False))
+                sources[source.alias] = dict(
+                    zip(source.this.named_selects, self.of(source.this), strict=False)
+                )
             elif isinstance(source, exp.Table) and source.name in self.ctes:
                 sources[source.alias_or_name] = self.ctes[source.name]
             elif isinstance(source, exp.Table):
                 prefix = f"{source.name}."
-                sources[""] = {k[len(prefix) :]: v for k, v in self.is_positive.items() if k.startswith(prefix)}
+                sources[""] = {
+                    k[len(prefix) :]: v for k, v in self.is_positive.items() if k.startswith(prefix)
+                }
         return [self._sign(item, sources) for item in query.selects]
 
     def _sign(self, node: exp.Expr, sources: Sources) -> bool:
@@ -233,7 +237,9 @@ class _Signs:
             )
         if isinstance(node, exp.Subquery):
             return all(self.of(node.this))
-        if isinstance(node, (exp.Alias, exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Filter)):
+        if isinstance(
+            node, (exp.Alias, exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Filter)
+        ):
             return self._sign(node.this, sources)
         if isinstance(node, _RISING):
             return all(self._sign(child, sources) for child in node.iter_expressions())

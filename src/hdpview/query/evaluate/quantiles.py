@@ -47,7 +47,9 @@ def ordered_values(
     order = np.argsort(numbers)
     place = np.argsort(order)
     histogram[:, group, place[which]] = counts
-    return pa.array(quantiles(histogram, numbers[order], ordered.q, ordered.discrete).reshape(-1), from_pandas=True)
+    return pa.array(
+        quantiles(histogram, numbers[order], ordered.q, ordered.discrete).reshape(-1), from_pandas=True
+    )
 
 
 def _check_size(n: int) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,21 +15,31 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Ordered, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
-from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
-from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
+from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
 from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
 from hdpview.query.evaluate.lineage import never_negative
-from hdpview.query.present.frames import NOTES
+from hdpview.query.evaluate.statement import shortened_line
 from hdpview.query.interval.answers import Kind, Reading, check_reading
+from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 _MAX_NAMED_BINS = 3
+# Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
+_OF_VALUES = {
+    "ConversionException",
+    "OutOfRangeException",
+    "InvalidInputException",
+    "DataError",
+    "TypeMismatchException",
+}
 
 
 @dataclass(frozen=True)
@@ -133,21 +143,44 @@ def run(
     check_confidence(confidence)
     check_reading(counts, interval)
     tree = _tree(statement, dialect)
+    return _guarded(lambda: _run(view, tree, confidence, counts, interval, dialect, with_intervals, ranks))
+
+
+def _run(
+    view: ViewData,
+    tree: exp.Expr,
+    confidence: float,
+    counts: Reading,
+    interval: Kind,
+    dialect: str,
+    with_intervals: bool,
+    ranks: bool,
+) -> Result:
+    bare = None if ranks else read_bare(tree, view.schema)
+    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
+        return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+    database = database_of(view)
+    with database.cursor() as cursor, deadline(cursor):
+        execution = Execution(database, tree, dialect, cursor)
+        if interval != "typical":
+            execution.statement.note(
+                f"Intervals here are typical ones: {interval} intervals are for plain counts."
+            )
+        return _result(execution, confidence, counts, with_intervals, ranks)
+
+
+def _guarded(ask: Callable[[], T]) -> T:
+    """Refusals in words: of what values make impossible; whatever else happens is a mistake of ours."""
     try:
-        bare = None if ranks else read_bare(tree, view.schema)
-        if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-            return _bare_result(bare, view, confidence, counts, interval, with_intervals)
-        database = database_of(view)
-        with database.cursor() as cursor, deadline(cursor):
-            execution = Execution(database, tree, dialect, cursor)
-            if interval != "typical":
-                execution.statement.note(f"Intervals here are typical ones: {interval} intervals are for plain counts.")
-            return _result(execution, confidence, counts, with_intervals, ranks)
+        return ask()
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
     except HdpviewError:
         raise
-    except Exception as problem:  # a mistake of ours, and has to be seen as one
+    except Exception as problem:
+        if type(problem).__name__ in _OF_VALUES:
+            first = str(problem).strip().splitlines()[0].replace(SECRET, "")
+            raise QueryError(f"The statement has no value: {shortened_line(first)}") from None
         raise InternalError.of(problem, "your statement") from problem
 
 
@@ -171,18 +204,14 @@ def _bare_result(
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
     """Names and types of a statement's outputs."""
     tree = _tree(statement, dialect)
-    database = database_of(view)
-    try:
+
+    def ask() -> list[Output]:
+        database = database_of(view)
         with database.cursor() as cursor, deadline(cursor):
             execution = Execution(database, tree, dialect, cursor)
-            types = execution.describe()
-            return _outputs(execution, types)
-    except RecursionError:
-        raise QueryError("The statement is nested too deeply.") from None
-    except HdpviewError:
-        raise
-    except Exception as problem:
-        raise InternalError.of(problem, "your statement") from problem
+            return _outputs(execution, execution.describe())
+
+    return _guarded(ask)
 
 
 def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
@@ -231,13 +260,15 @@ def _result(
         values = (lower if side < 0 else upper).pop(i, None)
         (upper if side < 0 else lower).pop(i, None)
         if values is not None:
-            outputs = outputs.set_column(i, outputs.schema.field(i).name, _end_column(values, outputs.column(i).type))
+            outputs = outputs.set_column(
+                i, outputs.schema.field(i).name, _end_column(values, outputs.column(i).type)
+            )
             described[i] = Output(described[i].name, described[i].type, False)
     if counts == "consistent":
         _clip(execution, table, lower)
     outputs = outputs.rename_columns(statement.names)
     return Result(
-        described, outputs, lower, upper, confidence, tuple([*statement.notes, *_notes(execution)]),
+        described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
         _inferred(execution), _counts(execution), execution.presence,
     )  # fmt: skip
 
@@ -293,14 +324,16 @@ def _notes(execution: Execution) -> list[str]:
                 shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
                 more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
                 found[
-                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
+                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one "
+                    "count for "
                     "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
                 ] = None
         for a in scan.cuts.beyond:
             attribute = database.schema.attributes[a]
             labels = attribute.value_labels()
             found[
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last "
+                "bin, "
                 f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
             ] = None
         for a in scan.cuts.other:
@@ -338,7 +371,14 @@ def _type_name(kind: pa.DataType) -> str:
         return "DATE"
     if types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    names = {"double": "DOUBLE", "float": "FLOAT", "int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "int8": "TINYINT"}
+    names = {
+        "double": "DOUBLE",
+        "float": "FLOAT",
+        "int64": "BIGINT",
+        "int32": "INTEGER",
+        "int16": "SMALLINT",
+        "int8": "TINYINT",
+    }
     return names.get(str(kind), str(kind).upper())
 
 

@@ -257,7 +257,8 @@ class Scan:
             )
         if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
             raise QueryError(
-                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT …), that is "
+                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT "
+                "…), that is "
                 "not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
         self.estimate = self._estimates()
@@ -271,7 +272,8 @@ class Scan:
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, components.weight)
-        return total
+        # Sums of shares are exact but for rounding: a count of 5 is 5.
+        return np.round(total, 9)
 
     def limits(self, j: int) -> tuple[Floats, Floats]:
         """The least and the greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
@@ -409,7 +411,8 @@ class _Compiler:
         n_keys = int(key.max(initial=-1)) + 1 if keys else 1
         if n_keys > MAX_GROUPS or n_keys * max(len(functions), 1) * math.prod(n_classes) > MAX_NUMBERS:
             raise QueryError(
-                f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or group "
+                f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
+                "group "
                 "by wider bins, such as date_trunc('day', …)."
             )
         values = np.zeros((n_keys, max(len(functions), 1), math.prod(n_classes)))
@@ -432,9 +435,7 @@ class _Compiler:
             function,
         )
 
-    def _classes(
-        self, a: int, atoms: _Atoms, single: list[exp.Expr], per_bin: int | None = None
-    ) -> _Classes:
+    def _classes(self, a: int, atoms: _Atoms, single: list[exp.Expr], per_bin: int | None = None) -> _Classes:
         """Classes of the points of an attribute; their atoms become a table.
 
         per_bin: so many points of each bin stand for all of them.
@@ -504,7 +505,10 @@ class _Compiler:
 
     def _beyond(self, a: int) -> str:
         """Rows for values beyond the bounds of the schema, which are counted in the first and last bins."""
-        attribute, kind = self.database.schema.attributes[a], self.database.types[self.database.names[a].lower()]
+        attribute, kind = (
+            self.database.schema.attributes[a],
+            self.database.types[self.database.names[a].lower()],
+        )
         assert isinstance(attribute, Ordered)
         low, high = attribute.ends
         if kind in ("DATE", "TIMESTAMP"):
@@ -542,8 +546,12 @@ class _Compiler:
             if name == "w" or used.get(name, set()) & {"key", "test"}:
                 cuts |= set(codes[1:][is_step].tolist())
             else:  # a summand with few values inside a bin, such as CASE WHEN x = 0 THEN 1 ELSE 0 END
-                n_steps, n_same = (np.bincount(codes[1:][each], minlength=attribute.size) for each in (is_step, same))
-                cuts |= set(np.flatnonzero((n_steps > 0) & (n_steps <= MAX_STEPS) & (n_steps < n_same)).tolist())
+                n_steps, n_same = (
+                    np.bincount(codes[1:][each], minlength=attribute.size) for each in (is_step, same)
+                )
+                cuts |= set(
+                    np.flatnonzero((n_steps > 0) & (n_steps <= MAX_STEPS) & (n_steps < n_same)).tolist()
+                )
         for code, own in extras.items():
             if not (cls[codes == code] == own).any():
                 self.scan.cuts.beyond.add(a)
@@ -695,7 +703,8 @@ def component_means(components: Components, cluster: Cluster) -> Floats:
         places, which = np.unique(table.reshape(-1, len(per_class)), axis=0, return_inverse=True)
         step = max(1, NUMBERS_AT_ONCE // (len(per_class) * n))
         pieces = [
-            np.einsum("rcz,cz->rz", found[places[i : i + step]], per_class) for i in range(0, len(places), step)
+            np.einsum("rcz,cz->rz", found[places[i : i + step]], per_class)
+            for i in range(0, len(places), step)
         ]
         found = np.concatenate(pieces or [np.zeros((0, n))])
         table = which.reshape(-1)

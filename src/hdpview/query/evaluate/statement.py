@@ -74,9 +74,8 @@ class Statement:
             raise QueryError(f"Cannot read the statement: {shortened(str(problem))}") from None
         self._fold()
         for select in reversed(list(self.tree.find_all(exp.Select))):
-            if select.find_ancestor(exp.Select) is None or _still_there(select, self.tree):
-                if _reads_view(select):
-                    self._scan(select)
+            if _is_inside(select, self.tree) and _reads_view(select):
+                self._scan(select)
 
     # Preparation.
 
@@ -250,6 +249,11 @@ class Statement:
         for column in select.find_all(exp.Column):
             if column.table in (alias, "view") and column.find_ancestor(exp.Select) is select:
                 column.set("table", exp.to_identifier(OF_VIEW))
+            elif column.table and column.find_ancestor(exp.Select) is select:
+                raise QueryError(
+                    f"A subquery names columns of the statement around it ({column.table}.{column.name}), "
+                    "which cannot be answered. Ask it by itself."
+                )
         where = select.args.get("where")
         self._answer_subqueries(select, where)
         keys, is_rolled = self._keys(select)
@@ -264,7 +268,10 @@ class Statement:
         is_distinct = bool(select.args.get("distinct")) and select.args.get("group") is None
         is_nested = select is not self.tree and not _is_top(select, self.tree)
         aggregates = Aggregates(self, scan, is_rolled)
-        parts = [*select.selects, *(select.args[k] for k in ("having", "qualify", "order") if select.args.get(k))]
+        parts = [
+            *select.selects,
+            *(select.args[k] for k in ("having", "qualify", "order") if select.args.get(k)),
+        ]
         parts += select.args.get("windows") or []
         number = {key: i for i, key in enumerate(distinct)}
         of_records = [one for part in parts for one in aggregates_in(part)]
@@ -349,7 +356,13 @@ class Statement:
                     self._as_values(node)
 
     def _as_values(self, node: exp.Expr) -> None:
-        query = node.args.get("query") if isinstance(node, exp.In) else node if isinstance(node, exp.Subquery) else None
+        query = (
+            node.args.get("query")
+            if isinstance(node, exp.In)
+            else node
+            if isinstance(node, exp.Subquery)
+            else None
+        )
         if query is None or isinstance(node.parent, (exp.From, exp.Join)):
             return
         if isinstance(node, exp.Subquery) and isinstance(node.parent, exp.In) and node.arg_key == "query":
@@ -375,7 +388,9 @@ class Statement:
 
     def _adapt(self, select: exp.Select) -> None:
         """Comparisons of attributes with values, as the schema means them."""
-        for node in list(select.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)):
+        for node in list(
+            select.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+        ):
             if node.find_ancestor(exp.Select) is not select:
                 continue
             self._adapt_comparison(node)
@@ -443,7 +458,9 @@ class Statement:
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
             if isinstance(attribute, Datetime) and attribute.kind == "datetime" and has_days(attribute):
-                if (isinstance(other.unnest(), exp.Literal) and not other.unnest().is_string) or self._is_day(other):
+                if (isinstance(other.unnest(), exp.Literal) and not other.unnest().is_string) or self._is_day(
+                    other
+                ):
                     column.replace(exp.cast(column.copy(), "DATE"))
 
     def _is_day(self, node: exp.Expr) -> bool:
@@ -461,7 +478,9 @@ class Statement:
 
     def _is_midnight(self, node: exp.Expr) -> bool:
         """True for a date minus or plus whole days, months and so on, which DuckDB makes a moment."""
-        if not isinstance(node, (exp.Add, exp.Sub, exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub)):
+        if not isinstance(
+            node, (exp.Add, exp.Sub, exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub)
+        ):
             return False
         if node.find(exp.CurrentTimestamp, exp.Column):
             return False
@@ -640,10 +659,6 @@ def _is_inside(node: exp.Expr, root: exp.Expr) -> bool:
     return False
 
 
-def _still_there(select: exp.Expr, tree: exp.Expr) -> bool:
-    return _is_inside(select, tree)
-
-
 def _is_top(select: exp.Expr, tree: exp.Expr) -> bool:
     """True if a SELECT gives rows of the result itself, perhaps as a side of a UNION."""
     place: exp.Expr | None = select
@@ -661,7 +676,10 @@ def _pivoted(pivot: exp.Pivot, database: ViewDatabase) -> exp.Expr:
         raise QueryError("PIVOT takes one attribute: PIVOT view ON attribute USING COUNT(*) GROUP BY key.")
     on, listed = ons[0], None
     if isinstance(on, exp.In):
-        on, listed = on.this, [value.this for value in on.expressions if isinstance(value.unnest(), exp.Literal)]
+        on, listed = (
+            on.this,
+            [value.this for value in on.expressions if isinstance(value.unnest(), exp.Literal)],
+        )
     a = database.number.get(on.name.lower()) if isinstance(on, exp.Column) else None
     if a is None:
         raise QueryError("PIVOT takes a plain attribute after ON.")

@@ -149,7 +149,9 @@ class Measures:
         variance = delta_variance(value, sums, covariances)
         half = tail * np.sqrt(variance)
         span = Span(estimate, estimate - half, estimate + half)
-        for i in denominators:
+        # Means and shares lie within limits, so that their interval is that of the delta method; any other
+        # ratio may be anything where a denominator may be 0.
+        for i in denominators if np.isinf(limits).any() else ():
             unsafe = sums[i] <= tail * np.sqrt(np.maximum(covariances[i, i], 0.0))
             span = Span(estimate, np.where(unsafe, -np.inf, span.lower), np.where(unsafe, np.inf, span.upper))
         return _null_where(np.isnan(estimate), span.within(*limits))

@@ -371,9 +371,7 @@ def value_shares(view: ViewData, name: str, where: Where = None, confidence: flo
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
     (sums, products), tail = _sums(view, listed), typical_tail(confidence)
     estimate = _ratio(sums)
-    # Where the total cannot be told from 0, any share is possible.
-    is_unsafe = sums[1] <= tail * np.sqrt(np.maximum(products[1, 1], 0.0))
-    half = np.where(is_unsafe, np.inf, tail * np.sqrt(delta_variance(_ratio, sums, products)))
+    half = tail * np.sqrt(delta_variance(_ratio, sums, products))
     if len(groups) == 1:  # the condition leaves one value, so all records have it
         half = np.zeros(1)
     span = Span(estimate, estimate - half, estimate + half).within(0.0, 1.0)
