@@ -141,6 +141,16 @@ def test_bins_of_numbers_are_their_starts(served: Served) -> None:
         assert [line.partition("|")[0] for line in shown.splitlines()] == [str(i) for i in range(0, 100, 10)]
 
 
+def test_rows_are_computed_as_in_postgresql(served: Served) -> None:
+    """Whole numbers divide to whole numbers, and dates are written as PostgreSQL writes them."""
+    statement = (
+        "SELECT age / 10 = trunc(age / 10.0), to_char(admitted, 'YYYY \"Q\"Q') FROM admissions LIMIT 50"
+    )
+    lines = psql(served, "-At", "-c", statement).stdout.splitlines()
+    assert len(lines) == 50
+    assert all(re.fullmatch(r"t\|20\d\d Q[1-4]", line) for line in lines)
+
+
 def test_the_script_is_also_a_document() -> None:
     """Every statement of the script stands under its question."""
     lines = Path(SCRIPT).read_text(encoding="utf-8").splitlines()

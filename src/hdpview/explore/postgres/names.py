@@ -93,6 +93,18 @@ def compared_array(node: exp.Expr) -> exp.Expr | None:
     return inner
 
 
+def list_compared_arrays(tree: exp.Expr) -> exp.Expr:
+    """The statement with x IN (…) for x = ANY(ARRAY[…]), and NOT IN for x <> ALL(ARRAY[…])."""
+    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
+        array = compared_array(node)
+        if isinstance(array, exp.Array):
+            listed: exp.Expr = exp.In(this=node.this, expressions=array.expressions)
+            if not array.expressions:
+                listed = exp.false()
+            node.replace(listed if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=listed)))
+    return tree
+
+
 def parameter_number(node: exp.Expr) -> int:
     """Which parameter a node stands for, from 1."""
     text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)

@@ -18,6 +18,7 @@ from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.names import (
     alias_of,
     is_common_table,
+    list_compared_arrays,
     name_outputs,
     parameter_number,
     parameter_types,
@@ -151,9 +152,9 @@ class Answerer:
             if question.view is None or question.is_for_rows:
                 question.columns = self.engine.describe(tree)
             else:
-                question.columns = self._columns(
-                    question, describe(self.views[question.view], tree, "postgres")
-                )
+                tree = list_compared_arrays(tree)
+                outputs = describe(self.views[question.view], tree, "postgres")
+                question.columns = self._columns(question, outputs)
         return Description(question.columns, question.parameters)
 
     def _question(self, text: str) -> _Question:
@@ -257,7 +258,7 @@ class Answerer:
         assert question.view is not None
         result = run(
             self.views[question.view],
-            tree,
+            list_compared_arrays(tree.copy()),
             dialect="postgres",
             confidence=options.confidence,
             counts=cast("Any", options.counts),

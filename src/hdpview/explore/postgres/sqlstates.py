@@ -46,7 +46,7 @@ _SQLSTATES = (
     (r"takes longer|took too long", SqlState.QUERY_CANCELED),
     (r"too deeply|longer than|too large|more memory", SqlState.TOO_COMPLEX),
     (
-        r"A parameter is not a valid|is not a number|Expected a |is compared with a|Unknown value",
+        r"A parameter is not a valid|Could not convert|is not a number|is compared with a|Unknown value",
         SqlState.INVALID_TEXT,
     ),
     (r"Unknown setting", SqlState.UNDEFINED_OBJECT),

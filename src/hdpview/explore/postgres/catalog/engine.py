@@ -56,6 +56,7 @@ _CONFIG = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
     "memory_limit": "256MB",
+    "integer_division": "true",
     "max_temp_directory_size": "0KB",
 }
 _SERVER = f"hdpview {__version__}: a differentially private view, read-only"

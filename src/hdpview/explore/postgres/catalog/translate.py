@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
-from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from hdpview.explore.postgres import types as t
@@ -24,6 +23,7 @@ from hdpview.explore.postgres.names import (
 )
 from hdpview.explore.postgres.parameters import array_items
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
+from hdpview.query.evaluate.dialects import to_duckdb
 
 _OPERATORS: dict[str, type[exp.Expr]] = {
     "~": exp.RegexpLike,
@@ -55,7 +55,7 @@ class Translator:
 
     def translate(self, tree: exp.Expr) -> str:
         """The statement for DuckDB. The tree is left as it is."""
-        tree = normalize_identifiers(annotate_types(tree.copy(), dialect="postgres"), dialect="postgres")
+        tree = normalize_identifiers(tree.copy(), dialect="postgres")
         if isinstance(tree, exp.Values):
             names = [
                 exp.to_identifier(f"column{i}") for i, _ in enumerate(tree.expressions[0].expressions, 1)
@@ -274,5 +274,6 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.CurrentUser: _renamed("pg_session_user"),
     exp.SessionUser: _renamed("pg_session_user"),
     exp.Format: _formatted,
+    exp.TimeToStr: lambda node: to_duckdb(node.copy(), "postgres", {}),
     exp.Initcap: _renamed("initcap", "this"),
 }
