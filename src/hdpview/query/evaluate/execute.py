@@ -128,8 +128,12 @@ class Execution:
 
         for scan in statement.scans:
             self._load(scan, None, 0)
-        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in statement.tree.find_all(exp.CTE)
-                         if not cte.find(exp.Table) or all(t.name != "view" for t in cte.find_all(exp.Table)))  # fmt: skip
+        ready = [
+            cte
+            for cte in statement.tree.find_all(exp.CTE)
+            if all(table.name != "view" for table in cte.find_all(exp.Table))
+        ]
+        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in ready)
         try:
             return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
         except duckdb.BinderException:
@@ -239,7 +243,7 @@ class Execution:
         )
 
     def _without_outermost_filters(self) -> exp.Expr:
-        """The statement with the rows of the estimate: before QUALIFY and LIMIT, since windows are over them."""
+        """The statement over the rows of the estimate before QUALIFY and LIMIT: windows are over them."""
         inner = self.statement.tree.copy()
         for part in ("order", "limit", "offset"):
             inner.set(part, None)

@@ -76,7 +76,7 @@ class Result:
 
     @cached_property
     def names_of_outputs(self) -> list[list[str]]:
-        """The columns of each output in `to_arrow`: its own, and where it has an interval those of both ends."""
+        """The columns of each output in `to_arrow`: its own, and those of the ends of its interval."""
         found: list[list[str]] = []
         taken = {output.name for output in self.outputs}
         used: set[str] = set()
@@ -298,9 +298,9 @@ def _counts(execution: Execution) -> tuple[str, ...]:
     for name, item in zip(statement.names, tree.selects, strict=False):
         node = item.unalias().unnest()
         node = node.this if isinstance(node, exp.Coalesce) else node
-        if isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b"):
-            if bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
-                found.append(name)
+        is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
+        if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
+            found.append(name)
     return tuple(found)
 
 

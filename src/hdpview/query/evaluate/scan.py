@@ -105,7 +105,7 @@ class Cluster:
         return _class_shares(cls, points, n, size)
 
     def over_codes(self, values: Floats, axis: int) -> Floats:
-        """Functions of the classes of an attribute as functions of its codes, (…, n_classes) → (…, n_codes)."""
+        """Functions of the classes of an attribute as functions of its codes: n_classes → n_codes."""
         points, cls, n = self.points[axis], self.class_of_point[axis], values.shape[-1]
         size = int(points.code[-1]) + 1
         if n * size <= NUMBERS_AT_ONCE:
@@ -276,7 +276,7 @@ class Scan:
         return np.round(total, 9)
 
     def limits(self, j: int) -> tuple[Floats, Floats]:
-        """The least and the greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
+        """The least and greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
         the base sum does not apply adds 0 and does not count, unless all do.
         """
         low, high = np.ones(self.grid), np.ones(self.grid)
@@ -499,7 +499,7 @@ class _Compiler:
         return {name: kind for name, kind, *_ in rows}
 
     def _asks_beyond(self, attribute: Attribute, kinds: dict[str, str], single: list[exp.Expr]) -> bool:
-        """True if all that is asked of an ordered attribute is conditions, which may hold beyond its bounds."""
+        """True if only conditions are asked of an ordered attribute: they may hold beyond its bounds."""
         is_tested = bool(kinds) or bool(single)
         return isinstance(attribute, Ordered) and is_tested and all(k == "BOOLEAN" for k in kinds.values())
 
