@@ -56,8 +56,10 @@ class Execution:
     table: the outputs on the estimate, without the hidden key. lower, upper: per uncertain output.
     """
 
-    def __init__(self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any) -> None:
-        self.database, self.cursor = database, cursor
+    def __init__(
+        self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any, raw: bool = False
+    ) -> None:
+        self.database, self.cursor, self.raw = database, cursor, raw
         self._loaded: dict[int, int] = {}
         self.statement = Statement(
             database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
@@ -71,9 +73,9 @@ class Execution:
 
     def _compile(self, scan: Scan) -> None:
         if not scan.clusters:
-            scan.compile(self.cursor)
+            scan.compile(self.cursor, self.raw)
             for column in scan.ordered:
-                column.scan.compile(self.cursor)
+                column.scan.compile(self.cursor, self.raw)
 
     def _load(
         self, scan: Scan, errors: dict[int, Floats] | None, n_draws: int, heaps: Heaps | None = None
@@ -150,7 +152,7 @@ class Execution:
         if ctes and not whole.args.get("with_"):
             whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
         with self.database.cursor() as cursor:
-            table = Execution(self.database, whole, "duckdb", cursor).estimate()
+            table = Execution(self.database, whole, "duckdb", cursor, self.raw).estimate()
         columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
         return list(zip(*columns, strict=True))
 

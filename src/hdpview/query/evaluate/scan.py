@@ -21,6 +21,7 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
+from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
 Floats = NDArray[np.float64]
@@ -237,8 +238,11 @@ class Scan:
 
     # Compiling.
 
-    def compile(self, cursor: object) -> None:
-        """Evaluate all expressions over points, and the base sums of every group."""
+    def compile(self, cursor: object, raw: bool = False) -> None:
+        """Evaluate all expressions over points, and the base sums of every group.
+
+        raw: from noisy counts of blocks as they are.
+        """
         where = [part for whole in self.where for part in conjuncts(whole)]
         factors = [factor for base in self.bases for factor in base.factors]
         conditions = [condition for base in self.bases for condition in base.conditions]
@@ -261,17 +265,20 @@ class Scan:
                 "…), that is "
                 "not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
-        self.estimate = self._estimates()
+        self.estimate = self._estimates(raw)
 
-    def _estimates(self) -> Floats:
+    def _estimates(self, raw: bool) -> Floats:
         """Shape (n_bases, n_groups): products over components, summed over parts."""
         total = np.zeros((len(self.bases), self.n_groups))
         for part in self.database.view.parts:
             components = part.components
+            weight = components.weight
+            if raw and isinstance(components, Blocks):
+                weight = components.noisy_counts.astype(np.float64)
             means = [component_means(components, cluster) for cluster in self.clusters]
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
-                total[j] += grid_product(own, components.weight)
+                total[j] += grid_product(own, weight)
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 
