@@ -19,7 +19,7 @@ from importlib.util import find_spec
 _MOST_QUOTED = 60  # characters
 _LONGEST_NAME = 200  # characters of a name that is worth comparing with known ones
 # Packages that `pip install hdpview` leaves out → the extra that installs them.
-_EXTRAS = {"duckdb": "build", "ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
+_EXTRAS = {"ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
 _NEEDED_FOR = {"build": "Building views", "plot": "Saving pictures as PNG, SVG or PDF"}
 
 

@@ -71,7 +71,7 @@ ESCAPES = [
     "SELECT printf('%1000000000d', 1), COUNT(*) FROM view",
 ]
 ENDLESS = [
-    "WITH t AS (SELECT age, ill, COUNT(*) FROM view GROUP BY 1, 2) SELECT COUNT(*) FROM t a, t b, t c, t d, t e",
+    "WITH t AS (SELECT age, ill, COUNT(*) FROM view GROUP BY ALL) SELECT COUNT(*) FROM t a, t b, t c, t d",
     "WITH a AS (SELECT repeat('x', 1000) AS s), " + ", ".join(
         f"{new} AS (SELECT s || s || s || s || s || s || s || s AS s FROM {old})"
         for old, new in zip("abcdefghi", "bcdefghij", strict=True)

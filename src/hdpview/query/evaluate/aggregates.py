@@ -41,6 +41,10 @@ _SINGLE = _words(
     bool_and logicalor bool_or
     """
 )
+_QUANTILES = _words(
+    "median quantile quantile_cont quantile_disc percentilecont percentiledisc approxquantile "
+    "approx_quantile withingroup"
+)
 _LISTS = _words("arrayagg groupconcat list string_agg array_agg group_concat listagg")
 
 
@@ -124,8 +128,7 @@ class Aggregates:
         if name in ("corr", "covarpop", "covarsamp", "covar_pop", "covar_samp") or name.startswith("regr"):
             y = arguments[1] if arguments else node.expression
             return self._of_two(name.replace("_", ""), x, y, number)
-        if name in ("median", "quantile", "quantile_cont", "quantile_disc", "percentilecont", "percentiledisc",
-                    "approxquantile", "approx_quantile", "withingroup"):  # fmt: skip
+        if name in _QUANTILES:
             return self._quantile(node, name, x, conditions)
         if name == "mode":
             return self._mode(x, conditions)

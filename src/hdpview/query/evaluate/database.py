@@ -81,7 +81,7 @@ class Points:
         return np.searchsorted(self.code, np.arange(self.code[-1] + 1))
 
     def representatives(self, per_bin: int) -> Ints:
-        """For each point, the one that stands for it if every code keeps at most so many, shape (n_points,)."""
+        """The point that stands for each one if every code keeps at most so many, shape (n_points,)."""
         place = np.arange(len(self.code)) - self.starts[self.code]
         count = np.diff(np.append(self.starts, len(self.code)))[self.code]
         step = np.maximum(-(-count // per_bin), 1)

@@ -12,7 +12,7 @@ from sqlglot.optimizer.qualify_tables import qualify_tables
 
 from hdpview.errors import QueryError
 
-# Pieces of PostgreSQL's to_char formats, longest first → of strftime, or an SQL expression with {} for the value.
+# Pieces of PostgreSQL's to_char formats → of strftime, or in braces what strftime lacks.
 _PIECES: dict[str, str] = {
     "FMMonth": "%B", "FMMON": "{upper:%b}", "FMMonth ": "%B", "FMDay": "%A", "FMDD": "%-d", "FMMM": "%-m",
     "FMHH24": "%-H", "FMHH12": "%-I",
@@ -20,7 +20,8 @@ _PIECES: dict[str, str] = {
     "month": "{pad9:lower:%B}", "DAY": "{pad9:upper:%A}", "Day": "{pad9:%A}", "day": "{pad9:lower:%A}",
     "MON": "{upper:%b}", "Mon": "%b", "mon": "{lower:%b}", "DDD": "%j", "YY": "%y", "MM": "%m", "DD": "%d",
     "DY": "{upper:%a}", "Dy": "%a", "dy": "{lower:%a}", "ID": "{isodow}", "IW": "%V", "WW": "{week_of_year}",
-    "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%g", "US": "%f", "AM": "%p", "PM": "%p", "D": "{dow}", "Q": "{quarter}",
+    "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%g", "US": "%f", "AM": "%p", "PM": "%p",
+    "D": "{dow}", "Q": "{quarter}",
     "W": "{week_of_month}", "FM": "",
 }  # fmt: skip
 _FORMAT = re.compile(
@@ -115,7 +116,7 @@ def _as_postgres(text: str) -> str:
     back = {
         "%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%I": "HH12", "%M": "MI", "%S": "SS", "%f": "US",
         "%y": "YY", "%B": "Month", "%b": "Mon", "%A": "Day", "%a": "Dy", "%j": "DDD", "%p": "AM", "%u": "ID",
-        "%-d": "FMDD", "%-m": "FMMM", "%W": "WW", "%V": "IW", "%G": "IYYY", "%w": "D", "%U": "WW", "%-j": "FMDDD",
+        "%-d": "FMDD", "%-m": "FMMM", "%W": "WW", "%V": "IW", "%G": "IYYY", "%w": "D", "%U": "WW",
     }  # fmt: skip
     return re.sub(r"%-?[a-zA-Z]", lambda m: back.get(m.group(0), m.group(0)), text)
 

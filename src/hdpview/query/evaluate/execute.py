@@ -56,8 +56,10 @@ class Execution:
     table: the outputs on the estimate, without the hidden key. lower, upper: per uncertain output.
     """
 
-    def __init__(self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any) -> None:
-        self.database, self.cursor = database, cursor
+    def __init__(
+        self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any, raw: bool = False
+    ) -> None:
+        self.database, self.cursor, self.raw = database, cursor, raw
         self._loaded: dict[int, int] = {}
         self.statement = Statement(
             database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
@@ -71,9 +73,9 @@ class Execution:
 
     def _compile(self, scan: Scan) -> None:
         if not scan.clusters:
-            scan.compile(self.cursor)
+            scan.compile(self.cursor, self.raw)
             for column in scan.ordered:
-                column.scan.compile(self.cursor)
+                column.scan.compile(self.cursor, self.raw)
 
     def _load(
         self, scan: Scan, errors: dict[int, Floats] | None, n_draws: int, heaps: Heaps | None = None
@@ -128,8 +130,12 @@ class Execution:
 
         for scan in statement.scans:
             self._load(scan, None, 0)
-        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in statement.tree.find_all(exp.CTE)
-                         if not cte.find(exp.Table) or all(t.name != "view" for t in cte.find_all(exp.Table)))  # fmt: skip
+        ready = [
+            cte
+            for cte in statement.tree.find_all(exp.CTE)
+            if all(table.name != "view" for table in cte.find_all(exp.Table))
+        ]
+        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in ready)
         try:
             return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
         except duckdb.BinderException:
@@ -146,7 +152,7 @@ class Execution:
         if ctes and not whole.args.get("with_"):
             whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
         with self.database.cursor() as cursor:
-            table = Execution(self.database, whole, "duckdb", cursor).estimate()
+            table = Execution(self.database, whole, "duckdb", cursor, self.raw).estimate()
         columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
         return list(zip(*columns, strict=True))
 
@@ -239,7 +245,7 @@ class Execution:
         )
 
     def _without_outermost_filters(self) -> exp.Expr:
-        """The statement with the rows of the estimate: before QUALIFY and LIMIT, since windows are over them."""
+        """The statement over the rows of the estimate before QUALIFY and LIMIT: windows are over them."""
         inner = self.statement.tree.copy()
         for part in ("order", "limit", "offset"):
             inner.set(part, None)

@@ -132,7 +132,7 @@ class Heaps:
         return self._known[a]
 
     def point_shares(self, a: int, points: Points, size: int) -> Floats:
-        """Shares of points in every draw: half of a bin's records lie at one place, shape (n_draws, n_points)."""
+        """Shares of points in every draw, shape (n_draws, n_points): half of a bin's records lie at one."""
         drawn = self._drawn(a, size)
         count = np.diff(np.append(points.starts, len(points.code)))
         skip = (points.share[points.starts] == 0).astype(np.int64)

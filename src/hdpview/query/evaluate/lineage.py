@@ -175,7 +175,8 @@ def _joined(parts: list[exp.Expr]) -> exp.Expr:
 
 
 _RISING = (
-    exp.Paren, exp.Coalesce, exp.Add, exp.Mul, exp.Div, exp.Sum, exp.Avg, exp.Sqrt, exp.Min, exp.Max, exp.Least,
+    exp.Paren, exp.Coalesce, exp.Add, exp.Mul, exp.Div, exp.Sum, exp.Avg, exp.Sqrt, exp.Min, exp.Max,
+    exp.Least,
 )  # fmt: skip
 
 

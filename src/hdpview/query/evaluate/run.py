@@ -76,7 +76,7 @@ class Result:
 
     @cached_property
     def names_of_outputs(self) -> list[list[str]]:
-        """The columns of each output in `to_arrow`: its own, and where it has an interval those of both ends."""
+        """The columns of each output in `to_arrow`: its own, and those of the ends of its interval."""
         found: list[list[str]] = []
         taken = {output.name for output in self.outputs}
         used: set[str] = set()
@@ -161,7 +161,7 @@ def _run(
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
     database = database_of(view)
     with database.cursor() as cursor, deadline(cursor):
-        execution = Execution(database, tree, dialect, cursor)
+        execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
         if interval != "typical":
             execution.statement.note(
                 f"Intervals here are typical ones: {interval} intervals are for plain counts."
@@ -265,7 +265,7 @@ def _result(
             )
             described[i] = Output(described[i].name, described[i].type, False)
     if counts == "consistent":
-        _clip(execution, table, lower)
+        _clip(execution, table, lower, upper)
     outputs = outputs.rename_columns(statement.names)
     return Result(
         described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
@@ -273,8 +273,8 @@ def _result(
     )  # fmt: skip
 
 
-def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats]) -> None:
-    """What cannot be negative has no negative end."""
+def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
+    """Ends within what is possible: no negative counts, and no means beyond the values."""
     positive = {
         f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
             bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters
@@ -283,9 +283,25 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats]) -> No
         for j in range(len(scan.bases))
     }
     signs = never_negative(execution.statement.tree, positive)
-    for i, values in lower.items():
-        if signs[i]:
-            lower[i] = np.minimum(np.maximum(values, 0.0), numbers_of(table.column(i)))
+    for i in lower:
+        estimate = numbers_of(table.column(i))
+        least, greatest = _limits_of_mean(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
+        lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
+        upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
+
+
+def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
+    """The least and greatest values that a plain mean can have; None for any other output."""
+    tree, scans = execution.statement.tree, execution.statement.scans
+    node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
+    if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
+        return None
+    clamped = node.args["ifs"][0].args["true"]
+    ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
+    if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
+        return None
+    low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
+    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:
@@ -298,9 +314,9 @@ def _counts(execution: Execution) -> tuple[str, ...]:
     for name, item in zip(statement.names, tree.selects, strict=False):
         node = item.unalias().unnest()
         node = node.this if isinstance(node, exp.Coalesce) else node
-        if isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b"):
-            if bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
-                found.append(name)
+        is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
+        if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
+            found.append(name)
     return tuple(found)
 
 

@@ -21,6 +21,7 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
+from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
 Floats = NDArray[np.float64]
@@ -105,7 +106,7 @@ class Cluster:
         return _class_shares(cls, points, n, size)
 
     def over_codes(self, values: Floats, axis: int) -> Floats:
-        """Functions of the classes of an attribute as functions of its codes, (…, n_classes) → (…, n_codes)."""
+        """Functions of the classes of an attribute as functions of its codes: n_classes → n_codes."""
         points, cls, n = self.points[axis], self.class_of_point[axis], values.shape[-1]
         size = int(points.code[-1]) + 1
         if n * size <= NUMBERS_AT_ONCE:
@@ -237,8 +238,11 @@ class Scan:
 
     # Compiling.
 
-    def compile(self, cursor: object) -> None:
-        """Evaluate all expressions over points, and the base sums of every group."""
+    def compile(self, cursor: object, raw: bool = False) -> None:
+        """Evaluate all expressions over points, and the base sums of every group.
+
+        raw: from noisy counts of blocks as they are.
+        """
         where = [part for whole in self.where for part in conjuncts(whole)]
         factors = [factor for base in self.bases for factor in base.factors]
         conditions = [condition for base in self.bases for condition in base.conditions]
@@ -261,22 +265,25 @@ class Scan:
                 "…), that is "
                 "not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
-        self.estimate = self._estimates()
+        self.estimate = self._estimates(raw)
 
-    def _estimates(self) -> Floats:
+    def _estimates(self, raw: bool) -> Floats:
         """Shape (n_bases, n_groups): products over components, summed over parts."""
         total = np.zeros((len(self.bases), self.n_groups))
         for part in self.database.view.parts:
             components = part.components
+            weight = components.weight
+            if raw and isinstance(components, Blocks):
+                weight = components.noisy_counts.astype(np.float64)
             means = [component_means(components, cluster) for cluster in self.clusters]
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
-                total[j] += grid_product(own, components.weight)
+                total[j] += grid_product(own, weight)
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 
     def limits(self, j: int) -> tuple[Floats, Floats]:
-        """The least and the greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
+        """The least and greatest that a record adds to a base sum, shape (n_groups,) each; a class to which
         the base sum does not apply adds 0 and does not count, unless all do.
         """
         low, high = np.ones(self.grid), np.ones(self.grid)
@@ -499,7 +506,7 @@ class _Compiler:
         return {name: kind for name, kind, *_ in rows}
 
     def _asks_beyond(self, attribute: Attribute, kinds: dict[str, str], single: list[exp.Expr]) -> bool:
-        """True if all that is asked of an ordered attribute is conditions, which may hold beyond its bounds."""
+        """True if only conditions are asked of an ordered attribute: they may hold beyond its bounds."""
         is_tested = bool(kinds) or bool(single)
         return isinstance(attribute, Ordered) and is_tested and all(k == "BOOLEAN" for k in kinds.values())
 

@@ -457,11 +457,11 @@ class Statement:
                 continue
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
-            if isinstance(attribute, Datetime) and attribute.kind == "datetime" and has_days(attribute):
-                if (isinstance(other.unnest(), exp.Literal) and not other.unnest().is_string) or self._is_day(
-                    other
-                ):
-                    column.replace(exp.cast(column.copy(), "DATE"))
+            if not isinstance(attribute, Datetime) or attribute.kind == "date" or not has_days(attribute):
+                continue
+            constant = other.unnest()
+            if (isinstance(constant, exp.Literal) and not constant.is_string) or self._is_day(other):
+                column.replace(exp.cast(column.copy(), "DATE"))
 
     def _is_day(self, node: exp.Expr) -> bool:
         """True for a constant that is a plain date."""
