@@ -42,7 +42,7 @@ def test_memory_is_limited(child: Child) -> None:
 
 def test_an_object_that_cannot_be_made_says_why() -> None:
     """An error while the object is made is the error of the first question."""
-    child = Child("hdpview.explore.postgres.questions", "answerer_of", {"x": "/nowhere.pview"})
+    child = Child("hdpview.explore.postgres.answerer", "answerer_of", {"x": "/nowhere.pview"})
     with pytest.raises(ViewFileError):
         child.ask("describe", "SELECT 1", seconds=60)
     child.close()

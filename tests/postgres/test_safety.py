@@ -18,7 +18,7 @@ from pygwire import messages
 from served import Served
 
 from hdpview.errors import HdpviewError
-from hdpview.explore.postgres import PostgresServer, ServerSettings, session
+from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session
 from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
 from hdpview.pview import PView
 from hdpview_bench.postgres import fuzz
@@ -171,7 +171,7 @@ def test_answers_have_a_limit_of_time(served: Served, monkeypatch: pytest.Monkey
     """An answer that takes longer than allowed is an error of the right class."""
     with psycopg.connect(served.url, autocommit=True) as connection:
         with monkeypatch.context() as patch:
-            patch.setattr(session, "ANSWER_SECONDS", 0.001)
+            patch.setattr(client_session, "ANSWER_SECONDS", 0.001)
             with pytest.raises(psycopg.errors.QueryCanceled):
                 connection.execute("SELECT ward, sex, avg(cost) FROM admissions GROUP BY 1, 2")
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -179,7 +179,7 @@ def test_answers_have_a_limit_of_time(served: Served, monkeypatch: pytest.Monkey
 
 def test_clients_are_limited_in_number(odd_view: PView, monkeypatch: pytest.MonkeyPatch) -> None:
     """One client too many is told so; when another leaves, it may come."""
-    monkeypatch.setattr("hdpview.explore.postgres.server._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("hdpview.explore.postgres.listener._MOST_CONNECTIONS", 2)
     with PostgresServer({"odd": odd_view}, ServerSettings(port=0)) as server:
         url = f"postgresql://x@127.0.0.1:{server.port}/hdpview"
         first, second = psycopg.connect(url), psycopg.connect(url)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdpview.explore.postgres import statements, types
-from hdpview.explore.postgres.catalog.engine import SessionFacts
-from hdpview.explore.postgres.questions import AnswerOptions, Description, ResultSet
+from hdpview.explore.postgres.answerer import AnswerOptions, Description, ResultSet
+from hdpview.explore.postgres.catalog.catalogue import SessionFacts
 from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import Copy, Statement
@@ -28,7 +28,9 @@ _FIXED = frozenset(
     {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
 )
 _ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
-_MOST_CURSORS, _MOST_SETTINGS = 100, 200
+# Of one session, so that no client fills the memory.
+_MOST_CURSORS = 100
+_MOST_SETTINGS = 200
 
 Ask = Callable[..., Awaitable[Any]]
 

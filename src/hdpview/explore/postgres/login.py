@@ -114,7 +114,7 @@ async def _authenticate(client: Wire, user: str, verifier: Verifier) -> None:
 
 def _settings(start: dict[str, str]) -> dict[str, str]:
     """Settings among the parameters of a connection, those in `options` (-c name=value) included."""
-    found = {
+    settings = {
         name: value
         for name, value in start.items()
         if name not in ("user", "database", "options", "replication")
@@ -128,5 +128,5 @@ def _settings(start: dict[str, str]) -> dict[str, str]:
         )
         name, sign, value = pair.partition("=")
         if sign:
-            found[name.replace("-", "_")] = value.replace("\x00", " ")
-    return {name: value for name, value in found.items() if not name.startswith("_pq_.")}
+            settings[name.replace("-", "_")] = value.replace("\x00", " ")
+    return {name: value for name, value in settings.items() if not name.startswith("_pq_.")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -164,8 +163,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
     if value is None:
         return None
     if kind.oid in ELEMENT_OF:
-        items = _items(value)
-        return _binary_array(items, ELEMENT_OF[kind.oid]) if format_code else _text_array(items, kind)
+        return _binary_array(value, ELEMENT_OF[kind.oid]) if format_code else _text_array(value, kind)
     if not format_code:
         return text_of(value, kind).encode()
     try:
@@ -177,7 +175,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
 def text_of(value: Any, kind: PgType) -> str:
     """A value as PostgreSQL writes it."""
     if kind is BOOL:
-        return "t" if value and value != "f" else "f"
+        return "t" if value else "f"
     if isinstance(value, float):
         if kind in INTEGERS and value.is_integer():
             return str(int(value))
@@ -195,17 +193,6 @@ def text_of(value: Any, kind: PgType) -> str:
 
 def _special(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _items(value: Any) -> list[Any]:
-    """Arrays come as lists, or as JSON text from the catalogue."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    try:
-        found = json.loads(value)
-    except (TypeError, ValueError):
-        return [value]
-    return found if isinstance(found, list) else [found]
 
 
 def _text_array(items: Sequence[Any], kind: PgType) -> bytes:
@@ -249,10 +236,6 @@ def _microseconds(value: Any) -> int:
     return (moment_of(value) - EPOCH) // _MICROSECOND
 
 
-def _truth(value: Any) -> bool:
-    return value not in (0, "f", "false", "")
-
-
 def _binary_numeric(value: Any) -> bytes:
     number = Decimal(str(value))
     if not number.is_finite():
@@ -279,7 +262,7 @@ def _binary_numeric(value: Any) -> bytes:
 
 
 _BINARY: dict[PgType, Callable[[Any], bytes]] = {
-    BOOL: _packed("!?", _truth),
+    BOOL: _packed("!?", bool),
     INT2: _packed("!h", int),
     INT4: _packed("!i", int),
     INT8: _packed("!q", int),

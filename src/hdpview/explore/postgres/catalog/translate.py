@@ -21,7 +21,7 @@ from hdpview.explore.postgres.names import (
     output_name,
     type_of_cast,
 )
-from hdpview.explore.postgres.parameters import array_items
+from hdpview.explore.postgres.parameter_values import array_items
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.query.evaluate.dialects import to_duckdb
 

@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.explore.child import Child
+from hdpview.explore.postgres.client_session import Session
 from hdpview.explore.postgres.names import quote_ident
 from hdpview.explore.postgres.scram import Verifier
-from hdpview.explore.postgres.session import Session
 from hdpview.explore.postgres.wire import Wire
 from hdpview.machine import LOOPBACK_ADDRESSES
 from hdpview.pview import PView
@@ -29,7 +29,7 @@ logger = logging.getLogger("hdpview.postgres")
 _MOST_CONNECTIONS = 200
 # Child processes, and so answers computed at the same time; other questions wait their turn.
 _PROCESSES = 2
-_ANSWERER = ("hdpview.explore.postgres.questions", "answerer_of")
+_ANSWERER = ("hdpview.explore.postgres.answerer", "answerer_of")
 
 
 @dataclass(frozen=True)

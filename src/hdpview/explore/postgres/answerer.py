@@ -13,7 +13,7 @@ from sqlglot import exp
 from hdpview.domain import Ordered, calendar
 from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.engine import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
 from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.names import (
     alias_of,

@@ -15,17 +15,20 @@ from pygwire.constants import TransactionStatus
 from pygwire.messages import PGMessage
 
 from hdpview.errors import HdpviewError
-from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
+from hdpview.explore.postgres import copying, login, parameter_values, statements, types, wire
+from hdpview.explore.postgres.answerer import AnswerOptions, Description
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
 from hdpview.explore.postgres.login import ClosedError, LoginServer
-from hdpview.explore.postgres.questions import AnswerOptions, Description
 from hdpview.explore.postgres.sqlstates import PgError, SqlState, as_pg_error
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.postgres.wire import Wire
 
 logger = logging.getLogger("hdpview.postgres")
-LOGIN_SECONDS, IDLE_SECONDS, ANSWER_SECONDS = 10.0, 3_600.0, 20.0
+LOGIN_SECONDS = 10.0
+IDLE_SECONDS = 3_600.0
+# Seconds from a question to its answer, waiting for a child process included.
+ANSWER_SECONDS = 20.0
 _MOST_PREPARED = 1_000
 _STATUS = {status.value: status for status in TransactionStatus}
 
@@ -177,10 +180,10 @@ class Session:
             logger.info("session %d: %s", self.pid, statement.text)
 
     async def _simple(self, text: str) -> None:
-        found = statements.split(text)
-        if not found:
+        asked = statements.split(text)
+        if not asked:
             self._wire.send(messages.EmptyQueryResponse())
-        for statement in found:
+        for statement in asked:
             self._log(statement)
             await self._send_outcome(await self._done(statement))
 
@@ -273,7 +276,7 @@ class Session:
         _check_number(len(message.param_values), len(prepared.parameters))
         formats = wire.result_formats(message.param_formats, len(prepared.parameters))
         values = [
-            parameters.decode(*each)
+            parameter_values.decode(*each)
             for each in zip(message.param_values, prepared.parameters, formats, strict=True)
         ]
         if len(self._portals) >= _MOST_PREPARED:
@@ -376,9 +379,9 @@ def _check_number(given: int, needed: int) -> None:
 def _declared(oids: Sequence[int], inferred: Sequence[PgType]) -> tuple[PgType, ...]:
     """Types of parameters: what the client says, else what the statement says."""
     n = max(len(oids), len(inferred))
-    found = []
+    kinds = []
     for i in range(n):
         said = types.BY_OID.get(oids[i]) if i < len(oids) and oids[i] else None
         guess = inferred[i] if i < len(inferred) else types.TEXT
-        found.append(guess if said is None or said is types.UNKNOWN else said)
-    return tuple(found)
+        kinds.append(guess if said is None or said is types.UNKNOWN else said)
+    return tuple(kinds)
