@@ -5,6 +5,7 @@ Points are values inside codes: expressions are evaluated over them, so what SQL
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import threading
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ MAX_POINTS = 100_000
 # Memory of one connection, which attributes and draws share.
 MEMORY_LIMIT = "1GB"
 
+_open: set[Any] = set()  # connections of views
 _CONFIG = {
     "threads": 1,
     "enable_external_access": "false",
@@ -144,6 +146,7 @@ class ViewDatabase:
     def __init__(self, view: ViewData) -> None:
         self.view, self.schema = view, view.schema
         self._connection = sandboxed_connection()
+        _open.add(self._connection)
         self._lock = threading.Lock()
         self._points: dict[int, Points] = {}
         # Names as DuckDB compares them, without regard to case.
@@ -252,6 +255,14 @@ class ViewDatabase:
 def database_of(view: ViewData) -> ViewDatabase:
     """The database of a view, made once."""
     return ViewDatabase(view)
+
+
+@atexit.register
+def _close() -> None:
+    """Connections that outlive the interpreter complain."""
+    for connection in _open:
+        connection.close()
+    database_of.cache_clear()
 
 
 def quote(name: str) -> str:
