@@ -18,7 +18,7 @@ from hdpview._version import __version__
 if TYPE_CHECKING:
     from hdpview.build import build, preview
     from hdpview.counts.preview import Concern
-    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+    from hdpview.domain import Boolean, Category, Date, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
@@ -46,6 +46,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
     "Concern": "counts.preview",
+    "Date": "domain",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -79,6 +80,7 @@ __all__ = [
     "Comparison",
     "Concern",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",

@@ -62,7 +62,7 @@ def _attribute(attribute: Attribute) -> Json:
     described: Json = {
         "name": attribute.name,
         "sql": name_in_sql(attribute.name),
-        "kind": attribute.kind,
+        "kind": "datetime" if isinstance(attribute, Datetime) else attribute.kind,
         "nullable": attribute.nullable,
         "labels": attribute.labels(),
         "strays": attribute.describe_fallbacks(),

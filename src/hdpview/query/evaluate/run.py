@@ -301,6 +301,12 @@ def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
     """The least and greatest values that a plain mean can have; None for any other output."""
     tree, scans = execution.statement.tree, execution.statement.scans
     node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
+    factor = 1.0
+    while isinstance(node, (exp.Mul, exp.Div)) and node.expression.is_number:
+        by = float(node.expression.to_py())
+        if not by:
+            return None
+        factor, node = factor * by if isinstance(node, exp.Mul) else factor / by, node.this.unnest()
     if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
         return None
     clamped = node.args["ifs"][0].args["true"]
@@ -308,7 +314,8 @@ def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
     if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
         return None
     low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
-    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
+    ends_of_mean = factor * float(low.min(initial=np.inf)), factor * float(high.max(initial=-np.inf))
+    return min(ends_of_mean), max(ends_of_mean)
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:
