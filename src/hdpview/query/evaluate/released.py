@@ -1,8 +1,8 @@
 """Released counts where they know better than the model that was fitted to them.
 
 A fit smooths: sums over Sundays or over one cell of a table may be off by more than the noise of the released
-counts. Where all attributes of a scan lie in one released table, the difference between the released and the
-fitted table is looked at in every group; the part of it that noise does not explain is added to the estimate.
+counts. The difference between the released table of a scan's attributes, or else their histograms, and the
+fitted one is looked at in every group; the part of it that noise does not explain is added to the estimate.
 """
 
 from __future__ import annotations
@@ -72,14 +72,25 @@ def is_material(view: ViewData, attributes: Sequence[int]) -> bool:
 
 
 def corrections(part: ViewPart, scan: Scan) -> tuple[Floats, Floats] | None:
-    """What to add to a scan's estimates, and its variance, shape (n_bases, n_groups) each."""
-    known = residual(part, tuple(sorted(scan.attributes))) if scan.attributes else None
-    if known is None:
-        return None
-    functions = [_over_bins(cluster, known) for cluster in scan.clusters]
-    if any(each is None for each in functions):
-        return None
+    """What to add to a scan's estimates, and its variance, shape (n_bases, n_groups) each.
+
+    From the table of all the scan's attributes; where there is none, from the histogram of each.
+    """
+    own = tuple(sorted(scan.attributes))
+    whole = residual(part, own) if own else None
+    known = [whole] if whole is not None else [residual(part, (a,)) for a in own]
     added, noise = np.zeros((2, len(scan.bases), scan.n_groups))
+    for each in known:
+        if each is not None:
+            _correct(part, scan, each, added, noise)
+    return (added, noise) if added.any() else None
+
+
+def _correct(part: ViewPart, scan: Scan, known: Residual, added: Floats, noise: Floats) -> None:
+    """Add the part of a table's difference from the fit that noise does not explain."""
+    functions = [_over_bins(part, cluster, known) for cluster in scan.clusters]
+    if any(each is None for each in functions):
+        return
     for j in range(len(scan.bases)):
         own = [
             f[:, cluster.of(j)] for f, cluster in zip(functions, scan.clusters, strict=True) if f is not None
@@ -87,27 +98,32 @@ def corrections(part: ViewPart, scan: Scan) -> tuple[Floats, Floats] | None:
         difference = _contracted(known, scan.clusters, own, known.difference)
         variance = _contracted(known, scan.clusters, [f**2 for f in own], np.ones_like(known.difference))
         variance *= known.table.variance
-        excess = float((difference**2).sum()), float(variance.sum())
-        if excess[0] <= MIN_EXCESS * excess[1]:
+        squares, expected = float((difference**2).sum()), float(variance.sum())
+        if squares <= MIN_EXCESS * expected:
             continue
-        kept = 1.0 - excess[1] / excess[0]
-        added[j] = kept * difference
-        left = np.maximum(difference**2 - variance, 0.0)
-        noise[j] = kept**2 * variance + (1.0 - kept) ** 2 * left
-    return (added, noise) if added.any() else None
+        kept = 1.0 - expected / squares
+        added[j] += kept * difference
+        noise[j] += kept**2 * variance + (1.0 - kept) ** 2 * np.maximum(difference**2 - variance, 0.0)
 
 
-def _over_bins(cluster: Cluster, known: Residual) -> Floats | None:
-    """Functions of a cluster averaged over the bins of a table, shape (n_keys, n_functions, *n_bins)."""
+def _over_bins(part: ViewPart, cluster: Cluster, known: Residual) -> Floats | None:
+    """Functions of a cluster averaged over the bins of a table, shape (n_keys, n_functions, *n_bins).
+
+    Attributes that the table does not count are averaged over all records.
+    """
     values = cluster.values
-    for axis, a in enumerate(cluster.attributes):
-        place = known.table.attributes.index(a)
-        bins, share = known.table.shape.bin_of_code[place], known.shares[place]
-        n_bins = known.table.counts.shape[place]
-        if values.size // values.shape[2 + axis] * len(share) > MAX_NUMBERS:
+    for axis in range(len(cluster.attributes) - 1, -1, -1):
+        a = cluster.attributes[axis]
+        if values.size // values.shape[2 + axis] * len(cluster.points[axis].starts) > MAX_NUMBERS:
             return None
-        over_codes = cluster.over_codes(np.moveaxis(values, 2 + axis, -1), axis) * share
-        flat = over_codes.reshape(-1, len(share))
+        over_codes = cluster.over_codes(np.moveaxis(values, 2 + axis, -1), axis)
+        if a not in known.table.attributes:
+            margin = part.components.grid([a], part.components.weight)
+            values = over_codes @ (margin / max(float(margin.sum()), 1.0))
+            continue
+        place = known.table.attributes.index(a)
+        bins, n_bins = known.table.shape.bin_of_code[place], known.table.counts.shape[place]
+        flat = (over_codes * known.shares[place]).reshape(-1, len(bins))
         order = np.argsort(bins, kind="stable")
         starts = np.searchsorted(bins[order], np.arange(n_bins))
         averaged = np.add.reduceat(flat[:, order], starts, axis=1)
@@ -121,7 +137,7 @@ def _contracted(
     """Sums of products of functions over the cells of a table, for every group, flat."""
     found, left = cells, list(known.table.attributes)
     for cluster, function in zip(clusters, functions, strict=True):
-        axes = [left.index(a) for a in cluster.attributes]
+        axes = [left.index(a) for a in cluster.attributes if a in left]
         found = np.tensordot(found, function, (axes, list(range(1, 1 + len(axes)))))
         left = [a for a in left if a not in cluster.attributes]
     return found.reshape(-1)
