@@ -35,5 +35,7 @@ def test_bench_useful_prints_a_row_per_kind() -> None:
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)
     assert [row["kind"] for row in rows] == list(KINDS)
-    assert all(abs(row["useful"] + row["rough"] + row["unknown"] - 1.0) < 1e-9 for row in rows if row["questions"])
+    assert all(
+        abs(row["useful"] + row["rough"] + row["unknown"] - 1.0) < 1e-9 for row in rows if row["questions"]
+    )
     assert all(0.5 <= row["held"] <= 1.0 for row in rows)
