@@ -1,9 +1,10 @@
 """Components fitted to released tables: post-processing, so it costs no budget. [P10]
 
-A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every released table,
-keeps what of the departures is more than noise, and moves the components towards it by rounds of expectation
-maximisation. Then they are scaled to the margins, which are known best. What looks like noise to a table at
-first may turn out to be structure that other tables share, so many short passes take in more than a few long ones.
+A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every released
+table, keeps what of the departures is more than noise, and moves the components towards it by rounds of
+expectation maximisation. Then they are scaled to the margins, which are known best. What looks like noise to
+a table at first may turn out to be structure that other tables share, so many short passes take in more than
+a few long ones.
 
 All tables are fitted at once. The attributes of a table are split in two halves, so that its cells are the
 product of two matrices; tables of similar shape are stacked, and one call multiplies all of them.
@@ -90,8 +91,9 @@ class _Stack:
 class Targets:
     """Released tables to fit to.
 
-    A coarse row is a bin of an attribute in some table; tables that have the same bins share it. After the last come a
-    row of zeros, for padding, and a row of ones, for tables with fewer attributes than others in their stack.
+    A coarse row is a bin of an attribute in some table; tables that have the same bins share it. After the
+    last come a row of zeros, for padding, and a row of ones, for tables with fewer attributes than others in
+    their stack.
     """
 
     def __init__(
@@ -102,8 +104,8 @@ class Targets:
         n_ordered: Sequence[int],
         caution: float = 1.0,
     ) -> None:
-        """fine: per attribute of the schema, bins that refine those of all tables. n_ordered: codes per attribute of
-        the schema that are ordered, from the first on.
+        """fine: per attribute of the schema, bins that refine those of all tables. n_ordered: codes per
+        attribute of the schema that are ordered, from the first on.
         """
         self.caution = caution
         self.sizes = [int(bins.max()) + 1 for bins in fine]
@@ -112,7 +114,7 @@ class Targets:
         starts = self._coarse_rows(tables, fine)
         self._lay_out(tables, starts)
         shapes, noisy, ordered = [], [], []
-        for table, (order, _) in zip(tables, self._halves, strict=True):
+        for table, (order, _) in zip(tables, self.halves, strict=True):
             counts = table.counts.transpose(order)
             shapes.append(counts.shape)
             noisy.append(counts.reshape(-1).astype(np.float64))
@@ -124,8 +126,8 @@ class Targets:
         self.table_of_cell = np.repeat(np.arange(len(tables)), [math.prod(shape) for shape in shapes])
 
     def _coarse_rows(self, tables: Sequence[Table], fine: Sequence[Bins]) -> list[list[int]]:
-        """Number all bins of all tables, and note the fine bins that make up each; returns the first row of each
-        table's bins, attribute by attribute.
+        """Number all bins of all tables, and note the fine bins that make up each; returns the first row of
+        each table's bins, attribute by attribute.
         """
         known: dict[tuple[int, bytes], int] = {}
         rows, members, starts, n = [], [], [], 0
@@ -148,22 +150,22 @@ class Targets:
         return starts
 
     def _lay_out(self, tables: Sequence[Table], starts: Sequence[Sequence[int]]) -> None:
-        self._halves = [_halves(table.counts.shape) for table in tables]
+        self.halves = [_halves(table.counts.shape) for table in tables]
         stacks: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for i, (table, (order, half)) in enumerate(zip(tables, self._halves, strict=True)):
+        for i, (table, (order, half)) in enumerate(zip(tables, self.halves, strict=True)):
             bins = [table.counts.shape[j] for j in order]
             stacks[_rounded(math.prod(bins[:half])), _rounded(math.prod(bins[half:]))].append(i)
-        ends = np.cumsum([table.counts.size for table in tables])
-        self.n_cells = int(ends[-1])
+        self.ends = np.cumsum([table.counts.size for table in tables])
+        self.n_cells = int(self.ends[-1])
         self.stacks = []
         for (n_rows, n_columns), members in sorted(stacks.items()):
-            widths = [max(len(self._halves[i][0][: self._halves[i][1]]) for i in members)]
-            widths.append(max(len(self._halves[i][0][self._halves[i][1] :]) for i in members))
+            widths = [max(len(self.halves[i][0][: self.halves[i][1]]) for i in members)]
+            widths.append(max(len(self.halves[i][0][self.halves[i][1] :]) for i in members))
             left = np.full((len(members), n_rows, widths[0]), self.n_coarse, np.int64)
             right = np.full((len(members), n_columns, widths[1]), self.n_coarse, np.int64)
             place = np.full((len(members), n_rows, n_columns), self.n_cells, np.int64)
             for at, i in enumerate(members):
-                order, half = self._halves[i]
+                order, half = self.halves[i]
                 shape = tables[i].counts.shape
                 for side, part in ((left, order[:half]), (right, order[half:])):
                     n = math.prod(shape[j] for j in part)
@@ -173,7 +175,7 @@ class Targets:
                         side[at, :n, column] = starts[i][j] + numbers
                 rows = math.prod(shape[j] for j in order[:half])
                 columns = math.prod(shape[j] for j in order[half:])
-                first = int(ends[i]) - tables[i].counts.size
+                first = int(self.ends[i]) - tables[i].counts.size
                 place[at, :rows, :columns] = first + np.arange(rows * columns).reshape(rows, columns)
             self.stacks.append(_Stack(left, right, place))
 
@@ -195,10 +197,11 @@ class Targets:
         return cells[:-1]
 
     def towards(self, expected: Floats, total: float) -> Singles:
-        """What to fit: the expected tables and what of the departures from them is more than noise; sum 1 each.
+        """What to fit: the expected tables and what of the departures from them is more than noise; sum 1
+        each.
 
-        Rounds move a cell by target / expected, so noise would move cells with few records most. But noise is the same
-        in all cells of a table: departures of cells with fewer records than noise are damped.
+        Rounds move a cell by target / expected, so noise would move cells with few records most. But noise is
+        the same in all cells of a table: departures of cells with fewer records than noise are damped.
         """
         counts = expected * total
         departures = self.shrink(self.noisy - counts)
@@ -209,7 +212,9 @@ class Targets:
         wanted[:-1] = target / sums[self.table_of_cell]
         return wanted
 
-    def maximise(self, share: Singles, weight: Singles, wanted: Singles, rounds: int) -> tuple[Singles, Singles]:
+    def maximise(
+        self, share: Singles, weight: Singles, wanted: Singles, rounds: int
+    ) -> tuple[Singles, Singles]:
         """Rounds of expectation maximisation: each raises Σ over tables and cells of wanted · log P(cell)."""
         targets = [wanted[stack.place] for stack in self.stacks]
         for _ in range(rounds):
@@ -242,19 +247,20 @@ class Targets:
 
 
 def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """An order of a table's attributes and how many of them come first, such that both halves have about as many
-    combinations of bins: then matrix products do nearly all of the work.
+    """An order of a table's attributes and how many of them come first, such that both halves have about as
+    many combinations of bins: then matrix products do nearly all of the work.
     """
     if len(shape) == 1:
         return (0,), 1
-    n, best = len(shape), ((0,), math.inf)
-    for k in range(1, n // 2 + 1):
-        for some in combinations(range(n), k):
-            rows = math.prod(shape[i] for i in some)
-            if rows + math.prod(shape) / rows < best[1]:
-                best = some, rows + math.prod(shape) / rows
-    rest = tuple(i for i in range(n) if i not in best[0])
-    return (*best[0], *rest), len(best[0])
+    n = len(shape)
+    parts = [some for k in range(1, n // 2 + 1) for some in combinations(range(n), k)]
+
+    def n_factors(some: tuple[int, ...]) -> float:
+        rows = math.prod(shape[i] for i in some)
+        return rows + math.prod(shape) / rows
+
+    left = min(parts, key=n_factors)
+    return (*left, *(i for i in range(n) if i not in left)), len(left)
 
 
 def _rounded(n: int) -> int:
@@ -328,7 +334,7 @@ def _normalise(sums, offsets, touched, before):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # type: ignore[no-untyped-def]
-    """Bring margins to the given ones in place, attribute by attribute, repeatedly. All in double precision."""
+    """Bring margins to the given ones in place, attribute by attribute, repeatedly."""
     n = share.shape[1]
     sums = np.empty(n)
     for _ in range(times):

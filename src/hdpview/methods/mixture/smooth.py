@@ -21,6 +21,8 @@ LEAST_SHARE = 1e-6
 _MOST_SPREADS = 14
 # How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
 _ROUNDS, _BEFOREHAND = 30, 0.1
+# Added to sums of chances that may be 0.
+_NO_CHANCE = 1e-30
 # Of a contrast, as a share of a code's: rounding must not make it negative.
 _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
@@ -116,8 +118,9 @@ def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]
     spread = np.full((1, _MOST_SPREADS), -1.0)
     own = _spreads(float(np.abs(coefficients).max()), float(variance.min()))
     spread[0, : len(own)] = own
-    n_groups = int(group.max()) + 1
-    return _kept(coefficients, variance, group, np.zeros(n_groups, np.int64), spread, _ROUNDS, _BEFOREHAND)
+    of_groups = np.zeros(int(group.max()) + 1, np.int64)
+    kept: Floats = _kept(coefficients, variance, group, of_groups, spread, _ROUNDS, _BEFOREHAND)
+    return kept
 
 
 @nb.njit(cache=True, nogil=True)
@@ -146,13 +149,12 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
     for _ in range(rounds):
         learnt = np.zeros_like(common)
         for i in range(n):
-            g, total = group[i], np.float32(1e-30)
+            g, total = group[i], np.float32(_NO_CHANCE)
             for k in range(n_spreads):
                 chance[k] = density[i, k] * common[g, k]
                 total += chance[k]
-            total = 1 / total
             for k in range(n_spreads):
-                learnt[g, k] += chance[k] * total
+                learnt[g, k] += chance[k] / total
         for g in range(len(spreads_of)):
             for k in range(n_spreads):
                 if spread[spreads_of[g], k] >= 0:
@@ -160,14 +162,14 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
             common[g] = learnt[g] / learnt[g].sum()
     kept = np.zeros(n)
     for i in range(n):
-        g, total = group[i], 1e-30
+        g, whole = group[i], _NO_CHANCE
         own = spread[spreads_of[g]]
         for k in range(n_spreads):
             if own[k] >= 0:
-                chance_here = density[i, k] * common[g, k]
-                total += chance_here
-                kept[i] += chance_here * own[k] ** 2 / (variance[i] + own[k] ** 2)
-        kept[i] /= total
+                here = density[i, k] * common[g, k]
+                whole += here
+                kept[i] += here * own[k] ** 2 / (variance[i] + own[k] ** 2)
+        kept[i] /= whole
     return kept
 
 
@@ -184,8 +186,8 @@ class Shrinkage:
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
     basis, so that noise is the same in all of them). Along other axes nothing is taken apart: their codes
-    have no neighbours. Coefficients of the same lengths of runs in the same table are shrunk by what they tell of
-    each other.
+    have no neighbours. Coefficients of the same lengths of runs in the same table are shrunk by what they
+    tell of each other.
     """
 
     def __init__(
@@ -194,11 +196,12 @@ class Shrinkage:
         shapes: Sequence[tuple[int, ...]],
         variances: Sequence[float],
     ) -> None:
-        """Per table: ordered bins of each axis, from the first on; bins of each axis; variance of a cell's noise."""
+        """Per table: ordered bins of each axis, from the first on; bins of each axis; variance of a cell's
+        noise.
+        """
         bases: dict[int, _Contrasts] = {}
         groups, axes, n_groups, table_of_group = [], [], 0, []
         sizes = [math.prod(shape) for shape in shapes]
-        ends = np.cumsum(sizes)
         for number, (ordered, shape) in enumerate(zip(n_ordered, shapes, strict=True)):
             group = np.zeros((), np.int64)
             for i, (n, size) in enumerate(zip(ordered, shape, strict=True)):
@@ -214,7 +217,7 @@ class Shrinkage:
         self._group, self._table_of_group = np.concatenate(groups), np.array(table_of_group)
         self._variances = np.array(variances, np.float64)
         self._variance = np.repeat(self._variances, sizes)
-        self._first = ends - sizes
+        self._first = np.cumsum([0, *sizes[:-1]])
         starts, parts, at = {}, [], 0
         for n, basis in bases.items():
             starts[n] = at
@@ -222,7 +225,8 @@ class Shrinkage:
             at += n * n
         self._bases = np.concatenate(parts) if parts else np.zeros(0)
         self._axes = np.array(
-            [(self._first[t], before, size, after, n, starts[n]) for t, before, size, after, n in axes], np.int64
+            [(self._first[t], before, size, after, n, starts[n]) for t, before, size, after, n in axes],
+            np.int64,
         ).reshape(-1, 6)
 
     def __call__(self, departures: Floats) -> Floats:
