@@ -16,9 +16,10 @@ import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,16 +77,17 @@ class Components:
         return cls(np.full(n, 1 / n, np.float32), tuple(shares))
 
 
-class _Stack:
-    """Tables of similar shape, padded to one: shape (n_tables, n_rows, n_columns).
+class _Stack(NamedTuple):
+    """Tables of similar shape, padded to one.
 
-    left, right: per row and column, the rows of all bins' shares whose product it is, shape (n, n_factors).
-    place: of each cell among all cells of all tables; the padding is one past the last.
+    left, right: shape (n_tables, n_rows or n_columns, n_factors): the coarse rows whose product each is.
+    place: shape (n_tables, n_rows, n_columns): of each cell among all cells; the padding is one past the
+    last.
     """
 
-    def __init__(self, left: Ints, right: Ints, place: Ints) -> None:
-        self.left, self.right, self.place = left, right, place
-        self.shape = place.shape
+    left: Ints
+    right: Ints
+    place: Ints
 
 
 class Targets:
@@ -102,15 +104,13 @@ class Targets:
         variances: Sequence[float],
         fine: Sequence[Bins],
         n_ordered: Sequence[int],
-        caution: float = 1.0,
     ) -> None:
         """fine: per attribute of the schema, bins that refine those of all tables. n_ordered: codes per
         attribute of the schema that are ordered, from the first on.
         """
-        self.caution = caution
         self.sizes = [int(bins.max()) + 1 for bins in fine]
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)])
-        self.touched = sorted({a for table in tables for a in table.attributes})
+        self.touched = np.isin(np.arange(len(fine)), [a for table in tables for a in table.attributes])
         starts = self._coarse_rows(tables, fine)
         self._lay_out(tables, starts)
         shapes, noisy, ordered = [], [], []
@@ -150,34 +150,35 @@ class Targets:
         return starts
 
     def _lay_out(self, tables: Sequence[Table], starts: Sequence[Sequence[int]]) -> None:
+        """Split the attributes of each table in two halves, and stack tables of similar shape."""
         self.halves = [_halves(table.counts.shape) for table in tables]
-        stacks: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for i, (table, (order, half)) in enumerate(zip(tables, self.halves, strict=True)):
-            bins = [table.counts.shape[j] for j in order]
-            stacks[_rounded(math.prod(bins[:half])), _rounded(math.prod(bins[half:]))].append(i)
         self.ends = np.cumsum([table.counts.size for table in tables])
         self.n_cells = int(self.ends[-1])
+        parts, stacks = [], defaultdict[tuple[int, int], list[int]](list)
+        for i, (table, (order, half)) in enumerate(zip(tables, self.halves, strict=True)):
+            own = [_factors(table.counts.shape, part, starts[i]) for part in (order[:half], order[half:])]
+            parts.append(own)
+            stacks[_rounded(len(own[0])), _rounded(len(own[1]))].append(i)
         self.stacks = []
-        for (n_rows, n_columns), members in sorted(stacks.items()):
-            widths = [max(len(self.halves[i][0][: self.halves[i][1]]) for i in members)]
-            widths.append(max(len(self.halves[i][0][self.halves[i][1] :]) for i in members))
-            left = np.full((len(members), n_rows, widths[0]), self.n_coarse, np.int64)
-            right = np.full((len(members), n_columns, widths[1]), self.n_coarse, np.int64)
-            place = np.full((len(members), n_rows, n_columns), self.n_cells, np.int64)
+        for shape, members in sorted(stacks.items()):
+            place = np.full((len(members), *shape), self.n_cells, np.int64)
             for at, i in enumerate(members):
-                order, half = self.halves[i]
-                shape = tables[i].counts.shape
-                for side, part in ((left, order[:half]), (right, order[half:])):
-                    n = math.prod(shape[j] for j in part)
-                    grid = np.indices([shape[j] for j in part]).reshape(len(part), -1)
-                    side[at, :n] = self.n_coarse + 1
-                    for column, (j, numbers) in enumerate(zip(part, grid, strict=True)):
-                        side[at, :n, column] = starts[i][j] + numbers
-                rows = math.prod(shape[j] for j in order[:half])
-                columns = math.prod(shape[j] for j in order[half:])
-                first = int(self.ends[i]) - tables[i].counts.size
-                place[at, :rows, :columns] = first + np.arange(rows * columns).reshape(rows, columns)
+                cells = np.arange(self.ends[i] - tables[i].counts.size, self.ends[i])
+                n_rows, n_columns = map(len, parts[i])
+                place[at, :n_rows, :n_columns] = cells.reshape(n_rows, n_columns)
+            left, right = (self._padded([parts[i][j] for i in members], shape[j]) for j in (0, 1))
             self.stacks.append(_Stack(left, right, place))
+
+    def _padded(self, factors: Sequence[Ints], n: int) -> Ints:
+        """Factors of tables beside each other: rows of zeros in place of rows that a table does not have,
+        rows of ones in place of attributes.
+        """
+        width = max(own.shape[1] for own in factors)
+        padded = np.full((len(factors), n, width), self.n_coarse, np.int64)
+        for at, own in enumerate(factors):
+            padded[at, : len(own)] = self.n_coarse + 1
+            padded[at, : len(own), : own.shape[1]] = own
+        return padded
 
     def _coarse(self, share: Singles) -> Singles:
         """Shares of all coarse rows, from those of fine bins."""
@@ -205,7 +206,7 @@ class Targets:
         """
         counts = expected * total
         departures = self.shrink(self.noisy - counts)
-        departures *= counts / (counts + self.caution * self.deviation)
+        departures *= counts / (counts + self.deviation)
         target = np.maximum(counts + departures, _LEAST_LEFT * counts) + _LEAST_TARGET * total
         sums = np.bincount(self.table_of_cell, target)
         wanted = np.zeros(self.n_cells + 1, np.float32)
@@ -227,23 +228,18 @@ class Targets:
                 for_left, for_right = ratio @ right, ratio.transpose(0, 2, 1) @ left
                 for_left *= left
                 for_right *= right
-                _add_products(factors, stack.left, for_left, records)
-                _add_products(factors, stack.right, for_right, records[:0])
-            share, weight = self._step(share, weight, coarse, factors, records)
+                records += for_left.sum(axis=(0, 1))
+                _add_products(factors, stack.left, for_left)
+                _add_products(factors, stack.right, for_right)
+            np.divide(factors, coarse, out=factors, where=coarse > _NO_SHARE)
+            factors[coarse <= _NO_SHARE] = 0
+            sums = np.zeros_like(share)
+            _add_rows(sums, self.fine_of, self.coarse_of, factors)
+            sums *= share
+            _normalise(sums, self.offsets, self.touched, share)
+            share, weight = sums, weight * records
+            weight /= weight.sum()
         return share, weight
-
-    def _step(
-        self, share: Singles, weight: Singles, coarse: Singles, factors: Singles, records: Singles
-    ) -> tuple[Singles, Singles]:
-        """New shares and weights from sums over the tables' cells."""
-        np.divide(factors, coarse, out=factors, where=coarse > _NO_SHARE)
-        factors[coarse <= _NO_SHARE] = 0
-        sums = np.zeros_like(share)
-        _add_rows(sums, self.fine_of, self.coarse_of, factors)
-        sums *= share
-        _normalise(sums, self.offsets, np.array(self.touched), share)
-        weight = weight * records
-        return sums, weight / weight.sum()
 
 
 def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -263,6 +259,13 @@ def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     return (*left, *(i for i in range(n) if i not in left)), len(left)
 
 
+def _factors(shape: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> Ints:
+    """For each combination of bins of some of a table's attributes, the coarse rows of these bins."""
+    bins = np.indices([shape[i] for i in part]).reshape(len(part), -1).T
+    rows: Ints = bins + np.array([starts[i] for i in part])
+    return rows
+
+
 def _rounded(n: int) -> int:
     """A number at least as large with few significant bits, so that few shapes differ."""
     step = 1 << max(0, n.bit_length() - 3)
@@ -273,8 +276,7 @@ def _rounded(n: int) -> int:
 def _add_rows(sums, to, of, rows):  # type: ignore[no-untyped-def]
     """Add row `of[i]` to the sum at `to[i]`."""
     for i in range(len(to)):
-        for k in range(rows.shape[1]):
-            sums[to[i], k] += rows[of[i], k]
+        sums[to[i]] += rows[of[i]]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -284,87 +286,57 @@ def _products(rows, factors):  # type: ignore[no-untyped-def]
     products = np.empty((n_tables, n, rows.shape[1]), np.float32)
     for t in range(n_tables):
         for i in range(n):
-            product = products[t, i]
-            product[:] = rows[factors[t, i, 0]]
+            products[t, i] = rows[factors[t, i, 0]]
             for j in range(1, width):
-                row = rows[factors[t, i, j]]
-                for k in range(len(row)):
-                    product[k] *= row[k]
+                products[t, i] *= rows[factors[t, i, j]]
     return products
 
 
 @nb.njit(cache=True, nogil=True)
-def _add_products(sums, factors, values, total):  # type: ignore[no-untyped-def]
-    """Add each row of values to the sums of all its factors, and to the total unless that is empty."""
+def _add_products(sums, factors, values):  # type: ignore[no-untyped-def]
+    """Add each row of values to the sums of all its factors."""
     n_tables, n, width = factors.shape
     for t in range(n_tables):
         for i in range(n):
-            row = values[t, i]
             for j in range(width):
-                to = sums[factors[t, i, j]]
-                for k in range(len(row)):
-                    to[k] += row[k]
-            if len(total):
-                for k in range(len(row)):
-                    total[k] += row[k]
+                sums[factors[t, i, j]] += values[t, i]
 
 
 @nb.njit(cache=True, nogil=True)
 def _normalise(sums, offsets, touched, before):  # type: ignore[no-untyped-def]
     """Scale the shares of each touched attribute to columns of sum 1; the others stay as before."""
-    n = sums.shape[1]
-    is_touched = np.zeros(len(offsets) - 1, np.bool_)
-    is_touched[touched] = True
-    for a in range(len(offsets) - 1):
-        first, last = offsets[a], offsets[a + 1]
-        if not is_touched[a]:
-            sums[first:last] = before[first:last]
-            continue
-        total = np.zeros(n, np.float32)
-        for i in range(first, last):
-            for k in range(n):
-                total[k] += sums[i, k]
-        for k in range(n):
-            total[k] = 1 / max(total[k], np.float32(1e-30))
-        for i in range(first, last):
-            for k in range(n):
-                share = sums[i, k] * total[k]
-                sums[i, k] = share if share >= np.float32(1e-10) else np.float32(0)
+    for a in range(len(touched)):
+        own = sums[offsets[a] : offsets[a + 1]]
+        if touched[a]:
+            total = np.maximum(own.sum(axis=0), np.float32(1e-30))
+            for i in range(len(own)):
+                own[i] /= total
+                own[i] *= own[i] >= _NO_SHARE
+        else:
+            own[:] = before[offsets[a] : offsets[a + 1]]
 
 
 @nb.njit(cache=True, nogil=True)
 def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # type: ignore[no-untyped-def]
     """Bring margins to the given ones in place, attribute by attribute, repeatedly."""
-    n = share.shape[1]
-    sums = np.empty(n)
     for _ in range(times):
         agree = True
         for a in range(len(offsets) - 1):
-            first, last = offsets[a], offsets[a + 1]
-            difference = 0.0
-            now = np.zeros(last - first)
-            for i in range(first, last):
-                for k in range(n):
-                    now[i - first] += share[i, k] * weight[k]
-                difference += abs(now[i - first] - margins[i])
-            if difference < tolerance:
+            own, wanted = share[offsets[a] : offsets[a + 1]], margins[offsets[a] : offsets[a + 1]]
+            now = np.empty(len(own))
+            for i in range(len(own)):
+                now[i] = (own[i] * weight).sum()
+            if np.abs(now - wanted).sum() < tolerance:
                 continue
             agree = False
-            sums[:] = 0
-            for i in range(first, last):
-                factor = margins[i] / max(now[i - first], 1e-300)
-                for k in range(n):
-                    share[i, k] *= factor
-                    sums[k] += share[i, k]
-            total = 0.0
-            for k in range(n):
-                weight[k] *= sums[k]
-                total += weight[k]
-                sums[k] = 1 / max(sums[k], 1e-300)
-            weight /= total
-            for i in range(first, last):
-                for k in range(n):
-                    share[i, k] *= sums[k]
+            sums = np.zeros(len(weight))
+            for i in range(len(own)):
+                own[i] *= wanted[i] / max(now[i], 1e-300)
+                sums += own[i]
+            weight *= sums
+            weight /= weight.sum()
+            for i in range(len(own)):
+                own[i] /= np.maximum(sums, 1e-300)
         if agree:
             return
 
@@ -397,16 +369,9 @@ def fit(
     rounds: int,
     step: Callable[[], None],
 ) -> Components:
-    """Components fitted to all tables, with the given margins.
-
-    Args:
-        model: where to start.
-        targets: the tables.
-        margins: per attribute the share of records in each fine bin, positive, sum 1.
-        total: number of records.
-        passes: how often the tables are compared with the model anew; first with independence.
-        rounds: of expectation maximisation in each pass.
-        step: called after each pass.
+    """Components fitted to all tables, with the given margins: per attribute the share of records in each
+    fine bin, positive, sum 1. The first pass compares tables with independence, later ones with the model.
+    step: called after each pass.
     """
     wanted_margins, offsets = np.concatenate(margins), targets.offsets
     share, weight = np.concatenate(model.share), model.weight
@@ -443,10 +408,8 @@ def fits_side_by_side(
         threadpool_limits(1, user_api="blas"),
         ThreadPoolExecutor(min(len(starts), available_cores())) as pool,
     ):
-        futures: set[Future[Components]] = set()
-        running = [pool.submit(fit, start, targets, margins, total, passes, rounds, step) for start in starts]
-        futures.update(running)
-        while futures:
-            _, futures = wait(futures, _REPORT_SECONDS)
+        fits = [pool.submit(fit, start, targets, margins, total, passes, rounds, step) for start in starts]
+        while wait(fits, _REPORT_SECONDS).not_done:
             progress(done / (passes * len(starts)))
-        return [one.result() for one in running]
+        progress(1.0)
+        return [one.result() for one in fits]

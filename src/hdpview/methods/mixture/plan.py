@@ -5,7 +5,7 @@ pairs with less noise than a table for each. Large groups need few tables but ha
 more but have more cells, too. The plan is the one with the least predicted error of a question about two
 attributes:
 
-    noise                            (scale of the table's noise / records)² · cells^0.7
+    noise                            (scale of the table's noise / records)² · cells^0.8
     what bins hide                   signal · (1 − (1 − lost of one attribute) · (1 − lost of the other))
     a pair that is in no group       16 · signal
 
@@ -41,21 +41,21 @@ Attributes = tuple[int, ...]
 TOTAL_SHARE = Fraction(1, 100)
 # Of the budget for histograms, if there are records without end: a part for itself, per attribute, and per
 # cube root of an attribute's codes, which tables put together to bins; and at most.
-_FOR_HISTOGRAMS = 0.04
-_PER_ATTRIBUTE = 0.01
+_FOR_HISTOGRAMS = 0.06
+_PER_ATTRIBUTE = 0.012
 _PER_ROOT_OF_CODES = 0.06
 _MOST_FOR_HISTOGRAMS = 0.42
 # Records per unit of noise, if each ordered pair of attributes had a table of its own, at which half of the
 # rest is spent on tables. 20 to 50 change errors of small tables by a few percent.
 _RECORDS_PER_PAIR = 25.0
 # Dependence of two attributes as a rule, as a share of the records. 0.03 to 0.1 change errors by up to 10 %.
-_SIGNAL = 0.05
+_SIGNAL = 0.06
 # Attributes of less variance depend less on others: signal ∝ (product of both variances) to this power.
 _SIGNAL_POWER = 0.6
 # A pair that is in no group may be a strong one, which costs so many times the usual signal.
 _UNCOVERED = 16.0
 # Smoothing removes more noise from large tables: variance ∝ cells to this power.
-_NOISE_POWER = 0.7
+_NOISE_POWER = 0.8
 # Shares of tables of the budget are ∝ cells to this power. The cube root would make the sum of all variances
 # least, but people ask about pairs, not about cells.
 _SHARE_POWER = 0.15
@@ -72,7 +72,7 @@ _MANY_ATTRIBUTES = 64
 # bins.
 _FOR_FINE = 0.5
 # Fine tables per attribute.
-_FINE_PER_ATTRIBUTE = 0.5
+_FINE_PER_ATTRIBUTE = 0.33
 # The strength of a pair is known from its bins; the strength inside them is taken to be as many times that.
 _FINE_SIGNAL = 2.0
 # Cells of all tables together, so that drawing noise and fitting take seconds, and memory stays below 2 GB.
