@@ -251,8 +251,8 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None
     expected = covariance @ (np.vstack(rows).T @ (np.concatenate(counts) * weights))
     found = measurements._combined(0)
     assert found.counts == pytest.approx(expected, abs=1e-6)
-    contrasts = _Contrasts(size, size)
-    basis = contrasts.forward(np.eye(size), 0)
+    contrasts = _Contrasts(size)
+    basis = contrasts.forward(np.eye(size))
     expected_variances = np.einsum("ib,bc,ic->i", basis, covariance, basis)
     assert found.variances_of(size, contrasts) == pytest.approx(expected_variances, abs=1e-6)
 
@@ -281,16 +281,15 @@ def test_permuted_categories_have_permuted_fits(seed: int) -> None:
     assert permuted.share[1] == pytest.approx(plain.share[1], abs=2e-3)
 
 
-@given(seeds, st.integers(1, 70), st.integers(0, 3))
+@given(seeds, st.integers(2, 70), st.floats(0.1, 0.9))
 @settings(max_examples=50, deadline=None)
-def test_contrasts_are_an_orthonormal_basis(seed: int, n_ordered: int, n_others: int) -> None:
+def test_contrasts_are_an_orthonormal_basis(seed: int, n: int, first_cut: float) -> None:
     """Coefficients have the energy of the table, give it back, and are independent of each other."""
     rng = np.random.default_rng(seed)
-    table = rng.normal(0, 10, (3, n_ordered + n_others))
-    contrasts = _Contrasts(n_ordered, n_ordered + n_others)
-    coefficients = contrasts.forward(table, 1)
+    table, contrasts = rng.normal(0, 10, (n, 3)), _Contrasts(n, first_cut)
+    coefficients = contrasts.forward(table)
     assert (coefficients**2).sum() == pytest.approx((table**2).sum())
-    assert contrasts.backward(coefficients, 1) == pytest.approx(table, abs=1e-9)
-    basis = contrasts.forward(np.eye(n_ordered + n_others), 0)
-    assert basis @ basis.T == pytest.approx(np.eye(n_ordered + n_others), abs=1e-9)
-    assert contrasts.level.shape == (n_ordered + n_others,)
+    assert contrasts.backward(coefficients) == pytest.approx(table, abs=1e-9)
+    basis = contrasts.forward(np.eye(n))
+    assert basis @ basis.T == pytest.approx(np.eye(n), abs=1e-9)
+    assert contrasts.level.shape == (n,)

@@ -49,7 +49,7 @@ class Histogram:
         sizes = np.bincount(self.bins).astype(np.float64)
         spread = np.zeros((n, len(sizes)))
         spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
-        parts = contrasts.forward(spread, 0)
+        parts = contrasts.forward(spread)
         within = self.variance * (1 - parts**2 @ sizes)
         found: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
         return np.maximum(found, _LEAST_VARIANCE * self.variance)
@@ -86,10 +86,9 @@ def _shrunk_together(
     """
     if not attributes:
         return []
-    bases = [_Contrasts(axes[a].n_ordered, axes[a].n_ordered, cut) for a in attributes]
+    bases = [_Contrasts(axes[a].n_ordered, cut) for a in attributes]
     coefficients = [
-        basis.forward(known[a].counts[: len(basis.level)], 0)
-        for a, basis in zip(attributes, bases, strict=True)
+        basis.forward(known[a].counts[: len(basis.level)]) for a, basis in zip(attributes, bases, strict=True)
     ]
     variances = [
         known[a].variances_of(len(basis.level), basis) for a, basis in zip(attributes, bases, strict=True)
@@ -103,7 +102,7 @@ def _shrunk_together(
     contrast = level > 0
     flat[contrast] *= kept_shares(flat[contrast], variance[contrast], group[contrast])
     ends = np.cumsum(lengths)[:-1]
-    return [basis.backward(part, 0) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
+    return [basis.backward(part) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
 
 
 def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]) -> Floats:
@@ -127,27 +126,17 @@ def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]
 def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand):  # type: ignore[no-untyped-def]
     """spread: a row for all groups that have it in `spreads_of`, filled up with -1."""
     n, n_spreads = len(coefficients), spread.shape[1]
-    density = np.zeros((n, n_spreads), np.float32)
-    common = np.zeros((len(spreads_of), n_spreads), np.float32)
-    logs = np.empty(n_spreads)
+    density = np.empty((n, n_spreads), np.float32)
     for i in range(n):
         own = spread[spreads_of[group[i]]]
-        greatest = -np.inf
-        for k in range(n_spreads):
-            if own[k] >= 0:
-                widened = variance[i] + own[k] ** 2
-                logs[k] = -0.5 * (coefficients[i] ** 2 / widened + math.log(widened))
-                greatest = max(greatest, logs[k])
-        for k in range(n_spreads):
-            if own[k] >= 0:
-                density[i, k] = math.exp(logs[k] - greatest)
-    for g in range(len(spreads_of)):
-        for k in range(n_spreads):
-            common[g, k] = 1.0 if spread[spreads_of[g], k] >= 0 else 0.0
-        common[g] /= common[g].sum()
+        widened = variance[i] + own**2
+        logs = np.where(own >= 0, -0.5 * (coefficients[i] ** 2 / widened + np.log(widened)), -np.inf)
+        density[i] = np.exp(logs - logs.max())
+    before = (spread[spreads_of] >= 0).astype(np.float32)
+    common = before.copy()
     chance = np.empty(n_spreads, np.float32)
     for _ in range(rounds):
-        learnt = np.zeros_like(common)
+        learnt = before * np.float32(beforehand)
         for i in range(n):
             g, total = group[i], np.float32(_NO_CHANCE)
             for k in range(n_spreads):
@@ -155,21 +144,12 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
                 total += chance[k]
             for k in range(n_spreads):
                 learnt[g, k] += chance[k] / total
-        for g in range(len(spreads_of)):
-            for k in range(n_spreads):
-                if spread[spreads_of[g], k] >= 0:
-                    learnt[g, k] += beforehand
+        for g in range(len(common)):
             common[g] = learnt[g] / learnt[g].sum()
-    kept = np.zeros(n)
+    kept = np.empty(n)
     for i in range(n):
-        g, whole = group[i], _NO_CHANCE
-        own = spread[spreads_of[g]]
-        for k in range(n_spreads):
-            if own[k] >= 0:
-                here = density[i, k] * common[g, k]
-                whole += here
-                kept[i] += here * own[k] ** 2 / (variance[i] + own[k] ** 2)
-        kept[i] /= whole
+        own, likely = spread[spreads_of[group[i]]], density[i] * common[group[i]]
+        kept[i] = (likely * (own**2 / (variance[i] + own**2))).sum() / max(likely.sum(), _NO_CHANCE)
     return kept
 
 
@@ -207,7 +187,7 @@ class Shrinkage:
             for i, (n, size) in enumerate(zip(ordered, shape, strict=True)):
                 level = np.zeros(size, np.int64)
                 if n > 1:
-                    level[:n] = bases.setdefault(n, _Contrasts(n, n)).level
+                    level[:n] = bases.setdefault(n, _Contrasts(n)).level
                     axes.append((number, math.prod(shape[:i]), size, math.prod(shape[i + 1 :]), n))
                 group = group[..., None] * (int(level.max()) + 1) + level
             numbers, which = np.unique(group, return_inverse=True)
@@ -221,7 +201,7 @@ class Shrinkage:
         starts, parts, at = {}, [], 0
         for n, basis in bases.items():
             starts[n] = at
-            parts.append(basis.forward(np.eye(n), 0).reshape(-1))
+            parts.append(basis.forward(np.eye(n)).reshape(-1))
             at += n * n
         self._bases = np.concatenate(parts) if parts else np.zeros(0)
         self._axes = np.array(
@@ -265,56 +245,46 @@ def _transform(cells, axes, bases, backward):  # type: ignore[no-untyped-def]
 
 
 class _Contrasts:
-    """An orthonormal basis along one axis: the mean of the ordered bins, contrasts between halves of runs of
-    them, and the other bins as they are. Works by running sums, so that an axis of 65,536 codes is no
-    trouble.
+    """An orthonormal basis for n > 1 ordered codes: their mean, and contrasts between halves of runs of them.
+    Works by running sums along the first axis, so that 65,536 codes are no trouble.
 
-    level: shape (size,), of each coefficient: 0 for the mean and for bins without order, else the depth of a
-        run.
+    level: shape (n,), of each coefficient: 0 for the mean, else the depth of a run.
     """
 
-    def __init__(self, n_ordered: int, size: int, first_cut: float = _MIDDLE) -> None:
-        """first_cut: where all ordered bins are cut in two, as a share of their number."""
-        self._n = n = n_ordered if n_ordered > 1 else 0
+    def __init__(self, n: int, first_cut: float = _MIDDLE) -> None:
+        """first_cut: where all codes are cut in two, as a share of their number."""
+        self._n = n
         # Of each run the first code, the one that it is cut before, the one after the last, and the depth.
-        runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)] if n else []
+        runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)]
         for first, cut, last, at in runs:
             halves = ((first, cut), (cut, last))
             runs += [(a, (a + b + 1) // 2, b, at + 1) for a, b in halves if b - a > 1]
-        start, middle, stop, depth = np.array(runs, np.int64).reshape(-1, 4).T
+        start, middle, stop, depth = np.array(runs, np.int64).T
         left, right = middle - start, stop - middle
         self._start, self._middle, self._stop = start, middle, stop
-        self._left = np.sqrt(right / np.maximum(left * (left + right), 1))
-        self._right = np.sqrt(left / np.maximum(right * (left + right), 1))
-        self.level = np.concatenate([np.zeros(size - len(depth), np.int64), depth])
+        self._left = np.sqrt(right / (left * (left + right)))
+        self._right = np.sqrt(left / (right * (left + right)))
+        self.level = np.concatenate([[0], depth])
 
-    def forward(self, table: Floats, axis: int) -> Floats:
-        """Coefficients along an axis."""
-        cells, n = np.moveaxis(table, axis, 0), self._n
-        if not n:
-            return table
-        sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells[:n], axis=0)])
+    def forward(self, cells: Floats) -> Floats:
+        """Coefficients along the first axis."""
+        sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells, axis=0)])
         left = _times(self._left, sums[self._middle] - sums[self._start])
         right = _times(self._right, sums[self._stop] - sums[self._middle])
-        mean = sums[n : n + 1] / math.sqrt(n)
-        return np.moveaxis(np.concatenate([mean, cells[n:], left - right]), 0, axis)
+        return np.concatenate([sums[-1:] / math.sqrt(self._n), left - right])
 
-    def backward(self, coefficients: Floats, axis: int) -> Floats:
+    def backward(self, coefficients: Floats) -> Floats:
         """The cells of which these are the coefficients."""
-        given, n = np.moveaxis(coefficients, axis, 0), self._n
-        if not n:
-            return coefficients
-        n_plain = len(given) - len(self._start)
-        contrasts, steps = given[n_plain:], np.zeros((n + 1, *given.shape[1:]))
-        left, right = _times(self._left, contrasts), _times(self._right, contrasts)
+        steps = np.zeros((self._n + 1, *coefficients.shape[1:]))
+        left, right = _times(self._left, coefficients[1:]), _times(self._right, coefficients[1:])
         np.add.at(steps, self._start, left)
         np.add.at(steps, self._middle, -left - right)
         np.add.at(steps, self._stop, right)
-        cells = np.cumsum(steps, axis=0)[:n] + given[0] / math.sqrt(n)
-        return np.moveaxis(np.concatenate([cells, given[1:n_plain]]), 0, axis)
+        cells: Floats = np.cumsum(steps, axis=0)[:-1] + coefficients[0] / math.sqrt(self._n)
+        return cells
 
 
 def _times(factors: Floats, rows: Floats) -> Floats:
     """Each row times its factor."""
-    found: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
-    return found
+    products: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
+    return products
