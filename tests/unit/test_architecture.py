@@ -241,7 +241,7 @@ def test_exact_values_are_read_by_the_mechanism_alone() -> None:
 
 
 def test_noise_is_drawn_by_the_mechanism_alone() -> None:
-    """OpenDP is imported, and the exponential mechanism used, in one file; the partition decides by its keys."""
+    """OpenDP is imported, and the exponential mechanism used, in one file."""
     drawing = {module_name(file) for file in FILES if "import opendp" in file.read_text()}
     assert drawing == {"hdpview.privacy.mechanism"}
     choosing = {
