@@ -41,7 +41,7 @@ Attributes = tuple[int, ...]
 TOTAL_SHARE = Fraction(1, 100)
 # Of the budget for histograms, if there are records without end: a part for itself, per attribute, and per
 # cube root of an attribute's codes, which tables put together to bins; and at most.
-_FOR_HISTOGRAMS = 0.06
+_FOR_HISTOGRAMS = 0.04
 _PER_ATTRIBUTE = 0.012
 _PER_ROOT_OF_CODES = 0.06
 _MOST_FOR_HISTOGRAMS = 0.42
