@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
 
 from hdpview.privacy import gradual
+from hdpview.privacy.exact import Exact
 from hdpview.privacy.gradual import finer_noise
-from hdpview.privacy.noise import opendp_laplace
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # 5 % of a scale are 12 standard errors
@@ -21,6 +22,12 @@ CASES = [
     (Fraction(1, 10), Fraction(2, 5)),
     (Fraction(1, 2), Fraction(1)),
 ]
+
+
+def laplace(n: int, scale: Fraction) -> np.ndarray:
+    """Fresh noise of OpenDP's sampler."""
+    rate = 1 / scale
+    return Mechanism(rate, Randomness.fresh()).noisy("noise", Exact(np.zeros(n, np.int64)), rate)
 
 
 def law(k: np.ndarray, z: int, rate: float, finer_rate: float) -> np.ndarray:
@@ -42,7 +49,7 @@ def test_refined_noise_is_that_of_the_larger_budget(rate: Fraction, finer_rate: 
 
     Scales 5 % off are rejected.
     """
-    coarse = opendp_laplace(np.zeros(N, np.int64), float(1 / rate))
+    coarse = laplace(N, 1 / rate)
     fine = finer_noise(coarse, rate, finer_rate, Randomness.fresh().root_key("finer"))
     scale = float(1 / finer_rate)
     assert not laplace_scale_is_rejected(fine, scale)
@@ -58,9 +65,9 @@ def test_the_old_release_is_the_new_one_plus_noise_that_knows_nothing(
     """The difference of both is uncorrelated with the finer noise, in value and in size, so the old release
     adds nothing to the new one. Noise drawn anew fails the same test.
     """
-    coarse = opendp_laplace(np.zeros(N, np.int64), float(1 / rate))
+    coarse = laplace(N, 1 / rate)
     fine = finer_noise(coarse, rate, finer_rate, Randomness.fresh().root_key("finer"))
-    anew = opendp_laplace(np.zeros(N, np.int64), float(1 / finer_rate))
+    anew = laplace(N, 1 / finer_rate)
 
     def is_related(difference: np.ndarray, noise: np.ndarray) -> bool:
         return any(
@@ -94,7 +101,7 @@ def test_distribution_functions_are_sums_of_the_definition(
 
 def test_exact_numbers_decide_as_doubles_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where doubles are certain, exact numbers agree: all draws are decided again without doubles."""
-    coarse = opendp_laplace(np.zeros(300, np.int64), 20.0)
+    coarse = laplace(300, Fraction(20))
     key = Randomness.from_test_key(b"finer").root_key("finer")
     in_doubles = finer_noise(coarse, Fraction(1, 20), Fraction(1, 8), key)
     monkeypatch.setattr(gradual._Law, "is_certain", lambda self, z, k, uniform: np.zeros(len(z), bool))
@@ -104,12 +111,33 @@ def test_exact_numbers_decide_as_doubles_do(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("error", [3, -7, 40])
 def test_exact_numbers_find_the_draw_from_a_wrong_start(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     """Doubles that are far off, and know it, change nothing."""
-    coarse = opendp_laplace(np.zeros(40, np.int64), 20.0)
+    coarse = laplace(40, Fraction(20))
     key = Randomness.from_test_key(b"finer").root_key("finer")
     right = finer_noise(coarse, Fraction(1, 20), Fraction(1, 8), key)
     inverse = gradual._Law.inverse
     monkeypatch.setattr(gradual._Law, "inverse", lambda self, z, u: inverse(self, z, u) + error)
     assert (finer_noise(coarse, Fraction(1, 20), Fraction(1, 8), key) == right).all()
+
+
+def test_a_mechanism_refines_what_it_released_before() -> None:
+    """Released at 1/10 and refined by 3/10, counts have the noise of 2/5; only 3/10 are charged."""
+    exact = Exact(np.arange(N) % 7 * 1_000)
+    first, later = (Mechanism(Fraction(n, 10), Randomness.fresh()) for n in (1, 3))
+    released = first.noisy("tables: 0", exact, Fraction(1, 10))
+    refined = later.refined("tables: 0", exact, released, first.noise(Fraction(1, 10)).scale, Fraction(3, 10))
+    noise = refined - np.arange(N) % 7 * 1_000
+    assert not laplace_scale_is_rejected(noise, 2.5)
+    assert laplace_scale_is_rejected(noise, 2.5 * 1.05)
+    assert abs(np.corrcoef(noise, released - refined)[0, 1]) * np.sqrt(N) < 4.9
+    assert [charge.total for charge in later.close()] == [Fraction(3, 10)]
+
+
+def test_another_table_is_noticed() -> None:
+    """Counts that lie further from the released ones than noise ever does are not those of the same table."""
+    counts = np.arange(200) * 10
+    released = counts + laplace(200, Fraction(10))
+    assert Mechanism.could_have_released(Exact(counts), released, 10.0)
+    assert not Mechanism.could_have_released(Exact(counts[::-1].copy()), released, 10.0)
 
 
 def test_a_smaller_budget_is_refused() -> None:
