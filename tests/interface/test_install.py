@@ -77,6 +77,7 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path) -> None:
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert {"hdpview/py.typed", "hdpview/explore/static/index.html", "hdpview/domain/schema.json"} <= inside
+    assert "hdpview/demo/admissions.parquet" in inside
     assert not [name for name in inside if not name.startswith(("hdpview/", "hdpview-"))]
     rooms = {name.split("/")[1] for name in inside if name.startswith("hdpview/") and name.count("/") > 1}
     assert rooms == PRIVATE_ROOMS | RELEASED_ROOMS

@@ -12,7 +12,7 @@ import typer
 
 from hdpview._version import __version__
 from hdpview.cli import build, curate, demo, ledger, query, schema, serve
-from hdpview.cli.groups import AllCommands
+from hdpview.cli.groups import AllCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
 INTERNAL_ERROR = 70  # exit code, as in sysexits.h
@@ -32,7 +32,7 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(
-    cls=AllCommands,
+    cls=Commands,
     no_args_is_help=True,
     help="Write and check schemas: the public description of a table.",
 )
