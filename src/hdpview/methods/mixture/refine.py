@@ -30,9 +30,13 @@ _UNKNOWN = 1e18
 
 @dataclass(frozen=True, eq=False)
 class Refinement(Mixture):
-    """The method with the tables of the view that it refines. focus: as for the mixture."""
+    """The method with the released tables of the view that it refines, and the checksum of that view."""
 
     tables: tuple[Table, ...] = ()
+    refined_view: str = ""
+
+    def __repr__(self) -> str:
+        return f"Refinement(of {self.refined_view}, focus={self.focus})"
 
     def why_not_this_table(self, counts: Counts) -> str | None:
         """Why the counts cannot be those of the table that the view was built from; None if they can.
@@ -81,9 +85,7 @@ class Refinement(Mixture):
         names = schema.names
         return sorted({tuple(sorted(names.index(name) for name in group)) for group in self.focus})
 
-    def _amounts(
-        self, total: Fraction, for_focus: Fraction, focus: list[tuple[int, ...]]
-    ) -> list[Fraction]:
+    def _amounts(self, total: Fraction, for_focus: Fraction, focus: list[tuple[int, ...]]) -> list[Fraction]:
         """What each table gets: in proportion to what it had, and a part of the focus where it is one."""
         each = for_focus / len(focus) if focus else Fraction(0)
         amounts = split(total - for_focus, [1 / table.scale for table in self.tables])
