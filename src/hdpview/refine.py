@@ -35,8 +35,8 @@ def refine(
         epsilon: what to spend in addition.
         focus: groups of attributes that need to be sharper than the rest, such as [("age", "ward")]. They get
             three fifths of `epsilon`.
-        **options: as for `build`: engine, threads, memory_limit, ledger, table, test_key, progress, on_charge,
-            resume and accept_losses.
+        **options: as for `build`: engine, threads, memory_limit, ledger, table, test_key, progress,
+            on_charge, resume and accept_losses.
 
     Returns:
         The new view. The old one stays as it is.
@@ -58,8 +58,8 @@ def _why_not(view: PView) -> str | None:
         return "it was merged from several. Refine its parts, and merge them again."
     if manifest.method != "mixture":
         return (
-            f"the method {manifest.method} chose its blocks for the budget it had. Build a new view, and keep "
-            "this one: both budgets add up."
+            f"the method {manifest.method} chose its blocks for the budget it had. Build a new view and keep "
+            "this one; the budgets add up."
         )
     if manifest.delta:
         return "its noise is Gaussian, because it has a delta. Build a new view without one."
