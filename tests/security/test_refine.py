@@ -97,7 +97,7 @@ def test_another_table_is_refused_before_anything_is_charged(tmp_path: Path) -> 
     ("options", "words"),
     [
         ({"method": "hdpview"}, "chose its blocks"),
-        ({"delta": "0.01", "focus": []}, "Gaussian"),
+        ({"delta": "1e-3", "focus": []}, "Gaussian"),
         ({"privacy_unit": "age", "max_rows": 2}, "each person's rows"),
     ],
 )
