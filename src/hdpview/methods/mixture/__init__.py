@@ -36,6 +36,8 @@ Ints = NDArray[np.int64]
 
 # A table of more attributes has too many cells for its records.
 _MOST_IN_FOCUS = 3
+# Share of all records, of a component that is kept: far below one record of any table.
+_LEAST_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class MixtureBuild:
         fine = [in_order(bins) for bins in fine_bins(measured)]
         margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
         shape = tuple(share / margin[bins] for share, margin, bins in zip(shares, margins, fine, strict=True))
-        fits = self._fits(measured, fine, margins, total)
+        fits = [_without_empty(one) for one in self._fits(measured, fine, margins, total)]
         weight = np.concatenate(
             [one.weight.astype(np.float64) / one.weight.sum(dtype=np.float64) for one in fits]
         )
@@ -190,6 +192,12 @@ class MixtureBuild:
             effort.rounds,
             lambda done: self.progress(done, "fitting components"),
         )
+
+
+def _without_empty(components: Components) -> Components:
+    """The components that have any weight: shares of one without are 0/0."""
+    kept = components.weight > _LEAST_WEIGHT * components.weight.sum()
+    return Components(components.weight[kept], tuple(own[:, kept] for own in components.share))
 
 
 def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:
