@@ -25,7 +25,9 @@ from hdpview.cli.progress import ProgressBar
 from hdpview.view.diagnosis import in_brief
 
 if TYPE_CHECKING:
-    from hdpview.domain import Schema
+    from fractions import Fraction
+
+    from hdpview.counts.losses import SchemaWarning
     from hdpview.pview import PView
 
 Epsilon = Annotated[
@@ -61,9 +63,13 @@ MemoryLimit = Annotated[
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
 ]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
+AcceptLosses = Annotated[
+    bool,
+    typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer all questions with yes, losses included.")]
+# Epsilon above which a build asks: someone who guessed could become more than 99% sure of a record.
+LARGE_EPSILON = 5
 
 
 def build(
@@ -88,6 +94,7 @@ def build(
     memory_limit: MemoryLimit = None,
     test_key: TestKey = None,
     focus: Focus = None,
+    accept_losses: AcceptLosses = False,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
@@ -111,7 +118,7 @@ def build(
     }
     if focus:
         options["focus"] = [tuple(output.names_in(names)) for names in focus]
-    view = _built(data, schema, epsilon, output_path, force, yes, options)
+    view = _built(data, schema, epsilon, output_path, force, yes, {**options, "accept_losses": accept_losses})
     warn_if_view_beside_table(data, output_path)
     _print_built(view, output_path, format)
 
@@ -124,23 +131,44 @@ def _built(
     from hdpview.build import build as build_view
     from hdpview.cli.save import Saver
     from hdpview.domain import Schema
+    from hdpview.errors import LossError
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import name_of
 
     saver = Saver(output_path)
     saver.check(force)
     described = Schema.load(schema)
-    if options["engine"] == "local" and not yes:
-        with ProgressBar():
-            confirm_reading(data, described)
+    _state_risk(exact_epsilon(epsilon), options, yes)
+    options["accept_losses"] |= yes
     is_test = options["test_key"] is not None
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
     typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
-    with ProgressBar() as progress:
-        view = build_view(data, described, epsilon, progress=progress, on_charge=saver.keep, **options)
-        progress(None, "writing the view")
-        elsewhere = saver.save(view)
+
+    def build_and_save() -> tuple[PView, str | None]:
+        with ProgressBar() as progress:
+            view = build_view(
+                data,
+                described,
+                epsilon,
+                progress=progress,
+                on_warning=tell_warning,
+                on_charge=saver.keep,
+                **options,
+            )
+            progress(None, "writing the view")
+            return view, saver.save(view)
+
+    try:
+        view, elsewhere = build_and_save()
+    except LossError as losses:
+        if not sys.stdin.isatty():
+            raise
+        for warning in losses.warnings:
+            tell_warning(warning)
+        typer.confirm("Nothing was spent. Build all the same?", abort=True, err=True)
+        options["accept_losses"] = True
+        view, elsewhere = build_and_save()
     typer.echo(budget_line(account, name, None), err=True)
     end_if_elsewhere(elsewhere)
     return view
@@ -191,23 +219,18 @@ def end_if_elsewhere(sentence: str | None) -> None:
         raise typer.Exit(SAVED_ELSEWHERE)
 
 
-def confirm_reading(data: str, schema: Schema) -> None:
-    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read."""
-    from hdpview.counts.preview import preview
-    from hdpview.errors import DataError
+def _state_risk(epsilon: Fraction, options: dict[str, Any], yes: bool) -> None:
+    """State what the budget means for one person, and ask where that is next to no protection."""
+    from hdpview.view.risk import risk_sentence
 
-    grave = [concern for concern in preview(data, schema) if concern.is_grave]
-    if not grave:
-        return
-    listed = "\n".join(f"  {concern}" for concern in grave)
-    if sys.stdin.isatty():
-        typer.secho(f"Before the budget is spent:\n{listed}", fg="yellow", err=True)
-        typer.confirm("Build all the same?", abort=True, err=True)
-        return
-    raise DataError(
-        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{listed}\n"
-        "Correct the schema, or pass --yes to build all the same."
-    )
+    typer.echo(f"Risk: {risk_sentence(epsilon, options['privacy_unit'] or 'row')}", err=True)
+    if epsilon > LARGE_EPSILON and sys.stdin.isatty() and not yes:
+        typer.confirm(f"An epsilon above {LARGE_EPSILON} protects little. Go on?", abort=True, err=True)
+
+
+def tell_warning(warning: SchemaWarning) -> None:
+    """Show the curator what a build would lose."""
+    typer.secho(f"Look: {warning}", fg="red" if warning.is_blocking else "yellow", err=True)
 
 
 def estimate(

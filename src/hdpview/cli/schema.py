@@ -10,10 +10,11 @@ import typer
 
 from hdpview.cli import output
 from hdpview.cli.options import Columns, Data, Exclude, Format, LedgerFile, MaxRows, PrivacyUnit, TableName
+from hdpview.cli.progress import ProgressBar
 from hdpview.errors import SchemaError
 
 if TYPE_CHECKING:
-    from hdpview.counts.preview import Concern
+    from hdpview.counts.losses import SchemaWarning
 
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
 
@@ -91,20 +92,28 @@ def check(
     engine: Annotated[
         str, typer.Option(help="Where DATA is read: local, spark, or a cluster such as spark://host:7077.")
     ] = "local",
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
     format: Format = output.JsonOrTable.table,
 ) -> None:
-    """Check a schema, and what it would make of a table, by types and first lines. Spends no budget.
+    """Check a schema, and what a build would lose of a table; exit code 1 on what would stop a build.
+
+    Reads the whole table, for your eyes only, and spends no budget.
 
     Example: hdpview schema check adult.toml adult.parquet
     """
     from hdpview.domain import Schema
 
     checked = Schema.load(schema)
-    concerns: list[Concern] = []
+    warnings: list[SchemaWarning] = []
     if data is not None:
         from hdpview.build import preview
 
-        concerns = preview(data, checked, engine=engine)
+        with ProgressBar() as progress:
+            warnings = preview(
+                data, checked, engine=engine, privacy_unit=privacy_unit, max_rows=max_rows, progress=progress
+            )
+    is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
         {
             "attribute": a.name,
@@ -120,19 +129,21 @@ def check(
                 "attributes": rows,
                 "cells": float(checked.n_cells),
                 "learnt_from_data": checked.learnt_from_data,
-                "concerns": [dataclasses.asdict(concern) for concern in concerns],
+                "warnings": [dataclasses.asdict(warning) for warning in warnings],
             }
         )
-        return
+        raise typer.Exit(int(is_blocked))
     output.print_table(["attribute", "type", "values", "missing and unknown values"], rows)
     typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
-    for concern in concerns:
-        colour = "red" if concern.is_grave else "yellow"
-        typer.secho(str(concern), fg=colour)
-    if any(concern.is_grave for concern in concerns):
-        typer.echo("Columns that cannot be read at all make `hdpview build` ask before it spends anything.")
+    for warning in warnings:
+        typer.secho(str(warning), fg="red" if warning.is_blocking else "yellow")
+    if data is not None and not warnings:
+        typer.echo("It reads the whole table without losses.")
+    if is_blocked:
+        typer.echo("A build would stop here, before it spends anything, unless --accept-losses is given.")
     if checked.learnt_from_data:
         typer.secho("It was drawn from the data, so views built on it are NOT PRIVATE.", fg="red")
+    raise typer.Exit(int(is_blocked))
 
 
 def import_schema(

@@ -81,12 +81,19 @@ def csv_files(source: Any) -> list[Path] | None:
 
 
 def open_files(
-    con: Any, files: Sequence[Path], *, parallel: bool, text: TextFormat = PLAIN, room: Path | None = None
+    con: Any,
+    files: Sequence[Path],
+    *,
+    parallel: bool,
+    text: TextFormat = PLAIN,
+    room: Path | None = None,
+    strict: bool = False,
 ) -> ibis.Table:
     """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend
     on values.
 
     text: how CSV files are written; room: a private folder, for copies of those that are not clean UTF-8.
+    strict: leave odd lines out and list them in the table `reject_errors`, as a check does.
     """
     if kind_of_file(files[0]) == "parquet":
         paths = [_literal_path(file) for file in files]
@@ -107,10 +114,11 @@ def open_files(
         force_not_null=names,
         max_line_size=_LONGEST_LINE,
         # what follows keeps odd lines from raising an error: short, long, badly quoted
-        null_padding=True,
+        null_padding=not strict,
         ignore_errors=True,
-        strict_mode=False,
+        strict_mode=strict,
         parallel=parallel,
+        **({"store_rejects": True} if strict else {}),
     )
 
 
@@ -132,7 +140,7 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
     """
     delimiter, names = _header(file, text)
     found: list[list[str]] = []
-    with contextlib.suppress(OSError, EOFError, csv.Error), _lines(file, text) as lines:
+    with contextlib.suppress(OSError, EOFError, csv.Error), open_text(file, text) as lines:
         reader = _reader(lines, delimiter, text)
         if not text.columns:
             next(reader, None)
@@ -161,7 +169,7 @@ def _literal_path(file: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(file))
 
 
-def _lines(file: Path, text: TextFormat) -> IO[str]:
+def open_text(file: Path, text: TextFormat) -> IO[str]:
     """The lines of a file. Bytes that the encoding does not have must not raise."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
@@ -177,7 +185,7 @@ def _reader(lines: IO[str], delimiter: str, text: TextFormat) -> Iterator[list[s
 def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     """Delimiter and column names, from the first line alone."""
     try:
-        with _lines(file, text) as lines:
+        with open_text(file, text) as lines:
             line = lines.readline(1_000_000)
             delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else separator_of(line))
             lines.seek(0)

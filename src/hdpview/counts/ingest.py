@@ -78,7 +78,12 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
 
 
 def read_with(
-    read: Callable[[OpenSource], Result], source: Any, schema: Schema, options: ReadOptions
+    read: Callable[[OpenSource], Result],
+    source: Any,
+    schema: Schema,
+    options: ReadOptions,
+    *,
+    strict: bool = False,
 ) -> Result:
     """Open a table, check its columns and read it; errors that come back quote no value."""
     problem: DataError | None = None
@@ -92,6 +97,7 @@ def read_with(
                 parallel_csv=parallel_csv,
                 exact_text=[] if options.limits.unit is None else [options.limits.unit],
                 text=schema.source,
+                strict=strict,
             ) as opened:
                 check_columns(opened.types, schema)
                 options.limits.check(opened.types)

@@ -118,7 +118,9 @@ class BuildJob:
             no_person=order.no_person,
             ledger=self.work.ledger.path,
             table=self.work.table,
+            accept_losses=True,  # the page has asked before it started the build
             progress=self._progress,
+            on_warning=str,  # the page shows them
             on_charge=charged,
             **settings,
         )

@@ -21,7 +21,6 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
-from hdpview.counts.preview import preview
 from hdpview.curate.forms import Document, Form, Names, Price
 from hdpview.curate.job import BuildJob, Order, checked_name
 from hdpview.curate.work import Curation
@@ -184,13 +183,13 @@ def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
 
 
 def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
-    """Start a build, or ask first where a column cannot be read."""
+    """Start a build, or ask first where much of a column would be lost."""
     asked.exact()
     _, schema = work.schema_of(asked.document)
     if not asked.confirmed:
-        grave = [str(concern) for concern in preview(work.data, schema) if concern.is_grave]
-        if grave:
-            return {"asks": grave}
+        blocking = [str(warning) for warning in work.warnings_about(schema) if warning.is_blocking]
+        if blocking:
+            return {"asks": blocking}
     work.save_schema(asked.document)
     job.start(schema, asked)
     return {"asks": []}

@@ -14,10 +14,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hdpview.counts.check import check_table
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import draft_of
+from hdpview.counts.files import files_of
 from hdpview.counts.learn import learn_charged
-from hdpview.counts.preview import preview
+from hdpview.counts.losses import SchemaWarning
 from hdpview.curate.forms import (
     KINDS,
     ColumnForm,
@@ -30,7 +32,7 @@ from hdpview.curate.forms import (
     source_form,
     source_of,
 )
-from hdpview.domain import Schema
+from hdpview.domain import Attribute, Schema
 from hdpview.domain.drafting import is_identifier
 from hdpview.domain.places import open_lines
 from hdpview.domain.suggestions import suggested_fields
@@ -56,6 +58,9 @@ class Curation:
         self._is_named = (ledger is not None, table is not None)
         self.schema_path = folder / f"{self.table}.toml"
         self._was_there = self.schema_path.exists()
+        self._checked_state: Any = None
+        self._checked: dict[Attribute, list[SchemaWarning]] = {}
+        self._about_table: list[SchemaWarning] = []
         self._draft = draft_of(data)  # refuses, before anything is served, what is no table
 
     def described(self) -> dict[str, Any]:
@@ -128,9 +133,7 @@ class Curation:
     def checked(self, document: Document) -> dict[str, Any]:
         """The schema file that the forms make, what is wrong or open in it, and what to know of it."""
         text, problems, schema = self._schema(document)
-        concerns: list[dict[str, Any]] = []
-        if schema is not None:
-            concerns = [dataclasses.asdict(concern) for concern in preview(self.data, schema)]
+        warnings = [] if schema is None else self.warnings_about(schema)
         return {
             "text": text,
             "problems": problems,
@@ -138,9 +141,23 @@ class Curation:
             "valid": schema is not None,
             "bins": {} if schema is None else {each.name: _bins(each.labels()) for each in schema},
             "cells": None if schema is None else float(schema.n_cells),
-            "concerns": concerns,
+            "warnings": [dataclasses.asdict(warning) for warning in warnings],
             "command": _command("hdpview", "schema", "check", self.schema_path.name, self.data),
         }
+
+    def warnings_about(self, schema: Schema) -> list[SchemaWarning]:
+        """What a build would lose. Only what has changed since the last check is read again."""
+        versions = tuple(file.stat().st_mtime_ns for file in files_of(self.data))
+        state = (versions, schema.source)
+        if self._checked_state != state:
+            self._checked_state, self._checked = state, {}
+        changed = [each for each in schema if each not in self._checked]
+        if changed:
+            found = check_table(self.data, Schema(changed, source=schema.source))
+            self._checked |= {each: [one for one in found if one.attribute == each.name] for each in changed}
+            self._about_table = [one for one in found if not one.attribute]
+        about_columns = [one for each in schema for one in self._checked[each]]
+        return sorted([*self._about_table, *about_columns], key=lambda one: not one.is_blocking)
 
     def _schema(self, document: Document) -> tuple[str, dict[str, str], Schema | None]:
         """The text, what is wrong per attribute ("" for no single one), and the schema if nothing is."""

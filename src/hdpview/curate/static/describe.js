@@ -421,17 +421,17 @@ export class Describe {
   /** The server has looked at what is typed. */
   checked() {
     const { check } = this.page;
-    const concerns = new Map(check.concerns.map((each) => [each.attribute, each]));
     for (const form of this.page.document.columns) {
       const { said, fields } = this.rows.get(form.name);
       const problem = form.use ? check.problems[form.name] : "";
-      const concern = form.use ? concerns.get(form.name) : undefined;
+      const warnings = form.use ? check.warnings.filter((each) => each.attribute === form.name) : [];
+      const blocks = warnings.some((each) => each.is_blocking);
       const bins = form.use ? check.bins[form.name] : undefined;
-      said.className = `said ${problem || concern?.is_grave ? "wrong" : concern ? "look" : "good"}`;
+      said.className = `said ${problem || blocks ? "wrong" : warnings.length ? "look" : "good"}`;
       said.textContent =
         problem ||
-        (concern
-          ? `${concern.is_grave ? "Cannot be read: " : "Look: "}${concern.sentence}`
+        (warnings.length
+          ? warnings.map((each) => `${each.is_blocking ? "Lost: " : "Look: "}${each.sentence}`).join(" ")
           : bins
             ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}`
             : "");
@@ -439,18 +439,19 @@ export class Describe {
         input.setAttribute("aria-describedby", said.id);
     }
     const n = Object.keys(check.problems).length;
-    const grave = check.concerns.filter((each) => each.is_grave).length;
+    const blocking = check.warnings.filter((each) => each.is_blocking).length;
     const used = this.page.used().length;
     const cells = check.cells?.toExponential(1);
-    const unread = grave ? ` But ${counted(grave, "column")} cannot be read with it.` : "";
+    const table = check.warnings.filter((each) => !each.attribute).map((each) => ` ${each.sentence}`);
+    const lost = blocking ? ` But it loses much of the table (${counted(blocking, "warning")}).` : "";
     this.summary.textContent =
       check.problems[""] ??
       (n
         ? `${counted(n, "column")} of ${used} still ${n === 1 ? "needs" : "need"} something.`
         : check.valid
-          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${unread}`
+          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${lost}${table.join("")}`
           : "");
-    this.summary.classList.toggle("wrong", n > 0 || grave > 0);
+    this.summary.classList.toggle("wrong", n > 0 || blocking > 0);
     const able = this.suggestable().length;
     this.suggest.textContent = able
       ? `Use the suggestions for ${counted(able, "column")}`

@@ -13,7 +13,7 @@ class Page {
   constructor(told) {
     this.told = told;
     this.document = told.document;
-    this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, concerns: [] };
+    this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, warnings: [] };
     this.settings = {
       rows: "10000",
       epsilon: "1",
