@@ -52,6 +52,10 @@ class LossError(DataError):
         )
 
 
+class LossWarning(UserWarning):
+    """A build loses a little of a table: less than would stop it."""
+
+
 class BudgetError(HdpviewError):
     """A privacy budget is invalid or would be exceeded."""
 

@@ -31,7 +31,7 @@ from hdpview.counts.values import Column, is_one_of, make_castable, value
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import moment
 from hdpview.domain.drafting import is_identifier
-from hdpview.errors import LossError
+from hdpview.errors import LossError, LossWarning
 
 # Share of values in a declared `other`, from which on the list of values looks like a mistake.
 OTHER_SHARE = 0.5
@@ -99,7 +99,7 @@ def refuse_losses(
         raise LossError(found)
     for each in found:
         if tell is None:
-            warnings.warn(str(each), stacklevel=4)
+            warnings.warn(str(each), LossWarning, stacklevel=4)
         else:
             tell(each)
 
@@ -268,7 +268,7 @@ class _CheckedColumn:
             found[self._key("distinct")] = read.approx_nunique()
         elif not isinstance(self.attribute, Boolean):
             found[self._key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
-        if isinstance(self.attribute, Datetime) and self.is_text:
+        if isinstance(self.attribute, Datetime) and states[self._key("plain")].type().is_string():
             text = states[self._key("plain")]
             has_offset = text.endswith("Z") | ((text.length() > 16) & text.right(6).left(1).isin(("+", "-")))
             found[self._key("offsets")] = states.count(where=has_offset)
@@ -313,7 +313,8 @@ class _CheckedColumn:
         filled, lost = self._filled(exact), exact[self._key("lost")]
         below, above = exact.get(self._key("below"), 0), exact.get(self._key("above"), 0)
         is_blocking = lost + below + above >= self._blocking_share * filled > 0
-        if (how_many := band(lost, filled)) is not None:
+        has_other = self._blocking_share == OTHER_SHARE
+        if (how_many := band(lost, filled)) is not None and not (has_other and how_many == "few"):
             texts = self._sample(values, fetch)
             sentence, is_spelling = self._about_lost(how_many, texts)
             if len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts):

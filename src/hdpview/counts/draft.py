@@ -8,8 +8,8 @@ from typing import Any
 
 import ibis
 
-from hdpview.counts.files import csv_files
-from hdpview.counts.guess import guess_format
+from hdpview.counts.files import csv_files, text_files
+from hdpview.counts.guess import Guess, guess_format
 from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.learn import MOST_CATEGORIES, UNDECIDED, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
@@ -17,6 +17,7 @@ from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
 from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns
+from hdpview.domain.suggestions import suggested_fields
 from hdpview.errors import DataError, quoted
 
 _KINDS = {
@@ -45,12 +46,12 @@ def draft_schema(
 
 
 def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Draft:
-    """Names and types of a table's columns; of a CSV file, by the format of its first lines."""
-    if (files := csv_files(source)) is not None:
-        found = guess_format(files[0])
-        chosen = chosen_columns(found.kinds, columns, exclude, DataError)
-        drafts = tuple(DraftColumn(name, found.kinds[name]) for name in chosen)
-        return Draft(drafts, found.text, (found.remark,))
+    """Names and types of a table's columns; of text files, by the format of their first lines."""
+    if (files := text_files(source)) is not None:
+        guess = guess_format(files[0], is_named=bool(columns))
+        chosen = chosen_columns(guess.kinds, columns, exclude, DataError)
+        drafts = tuple(_guessed_column(name, guess) for name in chosen)
+        return Draft(drafts, guess.text, (guess.remark,), questions=guess.questions)
     types = column_types(source)
     names = chosen_columns(types, columns, exclude, DataError)
     return Draft(tuple(_typed_column(name, types[name]) for name in names))
@@ -100,6 +101,12 @@ def _kind(written: str) -> str | None:
     """The type of attribute that a column of this type becomes; None where it cannot be read as any."""
     found = next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), None)
     return found or ("category" if can_be_read(written, "category") else None)
+
+
+def _guessed_column(name: str, guess: Guess) -> DraftColumn:
+    kind, note = guess.kinds[name], guess.notes.get(name, "")
+    fields = suggested_fields(name, kind, guess.head[name]) or {}
+    return DraftColumn(name, kind, fields, note, is_unique=name in guess.identifiers)
 
 
 def _typed_column(name: str, written: str) -> DraftColumn:

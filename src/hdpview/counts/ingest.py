@@ -134,7 +134,8 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
         if attribute.name not in types:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
         written = types[attribute.name]
-        if not can_be_read(written, attribute.kind):
+        is_epoch = attribute.kind == "datetime" and schema.source.epoch is not None
+        if not can_be_read(written, attribute.kind) and not (is_epoch and can_be_read(written, "integer")):
             fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
             raise DataError(
                 f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from hdpview.counts.files import csv_files, csv_layout, files_of, first_lines, open_text
+from hdpview.counts.files import csv_layout, files_of, first_lines, kind_of_file, open_text
 from hdpview.counts.losses import MANY_SHARE, SchemaWarning, band
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Schema, TextFormat
@@ -27,9 +27,9 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
     """What is wrong with the files. opened: the source after all of its rows were read strictly."""
     if not isinstance(source, (str, Path)):
         return
-    files = csv_files(source)
-    if files is None:
-        yield from _about_parquet(files_of(source), schema)
+    files = files_of(source)
+    if (kind := kind_of_file(files[0])) != "csv":
+        yield from _about_parquet(files, schema) if kind == "parquet" else ()
         return
     exact_errors = dict(
         opened.backend.con.execute(
@@ -57,7 +57,8 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
 def _about_quotes(source: Any, schema: Schema, n_lines: int) -> Iterator[SchemaWarning]:
     """A quotation mark is not closed: compare the records that a build would read with the lines."""
     with open_source(source, text=schema.source, parallel_csv=False) as lenient:
-        n_records = int(lenient.table.count().execute())
+        query = lenient.table.aggregate(n=lenient.table.count())
+        n_records = sum(batch["n"][0].as_py() for batch in lenient.batches(query, 1))
     exact_lost = max(0, n_lines - n_records)
     how_many = band(exact_lost, n_lines) or "few"
     yield SchemaWarning(
@@ -104,9 +105,7 @@ def check_first_line(file: Path, text: TextFormat) -> None:
     _, names = csv_layout([file], text)
     lines = first_lines(file, text, N_LINES)
     columns = [[field.strip() for line in lines if (field := line[i]).strip()] for i in range(len(names))]
-    if any(map(_is_record_like, names, columns)) and not all(
-        _YEAR.fullmatch(name) for name in names if _is_value(name)
-    ):
+    if any(map(_is_record_like, names, columns)):
         raise DataError(
             f"The first line of {file.name!r} looks like a record, not like names of columns. Write a header "
             "line above it, or state [source] columns = [...] in a schema. If these are the names, choose "
@@ -119,7 +118,7 @@ def _is_value(text: str) -> bool:
 
 
 def _is_record_like(name: str, below: list[str]) -> bool:
-    """Whether the name of a column has the form of its values, or is one of them."""
-    if _is_value(name):
+    """Whether the name of a column has the form of its values, or is one of them. Years may be names."""
+    if _is_value(name) and not _YEAR.fullmatch(name.strip()):
         return sum(map(_is_value, below)) > len(below) / 2
     return below.count(name.strip()) >= max(2, len(below) // 20)

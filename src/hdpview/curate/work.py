@@ -33,9 +33,8 @@ from hdpview.curate.forms import (
     source_of,
 )
 from hdpview.domain import Attribute, Schema
-from hdpview.domain.drafting import is_identifier
+from hdpview.domain.drafting import DraftColumn
 from hdpview.domain.places import open_lines
-from hdpview.domain.suggestions import suggested_fields
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import DataError, HdpviewError, SchemaError
 from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
@@ -76,12 +75,12 @@ class Curation:
             "document": document.model_dump(),
             "suggestions": self._suggestions(document),
             "is_text": self._draft.source is not None,
-            "identifiers": [column.name for column in self._draft.columns if is_identifier(column.name)],
+            "identifiers": [column.name for column in self._draft.columns if column.is_identifier],
             "ledger": self.budget(),
         }
 
     def _first_document(self) -> tuple[Document, str]:
-        forms = [self._draft_form(column.name, column.kind) for column in self._draft.columns]
+        forms = [self._draft_form(column) for column in self._draft.columns]
         text = self._draft.source
         source = SourceForm() if text is None else source_form(text)
         if not self._was_there:
@@ -109,9 +108,10 @@ class Curation:
         document = Document(columns=forms, source=stated, lists=described.get("lists", {}), learnt=learnt)
         return document, f"Goes on from {self.schema_path.name}, which was there already."
 
-    def _draft_form(self, name: str, kind: str | None) -> ColumnForm:
-        form = form_of(name, {"type": kind or "category"})
-        form.use = kind is not None and not is_identifier(name)
+    def _draft_form(self, column: DraftColumn) -> ColumnForm:
+        kind = column.kind
+        form = form_of(column.name, {"type": kind or "category"})
+        form.use = kind is not None and not column.is_identifier
         if kind == "category":
             form.other = "other"
         if kind == "datetime":
@@ -119,16 +119,18 @@ class Curation:
         return form
 
     def _suggestions(self, document: Document) -> dict[str, dict[str, Any]]:
-        """Per column and type, what the form could hold, by the column's name alone."""
-        found: dict[str, dict[str, Any]] = {}
-        for form in document.columns:
-            kinds = {kind: suggested_fields(form.name, kind) for kind in KINDS}
-            found[form.name] = {
-                kind: form_of(form.name, {"type": kind, **fields}).model_dump(exclude={"use", "name"})
-                for kind, fields in kinds.items()
-                if fields
+        """Per column and type, what the form could hold, by the column's name and first values."""
+        drafts = {column.name: column for column in self._draft.columns}
+        return {
+            form.name: {
+                draft.kind: form_of(form.name, {"type": draft.kind, **draft.fields}).model_dump(
+                    exclude={"use", "name"}
+                )
             }
-        return found
+            if (draft := drafts[form.name]).kind is not None and draft.fields
+            else {}
+            for form in document.columns
+        }
 
     def checked(self, document: Document) -> dict[str, Any]:
         """The schema file that the forms make, what is wrong or open in it, and what to know of it."""
