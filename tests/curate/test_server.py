@@ -143,26 +143,26 @@ def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "kind", "head", "is_suggested"),
     [
-        "age",
-        "birth_year",
-        "height_cm",
-        "temperature",
-        "cost",
-        "sex",
-        "age_group",
-        "admitted",
-        "dob",
-        "n_visits",
+        ("age", "integer", ["17", "90"], True),
+        ("age", "integer", ["17", "900"], False),
+        ("height_cm", "real", ["170.5"], True),
+        ("hours", "integer", ["8", "12"], False),
+        ("temperature", "real", ["36.6"], False),
+        ("year", "integer", ["2020"], False),
+        ("admitted", "datetime", ["2020-01-01"], False),
+        ("sex", "category", ["F", "m"], True),
+        ("sex", "category", ["F", "unknown"], False),
+        ("smoker", "boolean", [], True),
     ],
 )
-@pytest.mark.parametrize("kind", ["integer", "real", "category", "boolean", "datetime"])
-def test_suggestions_are_valid_attributes(name: str, kind: str) -> None:
-    """Whatever a name suggests for a type can be built as it is."""
-    fields = suggested_fields(name, kind)
-    if fields is None:
-        assert kind in ("integer", "real", "category")
-        return
-    text = schema_text(Document(columns=[], source=SourceForm()), [(name, {"type": kind, **fields})])
-    assert hv.Schema.from_toml(text)[name].kind == kind
+def test_suggestions_need_a_name_and_values_that_agree(
+    name: str, kind: str, head: list[str], is_suggested: bool
+) -> None:
+    """What is suggested can be built as it is; names alone suggest nothing."""
+    fields = suggested_fields(name, kind, head)
+    assert (fields is not None) == is_suggested
+    if fields is not None:
+        text = schema_text(Document(columns=[], source=SourceForm()), [(name, {"type": kind, **fields})])
+        assert hv.Schema.from_toml(text)[name].kind == kind

@@ -149,15 +149,13 @@ class _Guessing:
         doubtful = {
             each.strip("0123456789") for each in plain if re.fullmatch(r"[1-9][0-9]{0,2}[.,][0-9]{3}", each)
         }
-        if len(decimal) == 1:
-            sign = decimal.pop()
+        if decimal:
+            # Where columns differ, those that do not fit the separator's usual company become categories.
+            sign = decimal.pop() if len(decimal) == 1 else "." if self.separator == "," else ","
             other = "," if sign == "." else "."
             self.text = replace(
                 self.text, decimal=sign, thousands=spaced or (other if other in grouped | doubtful else None)
             )
-            return
-        if decimal:
-            self.questions["decimal"] = "some columns have a decimal comma, others a point: make them one"
             return
         doubtful -= grouped
         if self.separator == ",":
