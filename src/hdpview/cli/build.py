@@ -129,11 +129,11 @@ def _built(
     """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
     from hdpview.build import account_of, budget_line
     from hdpview.build import build as build_view
-    from hdpview.cli.save import Saver
     from hdpview.domain import Schema
     from hdpview.errors import LossError
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import name_of
+    from hdpview.view.save import Saver
 
     saver = Saver(output_path)
     saver.check(force)
@@ -212,7 +212,7 @@ def warn_if_view_beside_table(data: str, view: Path) -> None:
 
 def end_if_elsewhere(sentence: str | None) -> None:
     """Exit with code 3 where a view had to be written to another place than was asked for."""
-    from hdpview.cli.save import SAVED_ELSEWHERE
+    from hdpview.view.save import SAVED_ELSEWHERE
 
     if sentence is not None:
         typer.secho(sentence, fg="red", err=True)

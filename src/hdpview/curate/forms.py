@@ -109,6 +109,14 @@ class Document(Form):
     learnt: dict[str, Any] = {}
 
 
+class Saved(Form):
+    """What the page keeps: the document, the answers of the other steps, and how often they changed."""
+
+    document: Document
+    settings: dict[str, Any] = {}
+    version: int = 0
+
+
 def form_of(name: str, fields: Mapping[str, Any], nullable: bool = True) -> ColumnForm:
     """The form of an attribute that a schema file, a suggestion or a draft describes.
 

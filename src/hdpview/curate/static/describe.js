@@ -1,7 +1,6 @@
 // Step 1: what each column is.
 
 import { element, counted } from "./parts.js";
-import { post } from "./server.js";
 import { field, trim } from "./page.js";
 
 const OF_INTEGERS = {
@@ -358,7 +357,7 @@ export class Describe {
     return element(
       "details",
       { class: "panel", id: "learning" },
-      element("summary", {}, "What nobody knows: learn it from the data, for a price"),
+      element("summary", {}, "Estimate bounds from the data (uses budget)"),
       element(
         "p",
         {},
@@ -369,32 +368,42 @@ export class Describe {
       element(
         "div",
         { class: "row" },
+        (this.whose = element("span", {})),
         element("label", {}, "epsilon ", typed("epsilon", "Epsilon for learning")),
         element("label", {}, "delta ", typed("delta", "Delta for learning")),
         this.learnButton,
       ),
-      element("p", { class: "quiet" }, "A delta is needed for texts: which there are is not public."),
+      element(
+        "p",
+        { class: "quiet" },
+        "Learning text values needs a delta, because the list of values is itself private.",
+      ),
       this.learnError,
       this.learnSaid,
     );
   }
 
   openColumns() {
-    return this.page
-      .used()
-      .filter((form) => this.page.check.problems[form.name]?.includes("only a person knows"));
+    const open = this.page.check.open_columns ?? [];
+    return this.page.used().filter((form) => open.includes(form.name));
   }
 
   async learn() {
     const { page } = this;
     const columns = this.openColumns().map((form) => form.name);
     this.learnError.textContent = "";
+    if (!page.settings.unitIsChosen) {
+      this.learnError.textContent =
+        "First say whose row it is: learning protects rows or persons, as the view will." +
+        page.steps.choose.proposal();
+      this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
+      return;
+    }
     this.learnSaid.textContent = "Learning …";
     this.learnButton.disabled = true;
     const order = page.order();
     try {
-      const found = await post("api/learn", {
-        document: page.document,
+      const found = await page.saving("api/learn", {
         columns,
         ...this.price,
         privacy_unit: order.privacy_unit,
