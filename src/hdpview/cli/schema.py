@@ -52,8 +52,9 @@ def draft(
     Example: hdpview schema draft adult.parquet -o adult.toml
     """
     from hdpview.counts.contributions import Contributions
-    from hdpview.counts.draft import draft_schema, learnable_columns, learnt_text
+    from hdpview.counts.draft import draft_schema, learnable_draft, learnt_text
     from hdpview.counts.learn import learn_charged
+    from hdpview.domain import TextFormat
     from hdpview.privacy.budget import exact_delta, exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
@@ -63,10 +64,13 @@ def draft(
     if learn_bounds_epsilon is not None:
         epsilon, delta = exact_epsilon(learn_bounds_epsilon), exact_delta(learn_delta or "0")
         limits = Contributions(privacy_unit, max_rows)
-        kinds = learnable_columns(data, wanted, unwanted, privacy_unit)
-        account = Ledger(ledger or ledger_for(data, table) or default_ledger())
-        found = learn_charged(account, table or name_of(data), data, kinds, epsilon, delta, limits)
-        text = learnt_text(found, epsilon, delta)
+        draft, kinds = learnable_draft(data, wanted, unwanted, privacy_unit)
+        account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
+        learnt = learn_charged(
+            account, name, data, kinds, epsilon, delta, limits, draft.source or TextFormat()
+        )
+        typer.echo(account.describe(name), err=True)
+        text = learnt_text(draft, learnt, epsilon, delta)
     else:
         text = draft_schema(data, from_data_not_private, columns=wanted, exclude=unwanted)
     not_private = "It is drawn from the data, so views built on it are NOT PRIVATE"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import ibis
 
-from hdpview.counts.files import csv_files, text_files
+from hdpview.counts.files import text_files
 from hdpview.counts.guess import Guess, guess_format
 from hdpview.counts.ingest import can_be_read, column_types
-from hdpview.counts.learn import MOST_CATEGORIES, UNDECIDED, Learnt, integer_between, real_between
+from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
@@ -57,39 +58,42 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
     return Draft(tuple(_typed_column(name, types[name]) for name in names))
 
 
-def learnable_columns(
+def learnable_draft(
     source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), unit: str | None = None
-) -> dict[str, str]:
-    """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent
-    on looking at values. Of a text file the types are to be learnt too.
+) -> tuple[Draft, dict[str, str]]:
+    """The free draft, and per column to learn about the type of attribute it becomes: all that can be said,
+    or refused, before budget is spent on looking at values.
 
-    columns: those that are wanted; all where it is empty. exclude: those that are not. unit: the column that
-        names persons, which is no attribute.
+    columns: those that are wanted; all but identifiers where it is empty. exclude: those that are not.
+    unit: the column that identifies persons, which is no attribute.
     """
-    types, is_text = column_types(source), csv_files(source) is not None
-    unwanted = [*exclude, *([] if unit is None else [unit])]
-    wanted = chosen_columns(types, columns, unwanted, DataError)
-    kinds = {name: UNDECIDED if is_text else _kind(types[name]) for name in wanted}
-    found = {name: kind for name, kind in kinds.items() if kind is not None}
-    if not found:
+    if unit is not None:
+        chosen_columns(column_types(source), (), [unit], DataError)
+    draft = draft_of(source, columns, exclude)
+    kinds = {
+        column.name: column.kind
+        for column in draft.columns
+        if column.kind is not None and column.name != unit and (columns or not column.is_identifier)
+    }
+    if draft.questions:
+        listed = "; ".join(f"{key}: {question}" for key, question in draft.questions.items())
+        raise DataError(f"How the file is written is not clear, so nothing was spent. {listed}")
+    if not kinds:
         raise DataError("There is no column to learn from. Name others with --columns, or exclude fewer.")
-    return found
+    return draft, kinds
 
 
-def learnt_text(found: Learnt, epsilon: Fraction, delta: Fraction) -> str:
-    """Text of a schema file with what was learnt, and what it cost: ε, and δ where it is above 0."""
-    if not found.attributes:
-        raise DataError(
-            "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
-        )
-    drafts = tuple(
-        DraftColumn(name, kind, _known(found.attributes[name]))
-        if name in found.attributes
-        else DraftColumn(name, kind, note=_NOT_LEARNT)
-        for name, kind in found.kinds.items()
-    )
+def learnt_text(draft: Draft, learnt: Learnt, epsilon: Fraction, delta: Fraction) -> str:
+    """Text of a schema file with what the draft knew, what was learnt, and what it cost: ε, and δ if any."""
+    columns = tuple(_learnt_column(column, learnt) for column in draft.columns)
     cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
-    return Draft(drafts, learnt=cost).text()
+    return replace(draft, columns=columns, learnt=cost).text()
+
+
+def _learnt_column(column: DraftColumn, learnt: Learnt) -> DraftColumn:
+    if column.name in learnt.attributes:
+        return DraftColumn(column.name, learnt.kinds[column.name], _known(learnt.attributes[column.name]))
+    return replace(column, note=_NOT_LEARNT) if column.name in learnt.kinds else column
 
 
 def _known(attribute: Attribute) -> dict[str, Any]:
