@@ -133,7 +133,7 @@ def warnings_about(
         for column, rows in [judged.get(each.position, (each, states))]
         for warning in column.warnings(exact, rows, fetch)
     ]
-    return [*_about_persons(exact, limits), *found]
+    return sorted([*_about_persons(exact, limits), *found], key=_order)
 
 
 def _counted(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import ibis
+import pyarrow as pa
 
 from hdpview.counts.files import text_files
-from hdpview.counts.guess import Guess, guess_format
+from hdpview.counts.guess import N_LINES, Guess, guess_format
 from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
-from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns
-from hdpview.domain.suggestions import suggested_fields
+from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
+from hdpview.domain.suggestions import is_suggestive, suggested_fields
 from hdpview.errors import DataError, quoted
 
 _KINDS = {
@@ -55,7 +56,21 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
         return Draft(drafts, guess.text, (guess.remark,), questions=guess.questions)
     types = column_types(source)
     names = chosen_columns(types, columns, exclude, DataError)
-    return Draft(tuple(_typed_column(name, types[name]) for name in names))
+    head = {} if isinstance(source, pa.RecordBatchReader) else _typed_head(source, types, names)
+    return Draft(tuple(_typed_column(name, types[name], head.get(name, ())) for name in names))
+
+
+def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> dict[str, list[str]]:
+    """First values of the columns about which a name may suggest something."""
+    wanted = [name for name in names if is_suggestive(name, _kind(types[name]))]
+
+    def read() -> dict[str, list[str]]:
+        with open_source(source, wanted) as opened:
+            batches = list(opened.batches(opened.table.select(*wanted).limit(N_LINES), N_LINES))
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        return {name: [str(row[name]) for row in rows if row[name] is not None] for name in wanted}
+
+    return quoting_no_value(source, read) if wanted else {}
 
 
 def learnable_draft(
@@ -113,17 +128,21 @@ def _guessed_column(name: str, guess: Guess) -> DraftColumn:
     return DraftColumn(name, kind, fields, note, is_unique=name in guess.identifiers)
 
 
-def _typed_column(name: str, written: str) -> DraftColumn:
+def _typed_column(name: str, written: str, head: Sequence[str]) -> DraftColumn:
     kind = _kind(written)
     reason = f"no attribute can be read from the type {quoted(written)}" if kind is None else ""
-    return DraftColumn(name, kind, note=reason)
+    return DraftColumn(name, kind, suggested_fields(name, kind, head) or {}, reason)
 
 
 def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
     def read() -> list[Attribute]:
         with open_source(source) as opened:
             chosen = chosen_columns(opened.types, columns, exclude, DataError)
-            kinds = {name: kind for name in chosen if (kind := _kind(opened.types[name])) is not None}
+            kinds = {
+                name: kind
+                for name in chosen
+                if (kind := _kind(opened.types[name])) is not None and (columns or not is_identifier(name))
+            }
             return [
                 _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
             ]

@@ -39,6 +39,12 @@ _MALE = ("Male", "male", "MALE", "M", "m", "männlich")
 _SEX = _name("sex|gender|geschlecht")
 
 
+def is_suggestive(name: str, kind: str | None) -> bool:
+    """Whether a column's name may suggest something, so that its first values are worth a look."""
+    is_number = kind in ("integer", "real") and any(pattern.search(name) for pattern, *_ in _NUMBERS)
+    return is_number or (kind == "category" and _SEX.search(name) is not None)
+
+
 def suggested_fields(name: str, kind: str | None, head: Sequence[str] = ()) -> Fields | None:
     """Fields of an attribute on which a column's name and its first values agree; None where they do not.
 
