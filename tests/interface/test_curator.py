@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 
 import jsonschema
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from people import write_people
 
@@ -17,7 +15,7 @@ from clinic import write_clinic
 from command_line import run
 from hdpview import preview
 from hdpview.counts.draft import draft_schema
-from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+from hdpview.domain import Schema
 from hdpview.errors import DataError
 
 PEOPLE = """
