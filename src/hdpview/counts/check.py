@@ -226,19 +226,21 @@ class _CheckedColumn:
         return {self._key("raw"): raw, self._key("plain"): plain, self._key("value"): self._value(plain)}
 
     def _value(self, plain: Column) -> Column:
-        if isinstance(self.attribute, Category):
+        is_text = plain.type().is_string()
+        if is_text and isinstance(self.attribute, Category):
             return plain
-        if self.is_quick and isinstance(self.attribute, Datetime) and plain.type().is_temporal():
-            return epoch_us(plain.try_cast("timestamp"))
-        if not self.is_quick or not plain.type().is_string():
-            return value(make_castable(plain, self.attribute), self.attribute)
-        if isinstance(self.attribute, Boolean):
+        if self.is_quick and is_text and isinstance(self.attribute, Boolean):
             return plain.try_cast("boolean")
-        if isinstance(self.attribute, (Integer, Real)):
+        if self.is_quick and is_text and isinstance(self.attribute, (Integer, Real)):
             number = plain.try_cast("float64")
             return ibis.cases(((number.abs() < 1e18) & ~plain.contains("_"), number))
-        is_usual = plain.like("____-__-__") | plain.like("____-__-__ __:__:__")
-        return epoch_us(ibis.cases((is_usual, plain.try_cast("timestamp"))))
+        if self.is_quick and self.attribute.kind == "datetime" and (is_text or plain.type().is_temporal()):
+            moments = plain.try_cast("timestamp")
+            if is_text:
+                is_usual = plain.like("____-__-__") | plain.like("____-__-_____:__:__")
+                moments = ibis.cases((is_usual, moments))
+            return epoch_us(moments)
+        return value(make_castable(plain, self.attribute), self.attribute)
 
     def states(self, values: ibis.Table) -> dict[str, Column]:
         """Whether each row is read, and whether it is lost: it holds something, and yet is not read."""
