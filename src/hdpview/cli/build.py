@@ -67,6 +67,10 @@ AcceptLosses = Annotated[
     bool,
     typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost."),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Finish a build that broke off after its charge, without paying again."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer all questions with yes, losses included.")]
 # Epsilon above which a build asks: someone who guessed could become more than 99% sure of a record.
 LARGE_EPSILON = 5
@@ -95,6 +99,7 @@ def build(
     test_key: TestKey = None,
     focus: Focus = None,
     accept_losses: AcceptLosses = False,
+    resume: Resume = False,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
@@ -115,6 +120,7 @@ def build(
         "threads": threads,
         "memory_limit": memory_limit,
         "test_key": None if test_key is None else test_key.encode(),
+        "resume": resume,
     }
     if focus:
         options["focus"] = [tuple(output.names_in(names)) for names in focus]
@@ -143,7 +149,8 @@ def _built(
     is_test = options["test_key"] is not None
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
-    typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
+    coming = None if options["resume"] else exact_epsilon(epsilon)
+    typer.echo(budget_line(account, name, coming), err=True)
 
     def build_and_save() -> tuple[PView, str | None]:
         with ProgressBar() as progress:
