@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 import hdpview as hv
 from hdpview.cli.main import app
 from hdpview.curate.work import Curation
+from hdpview.privacy.ledger import Ledger
 
 N = 400
 AGE = 'age = { type = "integer", min = 0, max = 120, nullable = true }'
@@ -326,6 +328,31 @@ def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
     (nameless,) = hv.preview(str(data), loaded, privacy_unit="who")
     assert nameless.is_blocking
     assert "many rows name no person" in nameless.sentence
+
+
+def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path: Path) -> None:
+    """It finds the same great losses, without shapes; the ledger has the charge; a budget that is too small
+    says so, and one that is not left is refused.
+    """
+    text = table(age=spoilt(ages, lambda i: "900", 50), sex=lambda i: sexes(i).lower(), pay=lambda i: "5")
+    data, schema = prepared(tmp_path, Mess(text, f"{AGE}\n{SEX}\n{PAY}", ()))
+    run, words = CliRunner(), ["schema", "check", str(schema), str(data)]
+    checked = run.invoke(app, [*words, "--epsilon", "6", "--format", "json"])
+    assert checked.exit_code == 1
+    warnings = {each["attribute"]: each["sentence"] for each in json.loads(checked.stdout)["warnings"]}
+    assert "many values lie above max = 120" in warnings["age"]
+    assert "nearly all values match no declared value, and would" in warnings["sex"]
+    assert "pay" not in warnings
+    ledger = Ledger(tmp_path / "hdpview-ledger.sqlite")
+    assert [(float(each.epsilon), each.purpose) for each in ledger.charges("table")][-1] == (
+        6.0,
+        "check of the schema",
+    )
+    faint = run.invoke(app, [*words, "--epsilon", "0.01"])
+    assert "shows only losses of about 100%" in faint.stdout
+    ledger.set_limit("table", Fraction(10))
+    refused = run.invoke(app, [*words, "--epsilon", "5"])
+    assert isinstance(refused.exception, hv.BudgetError)
 
 
 def test_files_that_differ_are_told_apart(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from hdpview.errors import SchemaError
 
 if TYPE_CHECKING:
     from hdpview.counts.losses import SchemaWarning
+    from hdpview.domain import Schema
 
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
 
@@ -96,13 +98,22 @@ def check(
     engine: Annotated[
         str, typer.Option(help="Where DATA is read: local, spark, or a cluster such as spark://host:7077.")
     ] = "local",
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Check under differential privacy, if you may not look at the table; uses budget.",
+            show_default=False,
+        ),
+    ] = None,
     privacy_unit: PrivacyUnit = None,
     max_rows: MaxRows = 1,
+    ledger: LedgerFile = None,
+    table: TableName = None,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and what a build would lose of a table; exit code 1 on what would stop a build.
 
-    Reads the whole table, for your eyes only, and spends no budget.
+    Reads the whole table, for your eyes only, and spends no budget unless --epsilon is given.
 
     Example: hdpview schema check adult.toml adult.parquet
     """
@@ -114,8 +125,11 @@ def check(
         from hdpview.build import preview
 
         with ProgressBar() as progress:
-            warnings = preview(
-                data, checked, engine=engine, privacy_unit=privacy_unit, max_rows=max_rows, progress=progress
+            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows, "progress": progress}
+            warnings = (
+                preview(data, checked, engine=engine, **who)
+                if epsilon is None
+                else _checked_for_budget(data, checked, epsilon, ledger, table, **who)
             )
     is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
@@ -148,6 +162,30 @@ def check(
     if checked.learnt_from_data:
         typer.secho("It was drawn from the data, so views built on it are NOT PRIVATE.", fg="red")
     raise typer.Exit(int(is_blocked))
+
+
+def _checked_for_budget(
+    data: str,
+    schema: Schema,
+    epsilon: str,
+    ledger: Path | None,
+    table: str | None,
+    privacy_unit: str | None,
+    max_rows: int,
+    progress: ProgressBar,
+) -> list[SchemaWarning]:
+    """A check that is charged, and says so."""
+    from hdpview.counts.contributions import Contributions
+    from hdpview.counts.ingest import ReadOptions
+    from hdpview.counts.paid_check import paid_check
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
+
+    account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
+    options = ReadOptions(Contributions(privacy_unit, max_rows), secrets.token_hex(16), progress=progress)
+    warnings = paid_check(data, schema, exact_epsilon(epsilon), account, name, options)
+    typer.echo(account.describe(name), err=True)
+    return warnings
 
 
 def import_schema(

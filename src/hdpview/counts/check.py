@@ -118,7 +118,7 @@ def warnings_about(
     fetch: runs a query. has_try_cast: whether the database has casts that give null instead of failing.
     """
     columns = [
-        _CheckedColumn(i, each, schema, types[each.name], has_try_cast) for i, each in enumerate(schema)
+        CheckedColumn(i, each, schema, types[each.name], has_try_cast) for i, each in enumerate(schema)
     ]
     exact, states = _counted(table, columns, fetch, limits)
     # Casts of usual spellings are several times faster than the rules of a build; those judge what is left.
@@ -137,7 +137,7 @@ def warnings_about(
 
 
 def _counted(
-    table: ibis.Table, columns: Sequence[_CheckedColumn], fetch: Fetch, limits: Contributions
+    table: ibis.Table, columns: Sequence[CheckedColumn], fetch: Fetch, limits: Contributions
 ) -> tuple[dict[str, int], ibis.Table]:
     """Exact counts by name, and the rows that were counted."""
     unit = {} if limits.unit is None else {"unit": _named(table[limits.unit], limits)}
@@ -190,7 +190,7 @@ def epoch_us(moment: dt.timestamp) -> int:  # type: ignore[empty-body]
 
 
 @dataclass(frozen=True)
-class _CheckedColumn:
+class CheckedColumn:
     """One column and the attribute that it is read as."""
 
     position: int
@@ -202,7 +202,7 @@ class _CheckedColumn:
     def is_doubtful(self, exact: Mapping[str, int]) -> bool:
         """Whether quick casts left texts that the rules of a build may still read."""
         is_judged = isinstance(self.attribute, Category) or not self.is_text
-        return self.is_quick and not is_judged and exact[self._key("lost")] > 0
+        return self.is_quick and not is_judged and exact[self.key("lost")] > 0
 
     @property
     def is_text(self) -> bool:
@@ -216,14 +216,14 @@ class _CheckedColumn:
         low, high = self.attribute.ends
         return high - low > MIN_UNIQUE_RANGE
 
-    def _key(self, name: str) -> str:
+    def key(self, name: str) -> str:
         return f"{name}_{self.position}"
 
     def parts(self, table: ibis.Table) -> dict[str, Column]:
         """The column as it stands, and as a value of the attribute's axis."""
         raw = table[self.attribute.name]
         plain = plain_text(raw, self.attribute, self.schema.source)
-        return {self._key("raw"): raw, self._key("plain"): plain, self._key("value"): self._value(plain)}
+        return {self.key("raw"): raw, self.key("plain"): plain, self.key("value"): self._value(plain)}
 
     def _value(self, plain: Column) -> Column:
         is_text = plain.type().is_string()
@@ -244,7 +244,7 @@ class _CheckedColumn:
 
     def states(self, values: ibis.Table) -> dict[str, Column]:
         """Whether each row is read, and whether it is lost: it holds something, and yet is not read."""
-        plain, read = values[self._key("plain")], values[self._key("value")]
+        plain, read = values[self.key("plain")], values[self.key("value")]
         is_read = read.notnull()
         if isinstance(self.attribute, Category):
             known = [constant for constant, _ in known_constants(read, self.attribute)]
@@ -253,35 +253,38 @@ class _CheckedColumn:
         if plain.type().is_string():
             keeps_blanks = self.is_quick or isinstance(self.attribute, Category)
             is_filled = is_filled & ((plain if keeps_blanks else plain.strip()) != "")
-        return {self._key("read"): is_read, self._key("lost"): is_filled & ~is_read}
+        return {self.key("read"): is_read, self.key("lost"): is_filled & ~is_read}
 
     def sums(self, states: ibis.Table) -> dict[str, Column]:
         """Aggregates: rows that are read or lost, beyond the bounds, of how many different values."""
-        keys = [self._key("read"), self._key("lost")]
+        keys = [self.key("read"), self.key("lost")]
         found = {key: states.count(where=states[key]) for key in keys}
         if isinstance(self.attribute, Ordered):
-            below, above = self._beyond(states)
+            below, above = self.beyond(states)
             found |= {
-                self._key("below"): states.count(where=below),
-                self._key("above"): states.count(where=above),
+                self.key("below"): states.count(where=below),
+                self.key("above"): states.count(where=above),
             }
-        read = states[self._key("value")]
+        read = states[self.key("value")]
         if self.is_quick and self._may_be_unique:
-            found[self._key("distinct")] = read.approx_nunique()
+            found[self.key("distinct")] = read.approx_nunique()
         elif not isinstance(self.attribute, Boolean):
-            found[self._key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
-        if isinstance(self.attribute, Datetime) and states[self._key("plain")].type().is_string():
-            text = states[self._key("plain")]
+            found[self.key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
+        if isinstance(self.attribute, Datetime) and states[self.key("plain")].type().is_string():
+            text = states[self.key("plain")]
             has_offset = text.endswith("Z") | ((text.length() > 16) & text.right(6).left(1).isin(("+", "-")))
-            found[self._key("offsets")] = states.count(where=has_offset)
+            found[self.key("offsets")] = states.count(where=has_offset)
         return found
 
-    def _beyond(self, values: ibis.Table) -> tuple[Column, Column]:
+    def beyond(self, values: ibis.Table) -> tuple[Column, Column]:
         assert isinstance(self.attribute, Ordered)
-        read, (low, high) = values[self._key("value")], self.attribute.ends
+        read, (low, high) = values[self.key("value")], self.attribute.ends
         return read < low, read >= high if self.attribute.whole else read > high
 
-    def warnings(self, exact: Mapping[str, int], values: ibis.Table, fetch: Fetch) -> Iterator[SchemaWarning]:
+    def warnings(
+        self, exact: Mapping[str, int], values: ibis.Table | None = None, fetch: Fetch | None = None
+    ) -> Iterator[SchemaWarning]:
+        """Sentences about counts by name. values, fetch: the rows, for shapes; none where no row is shown."""
         filled, n_rows = self._filled(exact), exact["n_rows"]
         if n_rows and not filled:
             yield self._warning("all values are empty. Leave the column out.")
@@ -291,7 +294,7 @@ class _CheckedColumn:
         yield from self._about_kinds(exact)
 
     def _filled(self, exact: Mapping[str, int]) -> int:
-        return exact[self._key("read")] + exact[self._key("lost")]
+        return exact[self.key("read")] + exact[self.key("lost")]
 
     def _warning(self, sentence: str, is_blocking: bool = False) -> SchemaWarning:
         return SchemaWarning(self.attribute.name, sentence, is_blocking)
@@ -310,14 +313,14 @@ class _CheckedColumn:
         )
 
     def _about_losses(
-        self, exact: Mapping[str, int], values: ibis.Table, fetch: Fetch
+        self, exact: Mapping[str, int], values: ibis.Table | None, fetch: Fetch | None
     ) -> Iterator[SchemaWarning]:
-        filled, lost = self._filled(exact), exact[self._key("lost")]
-        below, above = exact.get(self._key("below"), 0), exact.get(self._key("above"), 0)
+        filled, lost = self._filled(exact), exact[self.key("lost")]
+        below, above = exact.get(self.key("below"), 0), exact.get(self.key("above"), 0)
         is_blocking = lost + below + above >= self._blocking_share * filled > 0
         has_other = self._blocking_share == OTHER_SHARE
         if (how_many := band(lost, filled)) is not None and not (has_other and how_many == "few"):
-            texts = self._sample(values, fetch)
+            texts = [] if values is None or fetch is None else self._sample(values, fetch)
             sentence, is_spelling = self._about_lost(how_many, texts)
             if len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts):
                 sentence = f"{sentence} {_UNIQUE}"
@@ -339,10 +342,10 @@ class _CheckedColumn:
 
     def _sample(self, values: ibis.Table, fetch: Fetch) -> list[str]:
         """Some of the texts that are lost, to be masked."""
-        lost = values.filter(values[self._key("lost")])
+        lost = values.filter(values[self.key("lost")])
         return [
             text
-            for text in fetch(lost.select(text=lost[self._key("raw")].cast("string")).limit(SAMPLE_TEXTS))[
+            for text in fetch(lost.select(text=lost[self.key("raw")].cast("string")).limit(SAMPLE_TEXTS))[
                 "text"
             ].to_pylist()
             if text is not None
@@ -376,7 +379,7 @@ class _CheckedColumn:
 
     def _about_kinds(self, exact: Mapping[str, int]) -> Iterator[SchemaWarning]:
         """What a column looks like, whatever it is declared as."""
-        filled, distinct = self._filled(exact), exact.get(self._key("distinct"), 0)
+        filled, distinct = self._filled(exact), exact.get(self.key("distinct"), 0)
         if distinct == 1 and filled >= FEW_RECORDS:
             yield self._warning("all values are the same. An analyst learns nothing from the column.")
         if filled >= MIN_UNIQUE_RECORDS and self._may_be_unique and distinct >= UNIQUE_SHARE * filled:
@@ -385,7 +388,7 @@ class _CheckedColumn:
             yield self._warning("by its name the column identifies a person or a record. Leave it out?")
         if isinstance(self.attribute, Integer) and is_one_of(self.written, ("floating", "decimal")):
             yield self._warning(f"the column is of type {self.written}; fractions are rounded down.")
-        if exact.get(self._key("offsets"), 0) or "timestamp('" in self.written:
+        if exact.get(self.key("offsets"), 0) or "timestamp('" in self.written:
             yield self._warning("moments with a time zone are counted in UTC, others as they stand.")
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import ibis
 import numpy as np
-from numpy.typing import NDArray
 
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions, bounded, md5
 from hdpview.counts.plain_text import plain_text
@@ -108,7 +107,8 @@ def learn(
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
-    kinds: per column, the type of attribute it becomes, by a draft. A row has one value in each column, so the budget is divided among the columns.
+    kinds: per column, the type of attribute it becomes, by a draft. A row has one value in each column, so
+        the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
     charged: entered after all checks of public facts and before anything is drawn.
