@@ -25,9 +25,11 @@ from hdpview.cli.progress import ProgressBar
 from hdpview.view.diagnosis import in_brief
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from hdpview.counts.losses import SchemaWarning
+    from hdpview.domain import Schema
     from hdpview.pview import PView
 
 Epsilon = Annotated[
@@ -71,6 +73,13 @@ Resume = Annotated[
     bool,
     typer.Option("--resume", help="Finish a build that broke off after its charge, without paying again."),
 ]
+CheckEpsilon = Annotated[
+    str | None,
+    typer.Option(
+        help="Check the schema under differential privacy for this budget; nothing else is shown.",
+        show_default=False,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer all questions with yes, losses included.")]
 # Epsilon above which a build asks: someone who guessed could become more than 99% sure of a record.
 LARGE_EPSILON = 5
@@ -99,6 +108,7 @@ def build(
     test_key: TestKey = None,
     focus: Focus = None,
     accept_losses: AcceptLosses = False,
+    check_epsilon: CheckEpsilon = None,
     resume: Resume = False,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
@@ -124,13 +134,21 @@ def build(
     }
     if focus:
         options["focus"] = [tuple(output.names_in(names)) for names in focus]
-    view = _built(data, schema, epsilon, output_path, force, yes, {**options, "accept_losses": accept_losses})
+    options["accept_losses"] = accept_losses
+    view = _built(data, schema, epsilon, output_path, force, yes, options, check_epsilon)
     warn_if_view_beside_table(data, output_path)
     _print_built(view, output_path, format)
 
 
 def _built(
-    data: str, schema: Path, epsilon: str, output_path: Path, force: bool, yes: bool, options: dict[str, Any]
+    data: str,
+    schema: Path,
+    epsilon: str,
+    output_path: Path,
+    force: bool,
+    yes: bool,
+    options: dict[str, Any],
+    check_epsilon: str | None,
 ) -> PView:
     """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
     from hdpview.build import account_of, budget_line
@@ -149,6 +167,11 @@ def _built(
     is_test = options["test_key"] is not None
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
+    tell: Callable[[SchemaWarning], object] = tell_warning
+    if check_epsilon is not None:
+        _check_for_budget(data, described, check_epsilon, options)
+        # The build's own check has nothing to add, and nobody may see what it says.
+        options["accept_losses"], tell = True, str
     coming = None if options["resume"] else exact_epsilon(epsilon)
     typer.echo(budget_line(account, name, coming), err=True)
 
@@ -159,7 +182,7 @@ def _built(
                 described,
                 epsilon,
                 progress=progress,
-                on_warning=tell_warning,
+                on_warning=tell,
                 on_charge=saver.keep,
                 **options,
             )
@@ -224,6 +247,25 @@ def end_if_elsewhere(sentence: str | None) -> None:
     if sentence is not None:
         typer.secho(sentence, fg="red", err=True)
         raise typer.Exit(SAVED_ELSEWHERE)
+
+
+def _check_for_budget(data: str, schema: Schema, epsilon: str, options: dict[str, Any]) -> None:
+    """Ask for losses under differential privacy instead of looking at the table."""
+    from hdpview.cli.schema import checked_for_budget
+    from hdpview.counts.check import refuse_losses
+
+    with ProgressBar() as progress:
+        warnings = checked_for_budget(
+            data,
+            schema,
+            epsilon,
+            options["ledger"] or None,
+            options["table"],
+            options["privacy_unit"],
+            options["max_rows"],
+            progress,
+        )
+    refuse_losses(warnings, options["accept_losses"], tell_warning)
 
 
 def _state_risk(epsilon: Fraction, options: dict[str, Any], yes: bool) -> None:

@@ -129,7 +129,7 @@ def check(
             warnings = (
                 preview(data, checked, engine=engine, **who)
                 if epsilon is None
-                else _checked_for_budget(data, checked, epsilon, ledger, table, **who)
+                else checked_for_budget(data, checked, epsilon, ledger, table, **who)
             )
     is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
@@ -164,7 +164,7 @@ def check(
     raise typer.Exit(int(is_blocked))
 
 
-def _checked_for_budget(
+def checked_for_budget(
     data: str,
     schema: Schema,
     epsilon: str,
