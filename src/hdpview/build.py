@@ -307,8 +307,8 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
     """Raise, before anything is read or spent, where the method cannot make such a view."""
     if budget / max_rows < _LEAST_PER_RECORD:
         raise BudgetError(
-            f"Epsilon {float(budget):g} for {max_rows:,} rows of a person is less than {_LEAST_PER_RECORD:g} a "
-            "row: noise would be larger than any table. Nothing was spent. Use a larger epsilon, or fewer rows."
+            f"Epsilon {float(budget):g} for {max_rows:,} rows of a person is less than {_LEAST_PER_RECORD:g} "
+            "a row: noise would exceed any table. Nothing was spent. Use a larger epsilon, or fewer rows."
         )
     for_one = for_one_record(method, budget, max_rows)
     reason = (

@@ -298,11 +298,12 @@ def _plain_table(
     """
     own = [name for name in limits.columns if name not in asked]
     plain = table.select(
-        *own, **{name: plain_text(table[name], _PLAIN_KINDS[kind], text) for name, kind in asked.items()}
+        *own,
+        *(plain_text(table[name], _PLAIN_KINDS[kind], text).name(name) for name, kind in asked.items()),
     )
     moments = [name for name, kind in asked.items() if kind == "datetime"]
     return (
-        plain.mutate(**{name: make_castable(plain[name], _CALENDAR) for name in moments})
+        plain.mutate(*(make_castable(plain[name], _CALENDAR).name(name) for name in moments))
         if moments
         else plain
     )
