@@ -17,13 +17,14 @@ from hdpview._version import __version__
 
 if TYPE_CHECKING:
     from hdpview.build import build, preview
-    from hdpview.counts.preview import Concern
+    from hdpview.counts.losses import SchemaWarning
     from hdpview.domain import Boolean, Category, Date, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
         HdpviewError,
         InternalError,
+        LossError,
         MethodError,
         QueryError,
         SchemaError,
@@ -45,7 +46,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Category": "domain",
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
-    "Concern": "counts.preview",
+    "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
     "Date": "domain",
     "Datetime": "domain",
     "Estimate": "forecast",
@@ -54,6 +55,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Integer": "domain",
     "InternalError": "errors",
     "Interval": "query.interval.answers",
+    "LossError": "errors",
     "MethodError": "errors",
     "PView": "pview",
     "QualityReport": "query.quality",
@@ -61,6 +63,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Real": "domain",
     "Schema": "domain",
     "SchemaError": "errors",
+    "SchemaWarning": "counts.losses",
     "Statistic": "query.interval.statistics",
     "TextFormat": "domain",
     "ViewFileError": "errors",
@@ -78,7 +81,6 @@ __all__ = [
     "BudgetError",
     "Category",
     "Comparison",
-    "Concern",
     "DataError",
     "Date",
     "Datetime",
@@ -88,6 +90,7 @@ __all__ = [
     "Integer",
     "InternalError",
     "Interval",
+    "LossError",
     "MethodError",
     "PView",
     "QualityReport",
@@ -95,6 +98,7 @@ __all__ = [
     "Real",
     "Schema",
     "SchemaError",
+    "SchemaWarning",
     "Statistic",
     "TextFormat",
     "ViewFileError",

@@ -5,5 +5,6 @@ tables           released tables; quality: what was measured of the view's own e
 manifest         what is public about how the view came about
 data             all of this together; merge: several views as one; sample: synthetic records
 file             the .pview file: the manifest as JSON (manifest_json), and all else (contents)
+save             a view that was paid for is not lost
 card             one page to judge a view by (risk, audited); diagnosis: what it says about its schema
 """
