@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from cells import noiseless_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.explore.postgres import PostgresServer, ServerSettings
+from hdpview.explore.postgres.catalog.layout import column_type
 
 SCHEMA = Schema(
     [
@@ -30,9 +31,9 @@ SCHEMA = Schema(
         Datetime(name="at", min="2024-01-01", max="2024-01-02", every="1h"),
     ]
 )
-TABLE = """CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
-        weight double precision,
-    region text, smoker boolean NOT NULL, day date NOT NULL, at timestamp NOT NULL)"""
+TABLE = f"""CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
+    weight double precision, region text, smoker boolean NOT NULL,
+    day {column_type(SCHEMA["day"]).name} NOT NULL, at timestamp NOT NULL)"""
 COMMENTS = """SELECT 'TABLE', NULL, obj_description('"People"'::regclass) UNION ALL
     SELECT 'COLUMN', attname, col_description(attrelid, attnum) FROM pg_attribute
     WHERE attrelid = '"People"'::regclass"""

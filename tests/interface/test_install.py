@@ -115,7 +115,7 @@ def test_the_command_line_of_an_analyst(analyst: Path) -> None:
     command = [analyst / "env/bin/hdpview", "query", "v.pview", "SELECT COUNT(*) AS n FROM view"]
     asked = subprocess.run(command, cwd=analyst, env=_environment(), capture_output=True, text=True)
     assert (asked.returncode, asked.stdout.split()[:3]) == (0, ["n", "n_lower", "n_upper"]), asked.stderr
-    servers = "import hdpview.explore.server, hdpview.explore.postgres.server"
+    servers = "import hdpview.explore.server, hdpview.explore.postgres.listener"
     assert run(analyst, "-c", servers).returncode == 0
 
 

@@ -107,7 +107,7 @@ def serve(
         logging.getLogger("hdpview.postgres").setLevel(logging.INFO)
     settings = ServerSettings(host, port, _password(password_file), tls_cert, tls_key, log_statements)
     server = PostgresServer(_as_tables(_opened(views)), settings)
-    _prepare(server.answerer.warm_up)
+    _prepare(server.warm_up)
     asyncio.run(server.serve(lambda: typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")))
 
 

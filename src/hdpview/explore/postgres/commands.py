@@ -9,17 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdpview.explore.postgres import statements, types
-from hdpview.explore.postgres.catalog.engine import SessionFacts
-from hdpview.explore.postgres.errors import (
-    FIXED_PARAMETER,
-    IN_FAILED_TRANSACTION,
-    INVALID_CURSOR,
-    TOO_COMPLEX,
-    UNDEFINED_OBJECT,
-    PgError,
-)
-from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question, ResultSet
+from hdpview.explore.postgres.answerer import AnswerOptions, Description, ResultSet
+from hdpview.explore.postgres.catalog.catalogue import SessionFacts
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import Copy, Statement
 from hdpview.explore.postgres.types import OutputColumn
 
@@ -35,9 +28,11 @@ _FIXED = frozenset(
     {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
 )
 _ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
-_MOST_CURSORS, _MOST_SETTINGS = 100, 200
+# Of one session, so that no client fills the memory.
+_MOST_CURSORS = 100
+_MOST_SETTINGS = 200
 
-Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 @dataclass
@@ -61,10 +56,10 @@ class _Cursor:
 
 
 class Commands:
-    """The statements of one session. compute: runs work in a thread, within the limits of the server."""
+    """The statements of one session. ask: calls a method of an `Answerer` within the server's limits."""
 
-    def __init__(self, answerer: Answerer, compute: Compute, user: str, pid: int) -> None:
-        self._answerer, self._compute = answerer, compute
+    def __init__(self, ask: Ask, user: str, pid: int) -> None:
+        self._ask = ask
         self.settings = {name: value for name, (value, _) in first_settings().items()}
         self.settings["session_authorization"] = user
         self.transaction = IDLE
@@ -88,25 +83,23 @@ class Commands:
         if self.transaction == IN_TRANSACTION:
             self.transaction = FAILED
 
-    async def read(self, statement: Statement) -> Question | None:
-        """The question in a statement, if it is one."""
+    async def describe(self, statement: Statement) -> Description | None:
+        """Columns and parameters of a statement, if it is a question."""
         if not statement.is_question:
             return None
-        found: Question = await self._compute(lambda: self._answerer.read(statement.text))
-        return found
+        description: Description = await self._ask("describe", statement.text)
+        return description
 
-    async def execute(
-        self, statement: Statement, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> Outcome:
+    async def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
         """Do what a statement says."""
         if self.transaction == FAILED and statement.word not in _ENDS:
             raise PgError(
-                IN_FAILED_TRANSACTION,
+                SqlState.IN_FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
                 "Send ROLLBACK.",
             )
         if statement.is_question:
-            answer = await self._answered(statement.text, question, values)
+            answer = await self._answered(statement.text, values)
             return Outcome(f"SELECT {len(answer.rows)}", answer.columns, answer.rows, answer.notices)
         rule = _RULES.get(statement.word)
         if rule is None:
@@ -114,16 +107,9 @@ class Commands:
             raise AssertionError
         return await rule(self, statement)
 
-    async def _answered(
-        self, text: str, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> ResultSet:
-        options = self.options
-
-        def work() -> ResultSet:
-            asked = question or self._answerer.read(text)
-            return self._answerer.answer(asked, values, options, self._session)
-
-        answer: ResultSet = await self._compute(work)
+    async def _answered(self, text: str, values: Sequence[Any] = ()) -> ResultSet:
+        answer: ResultSet = await self._ask("answer", text, values, self.options, self._session)
+        self.settings.update(answer.settings)
         return answer
 
     async def _set(self, statement: Statement) -> Outcome:
@@ -132,10 +118,10 @@ class Commands:
         if asked.name == "all":
             self.settings.update(self._at_start)
         elif asked.name in _FIXED:
-            raise PgError(FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
+            raise PgError(SqlState.FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
         elif asked.name:
             if asked.name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
-                raise PgError(TOO_COMPLEX, "There are too many settings in this session.")
+                raise PgError(SqlState.TOO_COMPLEX, "There are too many settings in this session.")
             value = self._at_start.get(asked.name, "") if asked.value is None else asked.value
             self.settings[asked.name] = statements.checked_setting(asked.name, value)
         changed = {
@@ -156,7 +142,7 @@ class Commands:
             return Outcome("SHOW", columns, rows)
         if name not in self.settings:
             raise PgError(
-                UNDEFINED_OBJECT,
+                SqlState.UNDEFINED_OBJECT,
                 f'unrecognized configuration parameter "{name[:60]}"',
                 "SHOW ALL lists them.",
             )
@@ -188,7 +174,9 @@ class Commands:
     async def _declare(self, statement: Statement) -> Outcome:
         name, question, is_binary = statements.declared_cursor(statement)
         if len(self._cursors) >= _MOST_CURSORS:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some.")
+            raise PgError(
+                SqlState.TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some."
+            )
         answer = await self._answered(question)
         self._cursors[name] = _Cursor(answer, is_binary)
         return Outcome("DECLARE CURSOR", notices=answer.notices)
@@ -216,7 +204,7 @@ class Commands:
 
     def _cursor(self, name: str) -> _Cursor:
         if name not in self._cursors:
-            raise PgError(INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
         return self._cursors[name]
 
     async def _close(self, statement: Statement) -> Outcome:

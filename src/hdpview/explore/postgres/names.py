@@ -93,6 +93,18 @@ def compared_array(node: exp.Expr) -> exp.Expr | None:
     return inner
 
 
+def list_compared_arrays(tree: exp.Expr) -> exp.Expr:
+    """The statement with x IN (…) for x = ANY(ARRAY[…]), and NOT IN for x <> ALL(ARRAY[…])."""
+    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
+        array = compared_array(node)
+        if isinstance(array, exp.Array):
+            listed: exp.Expr = exp.In(this=node.this, expressions=array.expressions)
+            if not array.expressions:
+                listed = exp.false()
+            node.replace(listed if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=listed)))
+    return tree
+
+
 def parameter_number(node: exp.Expr) -> int:
     """Which parameter a node stands for, from 1."""
     text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
@@ -173,3 +185,45 @@ def with_null_parameters(tree: exp.Expr, kinds: Sequence[PgType]) -> exp.Expr:
         kind = exp.DataType.build(t.duckdb_type(kinds[parameter_number(node) - 1]), dialect="duckdb")
         node.replace(exp.cast(exp.null(), kind))
     return filled
+
+
+def shown_attributes(tree: exp.Expr, attributes: Sequence[str]) -> list[str | None]:
+    """For each output the attribute whose values it shows as they are, in small letters; None for others.
+
+    attributes: of the table `view`.
+    """
+    commons: dict[str, dict[str, str | None]] = {"view": {name.lower(): name.lower() for name in attributes}}
+
+    def renamed(shown: dict[str, str | None], alias: exp.Expr | None) -> dict[str, str | None]:
+        names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        return dict(zip(names, shown.values(), strict=False)) if names else dict(shown)
+
+    def of_source(source: exp.Expr) -> dict[str, str | None]:
+        known = commons.get(source.name.lower(), {})
+        shown = of_query(source.this) if isinstance(source, exp.Subquery) else known
+        return renamed(shown, source.args.get("alias"))
+
+    def of_query(query: exp.Expr) -> dict[str, str | None]:
+        for cte in query.args["with_"].expressions if query.args.get("with_") else ():
+            commons[cte.alias.lower()] = renamed(of_query(cte.this), cte.args.get("alias"))
+        if isinstance(query, (exp.SetOperation, exp.Subquery)):
+            return of_query(query.this)
+        clauses = [query.args.get("from_"), *(query.args.get("joins") or ())]
+        sources = {
+            each.this.alias_or_name.lower(): of_source(each.this) for each in clauses if each is not None
+        }
+        shown: dict[str, str | None] = {}
+        for i, item in enumerate(query.args.get("expressions") or ()):
+            inner = item.unalias().unnest()
+            table = inner.args["table"].name.lower() if inner.args.get("table") else ""
+            meant = [columns for name, columns in sources.items() if table in ("", name)]
+            if item.is_star:
+                shown.update({name: each for columns in meant for name, each in columns.items()})
+            else:
+                name = inner.name.lower() if isinstance(inner, exp.Column) else ""
+                title = item.alias_or_name.lower()
+                title = f"{title} {i}" if title in shown else title
+                shown[title] = next((columns[name] for columns in meant if name in columns), None)
+        return shown
+
+    return list(of_query(tree).values())

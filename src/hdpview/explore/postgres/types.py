@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -25,6 +24,9 @@ class PgType:
     oid: int
     name: str
     size: int = -1
+
+    def __reduce__(self) -> tuple[Callable[[str], PgType], tuple[str]]:
+        return _of_catalogue, (self.name,)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ def catalogued() -> tuple[tuple[str, ...], ...]:
 
 
 _CATALOGUED = {name: PgType(int(oid), name, int(size)) for oid, name, size, *_ in catalogued()}
+
+
+def _of_catalogue(name: str) -> PgType:
+    return _CATALOGUED[name]
+
+
 BY_NAME: dict[str, PgType] = {}  # types that values are sent as; all others are sent as texts
 
 
@@ -108,54 +116,37 @@ def named(name: str) -> PgType | None:
     return _ALIASES.get(plain) or BY_NAME.get(plain.strip('"'))
 
 
-# Types of DuckDB that carry those of PostgreSQL through a statement; all others are VARCHAR there.
-_DUCKDB = {
-    BOOL: "BOOLEAN",
-    INT2: "SMALLINT",
-    INT4: "INTEGER",
-    INT8: "BIGINT",
-    OID: "UINTEGER",
-    XID: "UINTEGER",
-    FLOAT4: "FLOAT",
-    FLOAT8: "DOUBLE",
-    NUMERIC: "DOUBLE",
-    DATE: "DATE",
-    TIME: "TIME",
-    TIMESTAMP: "TIMESTAMP",
-    TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
-    INTERVAL: "INTERVAL",
-    INT2VECTOR: "SMALLINT[]",
-    OIDVECTOR: "UINTEGER[]",
-}
+# DuckDB's types and the ones that clients get their values in; all others are texts on both sides.
 _FROM_DUCKDB = {
-    "BOOLEAN": BOOL,
-    "TINYINT": INT2,
-    "UTINYINT": INT2,
-    "SMALLINT": INT2,
-    "USMALLINT": INT4,
-    "INTEGER": INT4,
-    "UINTEGER": OID,
-    "BIGINT": INT8,
-    "UBIGINT": NUMERIC,
-    "HUGEINT": NUMERIC,
-    "UHUGEINT": NUMERIC,
-    "FLOAT": FLOAT4,
-    "DOUBLE": FLOAT8,
-    "DATE": DATE,
-    "TIME": TIME,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
-    "INTERVAL": INTERVAL,
-    "JSON": JSON,
-    "UUID": UUID,
+    title.strip(): BY_NAME[name]
+    for name, titles in (
+        ("bool", "BOOLEAN"),
+        ("int2", "SMALLINT, TINYINT, UTINYINT"),
+        ("int4", "INTEGER, USMALLINT"),
+        ("int8", "BIGINT"),
+        ("oid", "UINTEGER"),
+        ("float4", "FLOAT"),
+        ("float8", "DOUBLE"),
+        ("numeric", "HUGEINT, UHUGEINT, UBIGINT"),
+        ("date", "DATE"),
+        ("time", "TIME"),
+        ("timestamp", "TIMESTAMP"),
+        ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
+        ("interval", "INTERVAL"),
+        ("json", "JSON"),
+        ("uuid", "UUID"),
+    )
+    for title in titles.split(",")
 }
+_TO_DUCKDB = {kind: title for title, kind in reversed(_FROM_DUCKDB.items())}
+_TO_DUCKDB |= {NUMERIC: "DOUBLE", XID: "UINTEGER", INT2VECTOR: "SMALLINT[]", OIDVECTOR: "UINTEGER[]"}
 
 
 def duckdb_type(kind: PgType) -> str:
     """The type of DuckDB that holds values of a type."""
     if kind.oid in ELEMENT_OF:
         return duckdb_type(ELEMENT_OF[kind.oid]) + "[]"
-    return _DUCKDB.get(kind, "VARCHAR")
+    return _TO_DUCKDB.get(kind, "VARCHAR")
 
 
 def of_duckdb(name: str) -> PgType:
@@ -172,8 +163,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
     if value is None:
         return None
     if kind.oid in ELEMENT_OF:
-        items = _items(value)
-        return _binary_array(items, ELEMENT_OF[kind.oid]) if format_code else _text_array(items, kind)
+        return _binary_array(value, ELEMENT_OF[kind.oid]) if format_code else _text_array(value, kind)
     if not format_code:
         return text_of(value, kind).encode()
     try:
@@ -185,7 +175,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
 def text_of(value: Any, kind: PgType) -> str:
     """A value as PostgreSQL writes it."""
     if kind is BOOL:
-        return "t" if value and value != "f" else "f"
+        return "t" if value else "f"
     if isinstance(value, float):
         if kind in INTEGERS and value.is_integer():
             return str(int(value))
@@ -203,17 +193,6 @@ def text_of(value: Any, kind: PgType) -> str:
 
 def _special(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _items(value: Any) -> list[Any]:
-    """Arrays come as lists, or as JSON text from the catalogue."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    try:
-        found = json.loads(value)
-    except (TypeError, ValueError):
-        return [value]
-    return found if isinstance(found, list) else [found]
 
 
 def _text_array(items: Sequence[Any], kind: PgType) -> bytes:
@@ -257,10 +236,6 @@ def _microseconds(value: Any) -> int:
     return (moment_of(value) - EPOCH) // _MICROSECOND
 
 
-def _truth(value: Any) -> bool:
-    return value not in (0, "f", "false", "")
-
-
 def _binary_numeric(value: Any) -> bytes:
     number = Decimal(str(value))
     if not number.is_finite():
@@ -287,7 +262,7 @@ def _binary_numeric(value: Any) -> bytes:
 
 
 _BINARY: dict[PgType, Callable[[Any], bytes]] = {
-    BOOL: _packed("!?", _truth),
+    BOOL: _packed("!?", bool),
     INT2: _packed("!h", int),
     INT4: _packed("!i", int),
     INT8: _packed("!q", int),

@@ -54,16 +54,24 @@ def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
     divisions = list(tree.find_all(exp.Div))
     if not divisions:
         return
-    # A copy knows the types; both trees have the same divisions in the same order.
+    # A copy knows the types, with aggregates as the real numbers that they are here.
+    for number, node in enumerate(divisions):
+        node.meta["division"] = number
     schema: dict[str, object] = {"view": dict(types)}
+    copied = tree.copy()
+    for aggregate in list(copied.find_all(exp.Count, exp.Sum, exp.CountIf)):
+        aggregate.replace(exp.cast(aggregate.copy(), "DOUBLE"))
     try:
         typed = annotate_types(
-            qualify_columns(qualify_tables(tree.copy()), schema=schema, expand_alias_refs=False),
-            schema=schema,
+            qualify_columns(qualify_tables(copied), schema=schema, expand_alias_refs=False), schema=schema
         )
     except Exception:  # a statement that cannot be typed is refused later, in DuckDB's words
         return
-    for node, known in zip(divisions, list(typed.find_all(exp.Div)), strict=False):
+    by_number = {known.meta.get("division"): known for known in typed.find_all(exp.Div)}
+    for number, node in enumerate(divisions):
+        known = by_number.get(number)
+        if known is None:
+            continue
         if known.this.is_type(*_INTEGERS) and known.expression.is_type(*_INTEGERS):
             inner = exp.Div(this=node.this.copy(), expression=node.expression.copy(), typed=False, safe=False)
             node.replace(exp.Trunc(this=inner))

@@ -1,4 +1,28 @@
--- Tables of the catalogue that follow from pg_class, pg_attribute and the rest, or have one row of defaults.
+-- Tables of the catalogue that follow from relations, attributes and the rest, or have one row of defaults.
+INSERT INTO "pg_catalog.pg_namespace" (oid, nspname)
+VALUES (11, 'pg_catalog'), (2200, 'public'), (13000, 'information_schema');
+
+UPDATE "pg_catalog.pg_type" SET typcollation = 100 WHERE typcategory = 'S';
+
+INSERT INTO "pg_catalog.pg_class" BY NAME
+SELECT
+    relations.oid, name AS relname, n.oid AS relnamespace, CASE kind WHEN 'r' THEN 2 ELSE 0 END AS relam,
+    relations.n AS reltuples, kind AS relkind,
+    (SELECT count(*) FROM attributes WHERE attributes.oid = relations.oid) AS relnatts
+FROM relations JOIN "pg_catalog.pg_namespace" n ON nspname = schema
+ORDER BY relations.oid;
+
+INSERT INTO "pg_catalog.pg_attribute" BY NAME
+SELECT
+    a.oid AS attrelid, name AS attname, coalesce(t.oid, 25) AS atttypid, coalesce(typlen, -1) AS attlen,
+    number AS attnum, coalesce(typstorage, 'x') AS attstorage, is_not_null AS attnotnull,
+    coalesce(typcollation, 0) AS attcollation
+FROM attributes a LEFT JOIN "pg_catalog.pg_type" t ON typname = a.type
+ORDER BY a.oid, number;
+
+DROP TABLE relations;
+DROP TABLE attributes;
+
 INSERT INTO "pg_catalog.pg_am" DEFAULT VALUES;
 INSERT INTO "pg_catalog.pg_language" DEFAULT VALUES;
 INSERT INTO "pg_catalog.pg_collation" DEFAULT VALUES;

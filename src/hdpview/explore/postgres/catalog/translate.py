@@ -7,14 +7,12 @@ are shown as names, every output gets the name that PostgreSQL gives it. Functio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
-from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.errors import UNDEFINED_TABLE, PgError
 from hdpview.explore.postgres.names import (
     alias_of,
     compared_array,
@@ -23,7 +21,9 @@ from hdpview.explore.postgres.names import (
     output_name,
     type_of_cast,
 )
-from hdpview.explore.postgres.parameters import array_items
+from hdpview.explore.postgres.parameter_values import array_items
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
+from hdpview.query.evaluate.dialects import to_duckdb
 
 _OPERATORS: dict[str, type[exp.Expr]] = {
     "~": exp.RegexpLike,
@@ -48,17 +48,14 @@ _FIRST_TRANSACTION = 1
 
 
 class Translator:
-    """Translates statements about the catalogue.
+    """Translates statements. table_key: the name in DuckDB of a table of the catalogue; None for others."""
 
-    table_key: the name in DuckDB of a table of the catalogue. oids: of these tables, by that name.
-    """
-
-    def __init__(self, table_key: Callable[[exp.Table], str | None], oids: Mapping[str, int]) -> None:
-        self._table_key, self._oids = table_key, oids
+    def __init__(self, table_key: Callable[[exp.Table], str | None]) -> None:
+        self._table_key = table_key
 
     def translate(self, tree: exp.Expr) -> str:
         """The statement for DuckDB. The tree is left as it is."""
-        tree = normalize_identifiers(annotate_types(tree.copy(), dialect="postgres"), dialect="postgres")
+        tree = normalize_identifiers(tree.copy(), dialect="postgres")
         if isinstance(tree, exp.Values):
             names = [
                 exp.to_identifier(f"column{i}") for i, _ in enumerate(tree.expressions[0].expressions, 1)
@@ -92,7 +89,7 @@ class Translator:
             return node
         key = self._table_key(node)
         if key is None:
-            raise PgError(UNDEFINED_TABLE, f'relation "{node.name[:60]}" does not exist')
+            raise PgError(SqlState.UNDEFINED_TABLE, f'relation "{node.name[:60]}" does not exist')
         name = exp.to_identifier(key, quoted=True)
         return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
 
@@ -109,7 +106,7 @@ class Translator:
                 is_meant = source.alias_or_name == column.table or not column.table
                 key = self._table_key(source) if isinstance(source, exp.Table) and is_meant else None
                 if key is not None:
-                    column.replace(exp.Literal.number(self._oids[key]))
+                    column.replace(_call("to_regclass", exp.Literal.string(key)))
                     break
 
 
@@ -277,5 +274,6 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.CurrentUser: _renamed("pg_session_user"),
     exp.SessionUser: _renamed("pg_session_user"),
     exp.Format: _formatted,
+    exp.TimeToStr: lambda node: to_duckdb(node.copy(), "postgres", {}),
     exp.Initcap: _renamed("initcap", "this"),
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import queue
 import ssl
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +17,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
-from hdpview.explore.postgres.questions import Answerer
+from hdpview.explore.child import Child
+from hdpview.explore.postgres.client_session import Session
+from hdpview.explore.postgres.names import quote_ident
 from hdpview.explore.postgres.scram import Verifier
-from hdpview.explore.postgres.session import Session
 from hdpview.explore.postgres.wire import Wire
 from hdpview.machine import LOOPBACK_ADDRESSES
 from hdpview.pview import PView
 
 logger = logging.getLogger("hdpview.postgres")
 _MOST_CONNECTIONS = 200
-_AT_ONCE = 2  # answers computed at the same time; others wait their turn
+# Child processes, and so answers computed at the same time; other questions wait their turn.
+_PROCESSES = 2
+_ANSWERER = ("hdpview.explore.postgres.answerer", "answerer_of")
 
 
 @dataclass(frozen=True)
@@ -56,24 +61,57 @@ class PostgresServer:
 
     def __init__(self, views: Mapping[str, PView], settings: ServerSettings | None = None) -> None:
         self.settings = settings or ServerSettings()
-        self.answerer = Answerer(views)
-        self.verifier = None if self.settings.password is None else Verifier.of(self.settings.password)
         self.tls = _tls(self.settings)
+        self.verifier = None if self.settings.password is None else Verifier.of(self.settings.password)
+        # The name that hints use for a view.
+        self.table = quote_ident(next(iter(views), "view"))
+        self._folder = tempfile.TemporaryDirectory(prefix="hdpview-")
+        self._idle = queue.SimpleQueue[Child]()
+        self._children = [Child(*_ANSWERER, self._saved(views)) for _ in range(_PROCESSES)]
+        for child in self._children:
+            self._idle.put(child)
         self.log_statements = self.settings.log_statements
         self.port = self.settings.port
         self._sessions: dict[int, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pids = itertools.count(1)
-        self._threads = ThreadPoolExecutor(_AT_ONCE, "hdpview-postgres")
+        self._threads = ThreadPoolExecutor(_PROCESSES, "hdpview-postgres")
         self._listening = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._problem: BaseException | None = None
         self._thread: threading.Thread | None = None
 
+    def _saved(self, views: Mapping[str, PView]) -> dict[str, str]:
+        """Files of the views, for the child processes to open."""
+        paths = {}
+        for number, (name, view) in enumerate(views.items()):
+            paths[name] = str(Path(self._folder.name) / f"{number}.pview")
+            if not Path(paths[name]).exists():
+                view.save(paths[name])
+        return paths
+
+    def warm_up(self) -> None:
+        """Start the child processes, which answer a question of each kind before anyone asks."""
+        starts = [threading.Thread(target=child.start) for child in self._children]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+
     async def serve(self, when_listening: Callable[[], None] | None = None) -> None:
         """Serve until `stop`."""
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            await self._serve(when_listening)
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for child in self._children:
+                child.close()
+            self._folder.cleanup()
+
+    async def _serve(self, when_listening: Callable[[], None] | None) -> None:
+        assert self._stopped is not None
         try:
             server = await asyncio.start_server(
                 self._connected, self.settings.host, self.settings.port, limit=2**17, backlog=256
@@ -93,8 +131,6 @@ class PostgresServer:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self.answerer.engine.close()
 
     def stop(self) -> None:
         """End `serve`, from any thread."""
@@ -127,8 +163,16 @@ class PostgresServer:
         if session is not None:
             session.cancel(bytes(secret))
 
-    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work in a thread when its turn comes."""
+    def ask(self, method: str, *arguments: Any, seconds: float) -> asyncio.Future[Any]:
+        """Call a method of an `Answerer` in a child process, when its turn comes."""
+
+        def work() -> Any:
+            child = self._idle.get()
+            try:
+                return child.ask(method, *arguments, seconds=seconds)
+            finally:
+                self._idle.put(child)
+
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -13,24 +13,19 @@ from sqlglot import exp
 from hdpview.domain import Ordered, calendar
 from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.engine import MAX_CHARACTERS, CatalogEngine, SessionFacts
-from hdpview.explore.postgres.catalog.tables import column_type
-from hdpview.explore.postgres.errors import (
-    FEATURE_NOT_SUPPORTED,
-    INVALID_PARAMETER,
-    READ_ONLY,
-    UNDEFINED_TABLE,
-    PgError,
-)
+from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.names import (
     alias_of,
     is_common_table,
+    list_compared_arrays,
     name_outputs,
     parameter_number,
     parameter_types,
-    quote_ident,
+    shown_attributes,
     with_null_parameters,
 )
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.recent import Recent
@@ -79,36 +74,64 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ResultSet:
-    """Columns and rows, with values of the columns' types."""
+    """Columns and rows, with values of the columns' types. settings: those that set_config has changed."""
 
     columns: Sequence[OutputColumn]
     rows: Sequence[Sequence[Any]]
     notices: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a statement's answer before it is computed. parameters: types of $1, $2, …"""
+
+    columns: Sequence[OutputColumn]
+    parameters: tuple[PgType, ...]
+
+    def with_ends(self, options: AnswerOptions) -> list[OutputColumn]:
+        """The columns, with the ends of intervals where they are wanted."""
+        return _with_ends(self.columns, options)
 
 
 @dataclass(eq=False)
-class Question:
+class _Question:
     """A statement that was read against the views.
 
     view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
-    parameters: types of $1, $2, …
+    columns: of its answer, once somebody asked for them.
     """
 
     tree: exp.Expr
     view: str | None
     is_for_rows: bool
-    columns: Sequence[OutputColumn]
     parameters: tuple[PgType, ...]
+    columns: Sequence[OutputColumn] | None = None
+
+
+@dataclass(frozen=True)
+class _BinStarts:
+    """The number that each bin of an attribute starts with, by the bin's label. kind: of the numbers."""
+
+    kind: PgType
+    by_label: Mapping[str, float]
+
+
+def answerer_of(paths: Mapping[str, str]) -> Answerer:
+    """Answers statements over the views in these files, by table name; ready for the first one."""
+    answerer = Answerer({name: PView.open(path) for name, path in paths.items()})
+    answerer.warm_up()
+    return answerer
 
 
 class Answerer:
-    """Reads and answers statements over these views. Called from several threads."""
+    """Reads and answers statements over these views."""
 
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = dict(views)
         self.engine = CatalogEngine(views)
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._questions = Recent[Question](_QUESTIONS_KEPT)
+        self._questions = Recent[_Question](_QUESTIONS_KEPT)
         self._answers = Recent[ResultSet](_CELLS_KEPT)
 
     def warm_up(self) -> None:
@@ -121,8 +144,20 @@ class Answerer:
             run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
             run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
 
-    def read(self, text: str) -> Question:
-        """What a statement asks for."""
+    def describe(self, text: str) -> Description:
+        """Columns and parameters of a statement."""
+        question = self._question(text)
+        if question.columns is None:
+            tree = with_null_parameters(question.tree, question.parameters)
+            if question.view is None or question.is_for_rows:
+                question.columns = self.engine.describe(tree)
+            else:
+                tree = list_compared_arrays(tree)
+                outputs = describe(self.views[question.view], tree, "postgres")
+                question.columns = self._columns(question, outputs)
+        return Description(question.columns, question.parameters)
+
+    def _question(self, text: str) -> _Question:
         question = self._questions.get(text)
         if question is None:
             try:
@@ -134,41 +169,47 @@ class Answerer:
             self._questions.keep(text, question)
         return question
 
-    def _read(self, text: str) -> Question:
+    def _read(self, text: str) -> _Question:
         tree = _parsed(text).copy()
         if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
-            raise PgError(FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
         if tree.find(exp.Into) is not None:
             raise PgError(
-                READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
+                SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
             )
         tables = _tables(tree)
         names = {self._view_of(table) for table in tables}
         if len(names) > 1:
-            raise PgError(FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
         name = names.pop() if names else None
         is_for_rows = name is not None and _asks_for_rows(tree)
-        if name is not None:
-            for table in tables:
-                _rename(table, name if is_for_rows else None)
-            for column in tree.find_all(exp.Column):
-                column.set("db", None)
-        if name is None or is_for_rows:
-            if len(text) > MAX_CHARACTERS:
-                raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
-            return Question(tree, name, is_for_rows, self.engine.describe(tree), self.engine.parameters(tree))
-        name_outputs(tree)
+        if (name is None or is_for_rows) and len(text) > MAX_CHARACTERS:
+            raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
+        if name is None:
+            return _Question(tree, None, False, self.engine.parameters(tree))
         schema = self.views[name].schema
         parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
-        outputs = describe(self.views[name], with_null_parameters(tree, parameters), "postgres")
-        return Question(tree, name, False, [self._column(output, name) for output in outputs], parameters)
+        for table in tables:
+            _rename(table, name if is_for_rows else None)
+        for column in tree.find_all(exp.Column):
+            column.set("db", None)
+        name_outputs(tree)
+        return _Question(tree, name, is_for_rows, parameters)
 
-    def _column(self, output: Output, view: str) -> OutputColumn:
-        """An output as clients see it: bins of a number are numbers, their starts."""
-        kind = t.of_duckdb(output.type)
-        if kind is t.TEXT and output.name.lower() in self._bin_starts[view]:
-            kind = t.FLOAT8
-        return OutputColumn(output.name, kind, output.is_estimate)
+    def _columns(self, question: _Question, outputs: Sequence[Output]) -> list[OutputColumn]:
+        """Outputs as clients see them. Bins of a number are numbers: their starts."""
+        columns = [OutputColumn(each.name, t.of_duckdb(each.type), each.is_estimate) for each in outputs]
+        for i, start in self._starts(question).items():
+            if i < len(columns) and columns[i].kind is t.TEXT:
+                columns[i] = replace(columns[i], kind=start.kind)
+        return columns
+
+    def _starts(self, question: _Question) -> dict[int, _BinStarts]:
+        """Starts of bins, by the number of the output that shows them."""
+        assert question.view is not None
+        known = self._bin_starts[question.view]
+        shown = shown_attributes(question.tree, self.views[question.view].schema.names)
+        return {i: known[name] for i, name in enumerate(shown) if name in known}
 
     def _view_of(self, table: exp.Table) -> str | None:
         """The view that a table's name stands for; None for a table of the catalogue."""
@@ -185,67 +226,65 @@ class Answerer:
             return None
         full = f"{table.db}.{name}" if table.db else name
         raise PgError(
-            UNDEFINED_TABLE,
+            SqlState.UNDEFINED_TABLE,
             f'relation "{full[:60]}" does not exist',
             unknown_name("table", name[:60], self.views, "There are").partition(". ")[2],
         )
 
-    def columns(self, question: Question, options: AnswerOptions) -> list[OutputColumn]:
-        """Columns of the answer, known before it: with the ends of intervals where they are wanted."""
-        columns: list[OutputColumn] = []
-        for column in question.columns:
-            columns.append(column)
-            if column.is_estimate and options.intervals:
-                kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
-                columns += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
-        return columns
-
     def answer(
-        self, question: Question, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
+        self, text: str, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
     ) -> ResultSet:
-        """Answer a question with these values of its parameters."""
+        """Answer a statement with these values of its parameters."""
+        question = self._question(text)
         tree = _bound(question.tree, values) if question.parameters else question.tree
         if question.view is None:
-            return ResultSet(question.columns, self.engine.rows(tree, session))
-        key = (question, tuple(map(repr, values)), options)
+            before = dict(session.settings)
+            columns, rows = self.engine.answer(tree, session)
+            changed = {name: value for name, value in session.settings.items() if before.get(name) != value}
+            return ResultSet(columns, rows, settings=changed)
+        key = (text, tuple(map(repr, values)), options)
         answer = self._answers.get(key)
         if answer is None:
             if question.is_for_rows:
-                rows = self.engine.rows(tree, session)
+                columns, rows = self.engine.answer(tree, session)
                 # Tools look at the columns of no rows first; there is nothing to say about those.
-                notices = (self.engine.notice(question.view),) if rows else ()
-                answer = ResultSet(question.columns, rows, notices)
+                answer = ResultSet(columns, rows, (self.engine.notice(question.view),) if rows else ())
             else:
                 answer = self._of_view(question, tree, options)
             self._answers.keep(key, answer, 1 + len(answer.columns) * len(answer.rows))
         return answer
 
-    def _of_view(self, question: Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
+    def _of_view(self, question: _Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
         assert question.view is not None
         result = run(
             self.views[question.view],
-            tree,
+            list_compared_arrays(tree.copy()),
             dialect="postgres",
             confidence=options.confidence,
             counts=cast("Any", options.counts),
             interval=cast("Any", options.interval),
             with_intervals=options.intervals,
         )
+        columns, starts = question.columns or self._columns(question, result.outputs), self._starts(question)
         lists: list[list[Any]] = []
-        for i, column in enumerate(question.columns):
+        for i, column in enumerate(columns):
             values = result.table.column(i).to_pylist()
-            starts = self._bin_starts[question.view].get(column.name.lower(), {})
-            lists.append(
-                [starts.get(value, value) for value in values] if column.kind is t.FLOAT8 else values
-            )
+            lists.append([starts[i].by_label.get(each, each) for each in values] if i in starts else values)
             if column.is_estimate and options.intervals:
                 lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
         rows = list(zip(*lists, strict=True))
-        return ResultSet(self.columns(question, options), rows, (*result.notes, *result.inferred))
+        return ResultSet(_with_ends(columns, options), rows, (*result.notes, *result.inferred))
 
-    def hint_name(self) -> str:
-        """What a view is called in a question to ask instead."""
-        return quote_ident(next(iter(self.views), "view"))
+
+def _with_ends(columns: Sequence[OutputColumn], options: AnswerOptions) -> list[OutputColumn]:
+    """Columns followed by the ends of their intervals, where they are wanted."""
+    wanted: list[OutputColumn] = []
+    for column in columns:
+        wanted.append(column)
+        if column.is_estimate and options.intervals:
+            kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
+            wanted += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
+    return wanted
 
 
 def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
@@ -259,13 +298,13 @@ def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
     return [None if value is None else calendar.moment(round(value)) for value in values]
 
 
-def _bin_starts(view: PView) -> dict[str, dict[str, float]]:
-    """Binned numbers by name, in small letters: the number that each bin starts with, by the bin's label."""
-    starts: dict[str, dict[str, float]] = {}
+def _bin_starts(view: PView) -> dict[str, _BinStarts]:
+    """Starts of the bins of numbers, by the attribute's name in small letters."""
+    starts = {}
     for attribute in view.schema:
         if isinstance(attribute, Ordered) and attribute.kind in ("integer", "real"):
-            edges = attribute.edges[:-1].tolist()
-            starts[attribute.name.lower()] = dict(zip(attribute.value_labels(), edges, strict=True))
+            by_label = dict(zip(attribute.value_labels(), attribute.edges[:-1].tolist(), strict=True))
+            starts[attribute.name.lower()] = _BinStarts(column_type(attribute), by_label)
     return starts
 
 
@@ -301,7 +340,7 @@ def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     for node in list(bound.find_all(exp.Parameter)):
         number = parameter_number(node)
         if number > len(values):
-            raise PgError(INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
+            raise PgError(SqlState.INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
         node.replace(_literal(values[number - 1]))
     return bound
 

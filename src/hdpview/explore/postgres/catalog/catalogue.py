@@ -21,12 +21,14 @@ from sqlglot import exp
 
 from hdpview._version import __version__
 from hdpview.errors import QueryError
+from hdpview.explore.child import cpu_limit
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.tables import Catalog, column_type, defaults, system_relations
+from hdpview.explore.postgres.catalog import layout
+from hdpview.explore.postgres.catalog.layout import column_type, defaults, system_relations
 from hdpview.explore.postgres.catalog.translate import Translator, written_names
-from hdpview.explore.postgres.errors import UNDEFINED_COLUMN, UNDEFINED_FUNCTION, PgError
-from hdpview.explore.postgres.names import parameter_types, with_null_parameters
+from hdpview.explore.postgres.names import parameter_types
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import checked_setting
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.pview import PView
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 # Seconds that a question about the catalogue may take; of 135 that tools ask, the slowest takes 0.2.
 MAX_SECONDS = 1.5
+# Of processor time, after which a child process ends: DuckDB cannot be interrupted inside one function.
+MAX_CPU_SECONDS = 2.0
 # Of a question about the catalogue; the longest that tools ask has 3,000, and 20,000 take 2 seconds to read.
 MAX_CHARACTERS = 20_000
 MAX_ROWS = 100_000
@@ -52,6 +56,7 @@ _CONFIG = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
     "memory_limit": "256MB",
+    "integer_division": "true",
     "max_temp_directory_size": "0KB",
 }
 _SERVER = f"hdpview {__version__}: a differentially private view, read-only"
@@ -86,23 +91,21 @@ class CatalogEngine:
     def __init__(self, views: Mapping[str, PView]) -> None:
         import duckdb
 
-        self._catalog = Catalog(views)
         self._columns = {
-            f"{each.schema}.{each.name}": [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in each.columns]
-            for each in system_relations()
+            key: [(name, t.BY_NAME.get(kind, t.TEXT)) for name, kind in relation.columns]
+            for key, relation in system_relations().items()
         }
         self._views = {f"public.{name}": view for name, view in views.items()}
         self._sampled: dict[str, int] = {}
         self._lock = threading.Lock()
         for key, view in self._views.items():
             self._columns[key] = [(attribute.name, column_type(attribute)) for attribute in view.schema]
-        oids = {f"{each.schema}.{each.name}": each.oid for each in system_relations()}
         self._any_session = SessionFacts(
             "hdpview", 0, {name: value for name, (value, _) in first_settings().items()}
         )
-        self._translator = Translator(self.key, oids)
+        self._translator = Translator(self.key)
         self._database = duckdb.connect(":memory:", config=_CONFIG)
-        self._fill()
+        self._fill(views)
         macros = self._database.execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal")
         self._functions = {name for (name,) in macros.fetchall()} | set(_DUCKDB_FUNCTIONS.split())
         self._database.execute("SET TimeZone = 'UTC'")
@@ -120,19 +123,17 @@ class CatalogEngine:
         return key if key in self._columns and key not in self._views else None
 
     def describe(self, tree: exp.Expr) -> list[OutputColumn]:
-        """Columns of a statement's result. Parameters may stand in it."""
-        filled = with_null_parameters(tree, self.parameters(tree))
-        with self._cursor(self._any_session) as cursor:
-            rows = self._run(cursor, filled, "DESCRIBE ")
-        names = written_names(tree) or [name for name, *_ in rows]
-        return [OutputColumn(name, t.of_duckdb(row[1])) for name, row in zip(names, rows, strict=True)]
+        """Columns of a statement's result."""
+        return self._run(tree, self._any_session, None)[0]
 
-    def rows(self, tree: exp.Expr, session: SessionFacts) -> list[Sequence[Any]]:
-        """Rows of the answer to a statement without parameters."""
+    def answer(self, tree: exp.Expr, session: SessionFacts) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
+        """Columns and rows of the answer to a statement without parameters."""
         for call in tree.find_all(exp.Anonymous):
             _set_config(call, session)
-        with self._cursor(session) as cursor:
-            return self._run(cursor, tree)
+        columns, rows = self._run(tree, session, MAX_ROWS + 1)
+        if len(rows) > MAX_ROWS:
+            raise QueryError(f"The answer has more than {MAX_ROWS:,} rows. Add a LIMIT.")
+        return columns, rows
 
     def parameters(self, tree: exp.Expr) -> tuple[PgType, ...]:
         """Types of the parameters $1, $2, …"""
@@ -163,25 +164,31 @@ class CatalogEngine:
                     cursor.execute(f"INSERT INTO {_quoted(key)} SELECT * FROM incoming")
                 self._sampled[key] = n
 
-    def _run(self, cursor: duckdb.DuckDBPyConnection, tree: exp.Expr, prefix: str = "") -> list[Any]:
+    def _run(
+        self, tree: exp.Expr, session: SessionFacts, n_rows: int | None
+    ) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
+        """Columns, and so many rows; none where they are not wanted."""
         import duckdb
 
         for table in tree.find_all(exp.Table):
             if table.db == "public":
                 self._sample(f"public.{table.name}")
         statement = self._translator.translate(tree)
-        watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
-        watch.start()
-        try:
-            self._check_functions(cursor, statement)
-            rows = list(islice(_rows(cursor.sql(prefix + statement)), MAX_ROWS + 1))
-        except duckdb.Error as problem:
-            raise _in_words(problem) from None
-        finally:
-            watch.cancel()
-        if len(rows) > MAX_ROWS:
-            raise QueryError(f"The answer has more than {MAX_ROWS:,} rows. Add a LIMIT.")
-        return rows
+        with self._cursor(session) as cursor:
+            watch = threading.Timer(MAX_SECONDS, cursor.interrupt)
+            watch.start()
+            try:
+                with cpu_limit(MAX_CPU_SECONDS):
+                    self._check_functions(cursor, statement)
+                    relation = cursor.sql(statement)
+                    names = written_names(tree) or relation.columns
+                    kinds = [t.of_duckdb(str(kind)) for kind in relation.types]
+                    rows = [] if n_rows is None else list(islice(_rows(relation), n_rows))
+            except duckdb.Error as problem:
+                raise _in_words(problem) from None
+            finally:
+                watch.cancel()
+        return [OutputColumn(name, kind) for name, kind in zip(names, kinds, strict=True)], rows
 
     def _check_functions(self, cursor: duckdb.DuckDBPyConnection, statement: str) -> None:
         """Refuse functions that are not known to be harmless, by name in DuckDB's own syntax tree."""
@@ -192,7 +199,7 @@ class CatalogEngine:
         for node in _nodes(tree):
             name = node.get("function_name")
             if name is not None and not node.get("is_operator") and name.lower() not in self._functions:
-                raise PgError(UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
+                raise PgError(SqlState.UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
 
     @contextmanager
     def _cursor(self, session: SessionFacts) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -217,7 +224,7 @@ class CatalogEngine:
         finally:
             cursor.close()
 
-    def _fill(self) -> None:
+    def _fill(self, views: Mapping[str, PView]) -> None:
         for key, columns in self._columns.items():
             usual = defaults().get(key, {})
             parts = ", ".join(_definition(name, kind, usual.get(name)) for name, kind in columns)
@@ -233,9 +240,10 @@ class CatalogEngine:
             {"name": name, "setting": value, "short_desc": meaning}
             for name, (value, meaning) in first_settings().items()
         ]
-        for key, rows in {**self._catalog.rows(), "pg_catalog.pg_settings": settings}.items():
+        for key, rows in {**layout.rows(views), "pg_catalog.pg_settings": settings}.items():
             self._database.register("incoming", pa.Table.from_pylist(rows))
-            self._database.execute(f"INSERT INTO {_quoted(key)} BY NAME SELECT * FROM incoming")
+            made = f"INSERT INTO {_quoted(key)} BY NAME" if key in self._columns else f"CREATE TABLE {key} AS"
+            self._database.execute(f"{made} SELECT * FROM incoming")
             self._database.unregister("incoming")
         self._database.execute("\n".join(t.lines_of("derived.sql")))
 
@@ -284,5 +292,5 @@ def _in_words(problem: Exception) -> QueryError:
         return QueryError("This question about the catalogue took too long.")
     column = text.partition('Referenced column "')[2].partition('"')[0]
     if column:
-        return PgError(UNDEFINED_COLUMN, f'column "{column[:60]}" does not exist')
+        return PgError(SqlState.UNDEFINED_COLUMN, f'column "{column[:60]}" does not exist')
     return QueryError("The catalogue cannot answer this statement. Ask it in simpler words, or leave it out.")

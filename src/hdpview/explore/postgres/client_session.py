@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,29 +15,20 @@ from pygwire.constants import TransactionStatus
 from pygwire.messages import PGMessage
 
 from hdpview.errors import HdpviewError
-from hdpview.explore.postgres import copying, login, parameters, statements, types, wire
+from hdpview.explore.postgres import copying, login, parameter_values, statements, types, wire
+from hdpview.explore.postgres.answerer import AnswerOptions, Description
 from hdpview.explore.postgres.commands import REPORTED, Commands, Outcome
-from hdpview.explore.postgres.errors import (
-    DUPLICATE_STATEMENT,
-    FEATURE_NOT_SUPPORTED,
-    IDLE_TIMEOUT,
-    INTERNAL_ERROR,
-    INVALID_CURSOR,
-    INVALID_STATEMENT,
-    PROTOCOL_VIOLATION,
-    QUERY_CANCELED,
-    TOO_COMPLEX,
-    PgError,
-    as_pg_error,
-)
 from hdpview.explore.postgres.login import ClosedError, LoginServer
-from hdpview.explore.postgres.questions import Answerer, AnswerOptions, Question
+from hdpview.explore.postgres.sqlstates import PgError, SqlState, as_pg_error
 from hdpview.explore.postgres.statements import Statement
 from hdpview.explore.postgres.types import OutputColumn, PgType
 from hdpview.explore.postgres.wire import Wire
 
 logger = logging.getLogger("hdpview.postgres")
-LOGIN_SECONDS, IDLE_SECONDS, ANSWER_SECONDS = 10.0, 3_600.0, 20.0
+LOGIN_SECONDS = 10.0
+IDLE_SECONDS = 3_600.0
+# Seconds from a question to its answer, waiting for a child process included.
+ANSWER_SECONDS = 20.0
 _MOST_PREPARED = 1_000
 _STATUS = {status.value: status for status in TransactionStatus}
 
@@ -45,17 +36,17 @@ _STATUS = {status.value: status for status in TransactionStatus}
 class Backend(LoginServer, Protocol):
     """What sessions share."""
 
-    answerer: Answerer
+    table: str
     log_statements: bool
 
-    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work when its turn comes."""
+    def ask(self, method: str, *arguments: Any, seconds: float) -> asyncio.Future[Any]:
+        """Call a method of an `Answerer` in a child process, when its turn comes."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
     statement: Statement
-    question: Question | None
+    description: Description | None
     parameters: tuple[PgType, ...]
     options: AnswerOptions
 
@@ -98,7 +89,9 @@ class Session:
         except ClosedError:
             pass
         except TimeoutError:
-            self._wire.refuse(PgError(IDLE_TIMEOUT, "terminating connection due to idle timeout", fatal=True))
+            self._wire.refuse(
+                PgError(SqlState.IDLE_TIMEOUT, "terminating connection due to idle timeout", fatal=True)
+            )
         except PgError as problem:
             self._wire.refuse(problem)
         except (ConnectionError, OSError):
@@ -109,7 +102,7 @@ class Session:
     async def _login(self) -> None:
         user, settings = await login.admitted(self._wire, self._backend)
         self._wire.send(messages.AuthenticationOk())
-        self._commands = Commands(self._backend.answerer, self._computed, user[:63], self.pid)
+        self._commands = Commands(self._asked, user[:63], self.pid)
         self._commands.start_with(settings)
         for name, title in REPORTED.items():
             self._wire.send(messages.ParameterStatus(title, self._commands.settings[name]))
@@ -147,12 +140,14 @@ class Session:
                 raise
             self._fail(problem)
         except HdpviewError as problem:
-            self._fail(as_pg_error(problem, self._backend.answerer.hint_name()))
+            self._fail(as_pg_error(problem, self._backend.table))
         except (ClosedError, ConnectionError, OSError):
             raise
         except Exception as problem:  # a fault of ours must not end the server, nor tell what was asked
             logger.error("session %d: %s while answering", self.pid, type(problem).__name__)
-            self._fail(PgError(INTERNAL_ERROR, "The server failed on this statement.", "Please report it."))
+            self._fail(
+                PgError(SqlState.INTERNAL_ERROR, "The server failed on this statement.", "Please report it.")
+            )
         else:
             return True
         return False
@@ -161,21 +156,22 @@ class Session:
         self._commands.fail()
         self._wire.refuse(problem)
 
-    async def _computed(self, work: Callable[[], Any]) -> Any:
-        """What work gives, done in a thread, unless it takes too long or is cancelled."""
-        self._work = self._backend.in_thread(work)
+    async def _asked(self, method: str, *arguments: Any) -> Any:
+        """What an `Answerer` says, unless it takes too long or is cancelled."""
+        self._work = self._backend.ask(method, *arguments, seconds=ANSWER_SECONDS)
+        self._work.add_done_callback(lambda work: work.cancelled() or work.exception())
         try:
             return await asyncio.wait_for(asyncio.shield(self._work), ANSWER_SECONDS)
         except TimeoutError:
             raise PgError(
-                QUERY_CANCELED,
+                SqlState.QUERY_CANCELED,
                 "canceling statement due to statement timeout",
                 f"Answers may take {ANSWER_SECONDS:g} seconds. Ask for less at once.",
             ) from None
         except asyncio.CancelledError:
             if not self._work.cancelled():  # the server ends
                 raise
-            raise PgError(QUERY_CANCELED, "canceling statement due to user request") from None
+            raise PgError(SqlState.QUERY_CANCELED, "canceling statement due to user request") from None
         finally:
             self._work = None
 
@@ -184,10 +180,10 @@ class Session:
             logger.info("session %d: %s", self.pid, statement.text)
 
     async def _simple(self, text: str) -> None:
-        found = statements.split(text)
-        if not found:
+        asked = statements.split(text)
+        if not asked:
             self._wire.send(messages.EmptyQueryResponse())
-        for statement in found:
+        for statement in asked:
             self._log(statement)
             await self._send_outcome(await self._done(statement))
 
@@ -203,7 +199,7 @@ class Session:
             name, values = statements.executed(statement)
             prepared = self._statement(name)
             _check_number(len(values), len(prepared.parameters))
-            return await self._commands.execute(prepared.statement, prepared.question, values)
+            return await self._commands.execute(prepared.statement, values)
         return await self._commands.execute(statement)
 
     async def _send_outcome(self, outcome: Outcome) -> None:
@@ -252,7 +248,7 @@ class Session:
             (self._prepared if message.kind == "S" else self._portals).pop(message.name, None)
             self._wire.send(messages.CloseComplete())
         else:
-            raise PgError(FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Functions are called with SELECT here.")
 
     async def _parse(self, message: messages.Parse) -> None:
         statement = statements.one(message.query)
@@ -262,15 +258,17 @@ class Session:
 
     async def _prepare(self, name: str, statement: Statement, oids: Sequence[int]) -> None:
         if name and name in self._prepared:
-            raise PgError(DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
+            raise PgError(SqlState.DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
         if len(self._prepared) >= _MOST_PREPARED:
             raise PgError(
-                TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} prepared statements.", "Close some."
+                SqlState.TOO_COMPLEX,
+                f"A session has at most {_MOST_PREPARED:,} prepared statements.",
+                "Close some.",
             )
-        question = await self._commands.read(statement)
-        inferred = question.parameters if question is not None else ()
+        description = await self._commands.describe(statement)
+        inferred = description.parameters if description is not None else ()
         self._prepared[name] = _Prepared(
-            statement, question, _declared(oids, inferred), self._commands.options
+            statement, description, _declared(oids, inferred), self._commands.options
         )
 
     def _bind(self, message: messages.Bind) -> None:
@@ -278,11 +276,13 @@ class Session:
         _check_number(len(message.param_values), len(prepared.parameters))
         formats = wire.result_formats(message.param_formats, len(prepared.parameters))
         values = [
-            parameters.decode(*each)
+            parameter_values.decode(*each)
             for each in zip(message.param_values, prepared.parameters, formats, strict=True)
         ]
         if len(self._portals) >= _MOST_PREPARED:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some.")
+            raise PgError(
+                SqlState.TOO_COMPLEX, f"A session has at most {_MOST_PREPARED:,} portals.", "Close some."
+            )
         self._portals[message.portal] = _Portal(prepared, values, message.result_formats)
         self._wire.send(messages.BindComplete())
 
@@ -304,8 +304,8 @@ class Session:
             self._wire.describe(columns, wire.result_formats(formats, len(columns)))
 
     def _columns(self, prepared: _Prepared) -> Sequence[OutputColumn] | None:
-        if prepared.question is not None:
-            return self._backend.answerer.columns(prepared.question, prepared.options)
+        if prepared.description is not None:
+            return prepared.description.with_ends(prepared.options)
         if prepared.statement.word == "EXECUTE":
             return self._columns(self._statement(statements.executed(prepared.statement)[0]))
         return self._commands.cursor_columns(prepared.statement)
@@ -321,9 +321,7 @@ class Session:
                 portal.outcome = await self._done(prepared.statement)
             else:
                 self._check_shape(prepared)
-                portal.outcome = await self._commands.execute(
-                    prepared.statement, prepared.question, portal.values
-                )
+                portal.outcome = await self._commands.execute(prepared.statement, portal.values)
             self._tell(portal.outcome)
         outcome = portal.outcome
         if outcome.copy is not None:
@@ -339,9 +337,12 @@ class Session:
         self._wire.send(messages.CommandComplete(outcome.tag))
 
     def _check_shape(self, prepared: _Prepared) -> None:
-        if prepared.question is not None and prepared.options.intervals != self._commands.options.intervals:
+        if (
+            prepared.description is not None
+            and prepared.options.intervals != self._commands.options.intervals
+        ):
             raise PgError(
-                FEATURE_NOT_SUPPORTED,
+                SqlState.FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
                 "hdpview.intervals changed after this statement was prepared: prepare it again "
                 "(DEALLOCATE ALL), "
@@ -353,24 +354,24 @@ class Session:
         if name == "all":
             self._prepared.clear()
         elif self._prepared.pop(name, None) is None:
-            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
         return Outcome("DEALLOCATE ALL" if name == "all" else "DEALLOCATE")
 
     def _statement(self, name: str) -> _Prepared:
         if name not in self._prepared:
-            raise PgError(INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_STATEMENT, f'prepared statement "{name[:60]}" does not exist')
         return self._prepared[name]
 
     def _portal(self, name: str) -> _Portal:
         if name not in self._portals:
-            raise PgError(INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_CURSOR, f'portal "{name[:60]}" does not exist')
         return self._portals[name]
 
 
 def _check_number(given: int, needed: int) -> None:
     if given != needed:
         raise PgError(
-            PROTOCOL_VIOLATION,
+            SqlState.PROTOCOL_VIOLATION,
             f"bind message supplies {given} parameters, but prepared statement requires {needed}",
         )
 
@@ -378,9 +379,9 @@ def _check_number(given: int, needed: int) -> None:
 def _declared(oids: Sequence[int], inferred: Sequence[PgType]) -> tuple[PgType, ...]:
     """Types of parameters: what the client says, else what the statement says."""
     n = max(len(oids), len(inferred))
-    found = []
+    kinds = []
     for i in range(n):
         said = types.BY_OID.get(oids[i]) if i < len(oids) and oids[i] else None
         guess = inferred[i] if i < len(inferred) else types.TEXT
-        found.append(guess if said is None or said is types.UNKNOWN else said)
-    return tuple(found)
+        kinds.append(guess if said is None or said is types.UNKNOWN else said)
+    return tuple(kinds)
