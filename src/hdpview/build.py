@@ -25,8 +25,9 @@ from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.methods.quality import QUALITY_SHARE, measure_quality
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Budget, exact_delta, exact_epsilon
+from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
+from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress, silent
@@ -269,33 +270,31 @@ def release(
     limits: Contributions = EACH_ROW,
     engine: Engine | None = None,
     quality: bool = False,
+    outcomes: Outcomes | None = None,
 ) -> PView:
     """A view of exact counts: the method's release, what was measured of its errors, and what all of it cost.
 
-    Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method
-    gets the k-th part.
+    outcomes: of a build that broke off, to go on from.
     """
-    k, delta, for_one = limits.max_rows, delta_of(method), for_one_record(method, epsilon, limits.max_rows)
-    for_quality = epsilon / k * QUALITY_SHARE if quality else Fraction(0)
-    where = engine or LocalEngine(threads)
-    for_view = epsilon / k - for_quality  # [P11]
-    released, charges = release_with(for_one, counts, for_view, randomness, where, progress)
-    growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
+    k, where = limits.max_rows, engine or LocalEngine(threads)
+    for_quality = epsilon * QUALITY_SHARE if quality else Fraction(0)
+    released, charges = release_with(
+        method, counts, epsilon - for_quality, randomness, where, progress, max_rows=k, outcomes=outcomes
+    )
     if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
     prior = prior_quality(released.components, released.tables)
     part = ViewPart(released.components, prior, released.tables)
     if quality:
-        left = Budget(for_quality)
-        part = replace(part, quality=measure_quality(part, counts, left, randomness, progress))
-        charges = (*charges, *left.close())
+        mechanism = Mechanism(for_quality, randomness, max_rows=k, outcomes=outcomes)
+        part = replace(part, quality=measure_quality(part, counts, mechanism, progress))
+        charges = (*charges, *mechanism.close())
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
         spending=tuple(
-            Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth)
-            for charge in charges
+            Spending(charge.purpose, charge.epsilon, charge.times, charge.delta) for charge in charges
         ),
         settings=method.settings(),
         parameters=released.parameters,
@@ -304,7 +303,7 @@ def release(
         not_private_because=_reasons(counts.schema, randomness),
         max_rows=k,
         count_column=limits.count,
-        delta=delta,
+        delta=delta_of(method),
         created="" if randomness.is_test else datetime.now(UTC).date().isoformat(),
         focus=getattr(method, "focus", ()),
     )

@@ -24,10 +24,18 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import learnable_columns, learnt_text
 from hdpview.counts.learn import _edges, learn
 from hdpview.privacy.budget import exact_epsilon
-from hdpview.privacy.noise import laplace_with_threshold
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.randomness import Randomness
 
 TINY = Fraction(1, 10**9)
 KINDS = {"age": "integer", "balance": "real", "born": "datetime", "city": "category", "ill": "boolean"}
+
+
+def frequent(texts: dict[str, int], epsilon: Fraction, delta: Fraction, max_rows: int = 1) -> dict[str, int]:
+    """The texts that pass the threshold, with noisy counts."""
+    mechanism = Mechanism(epsilon, Randomness.fresh(), delta=delta, max_rows=max_rows, law="laplace")
+    return mechanism.frequent("texts", Exact(texts), mechanism.total, delta)
 
 
 def table(n: int = 5_000) -> pa.Table:
@@ -141,9 +149,7 @@ def test_bins_of_numbers_lie_side_by_side(power_bin: int) -> None:
 
 def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:
     """With δ = 0.05 a text that one row has is shown in at most 5 % of the draws, and not never."""
-    shown = Counter(
-        bool(laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000)
-    )
+    shown = Counter(bool(frequent({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000))
     assert 20 < shown[True] <= 4_000 * 0.05 + 60
 
 
@@ -204,7 +210,7 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
         assert "Traceback" not in done.stderr
     assert not (tmp_path / "l.sqlite").exists()
     with pytest.raises(hv.BudgetError, match="certifies no delta below"):
-        laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 2**54))
+        frequent({"x": 1}, Fraction(1), Fraction(1, 2**54))
 
 
 def test_a_schema_remembers_any_budget_that_can_be_spent() -> None:
