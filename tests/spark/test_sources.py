@@ -127,9 +127,9 @@ REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
     "no such column": (lambda spark, _: spark.createDataFrame([(1, "a")], "aged INT, ward STRING"), {},
         "Did you mean 'aged'"),
     "a table elsewhere": (lambda spark, _: ibis.memtable(people()), {}, "not on Spark"),
-    "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the Spark session"),
+    "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the active Spark session"),
     "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"},
-        "A Spark session is at work"),
+        "A Spark session is already active"),
     "a method that needs cells": (lambda spark, _: people(), {"method": "identity"}, "looks at cells itself"),
     "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
 }  # fmt: skip
