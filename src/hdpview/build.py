@@ -20,7 +20,7 @@ from hdpview.counts.preview import preview as preview_here
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
-from hdpview.errors import MethodError, SchemaError, unknown_name
+from hdpview.errors import BudgetError, MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.methods.quality import QUALITY_SHARE, measure_quality
@@ -63,6 +63,7 @@ def build(
     test_key: bytes | None = None,
     progress: Progress | None = None,
     on_charge: Callable[[Receipt], object] | None = None,
+    resume: bool = False,
     **settings: Any,
 ) -> PView:
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
@@ -99,6 +100,12 @@ def build(
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
+            Whoever
+            gives it calls the receipt's `name_view` when the view is written; until then the build can be
+            resumed.
+        resume: finish a build that broke off after its charge. Nothing more is charged, and what was drawn
+            then is
+            used again. All other arguments have to be those of that build.
         **settings: settings of the method, such as `focus=[("age", "income")]`.
 
     Returns:
@@ -113,20 +120,48 @@ def build(
     _check_feasible(chosen, schema, budget, limits.max_rows)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     account = account_of(source, ledger, table, randomness.is_test)
-    name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
-    _log.info(budget_line(account, name, budget))
+    name = None if account is None else table or name_of(source)
+    if account is not None and name is not None and not resume:
+        account.check(name, budget, delta_of(chosen))
+    if account is None and resume:
+        raise BudgetError("A build is resumed from its ledger, and none is kept for this table.")
+    _log.info(budget_line(account, name, None if resume else budget))
     salt = randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
     # Read, then charge, then draw.
+    order = {
+        "schema": schema.to_dict(),
+        "epsilon": str(budget),
+        "delta": str(delta_of(chosen)),
+        "method": repr(chosen),
+        "contributions": repr(limits),
+        "quality": quality,
+        "test": randomness.is_test,
+    }
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
-        _charged(account, name, budget, chosen, limits, _reasons(schema, randomness)) as receipt,  # [P12]
+        _charged(
+            account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
+        ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
             on_charge(receipt)
-        view = release(counts, budget, chosen, randomness, threads, progress, limits, where, quality=quality)
+        view = release(
+            counts,
+            budget,
+            chosen,
+            randomness,
+            threads,
+            progress,
+            limits,
+            where,
+            quality=quality,
+            outcomes=None if receipt is None else receipt.outcomes,
+        )
         if receipt is not None and not randomness.is_test:
             view = _on_record(view, receipt)
+    if receipt is not None and on_charge is None:
+        receipt.outcomes.close(remove=True)
     _log.info(budget_line(account, name, None))
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
@@ -161,7 +196,12 @@ def budget_line(account: Ledger | None, name: str | None, coming: Fraction | Non
         return "Budget: no ledger is kept of this build" + (
             "." if coming is None else f" of epsilon {float(coming):g}."
         )
-    return account.describe(name, coming)
+    try:
+        return account.describe(name, coming)
+    except BudgetError as problem:
+        if coming is not None:
+            raise
+        return f"Budget: the view is finished. {problem}"
 
 
 def account_of(
@@ -191,8 +231,10 @@ def _charged(
     method: Method,
     limits: Contributions,
     why_not_private: Sequence[str],
+    order: dict[str, Any],
+    resume: bool,
 ) -> AbstractContextManager[Receipt | None]:
-    """Charges the ledger, if there is one, when it is entered."""
+    """Charges the ledger, if there is one, when it is entered; or resumes what was charged before."""
     if account is None or name is None:
         return nullcontext()
     return account.charged(
@@ -203,6 +245,8 @@ def _charged(
         limits.max_rows,
         delta_of(method),
         "; ".join(why_not_private) or None,
+        order=order,
+        resume=resume,
     )
 
 
@@ -312,8 +356,8 @@ def release(
 
 def _on_record(view: PView, receipt: Receipt) -> PView:
     """The view with what the ledger says of its table."""
-    spent = receipt.ledger.spent(receipt.table)
-    return PView(replace(view.manifest, table=receipt.table, spent_on_table=spent), view.parts, view.frame)
+    manifest = replace(view.manifest, table=receipt.table, spent_on_table=receipt.spent)
+    return PView(manifest, view.parts, view.frame)
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:

@@ -104,6 +104,12 @@ class Outcomes:
     def keep(self, purpose: str, terms: str, arrays: list[NDArray[Any]]) -> None:
         self._known[purpose] = terms, arrays
 
+    def sync(self) -> None:
+        """Called when a mechanism has made its last draw."""
+
+    def close(self, *, remove: bool) -> None:
+        """Called when nothing more is drawn. remove: whether nothing is left to be resumed."""
+
 
 class Mechanism:
     """One budget, its accounts and its randomness.
@@ -279,6 +285,7 @@ class Mechanism:
         """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
         if self.remaining != 0:
             raise BudgetError(f"{self.remaining} of {self.total} is left unspent: a mistake in the method.")
+        self._outcomes.sync()
         if self.law == "gaussian":
             return (Charge(WITH_DELTA, self.epsilon, delta=self.delta),)  # [P14]
         return tuple(self._charges.values())

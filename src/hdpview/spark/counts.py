@@ -190,7 +190,11 @@ def _queried(
     from hdpview.spark.sources import open_on_spark
 
     def query() -> DataFrame:
-        with open_on_spark(session, source, options.wanted(schema), schema.source) as opened, step_by_step():
+        wanted, persons = options.wanted(schema), options.limits.columns
+        with (
+            open_on_spark(session, source, wanted, schema.source, persons) as opened,
+            step_by_step(),
+        ):
             check_columns(opened.types, schema)
             options.limits.check(opened.types)
             return opened.backend.frame(chunking.query(opened.table, schema, options.limits, options.salt))
