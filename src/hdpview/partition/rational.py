@@ -38,7 +38,8 @@ class ExactSides:
     def exact_deviation(self) -> Fraction:
         """AE_L + AE_R."""
         sides = zip(self.exact_n_above, self.exact_sums, self.n_cells, strict=True)
-        return 2 * (self.exact_sum_above - sum(n * Fraction(total, cells) for n, total, cells in sides))
+        means = sum((n * Fraction(total, cells) for n, total, cells in sides), Fraction(0))
+        return 2 * (self.exact_sum_above - means)
 
 
 def n_cells_of(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> int:
