@@ -47,7 +47,7 @@ def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
         "age",
         "integer, 10 values: 0 … 9",
         "choose cuts",
-        "in all",
+        "total",
     ]:
         assert words in text
     method = view.manifest.method
