@@ -19,7 +19,7 @@ from numba.core.caching import CacheImpl
 
 _PACKAGE = Path(__file__).parent
 # Rooms without kernels: a change there does not recompile any.
-WITHOUT_KERNELS = frozenset({"audit", "cli", "curate", "demo", "explore", "query"})
+WITHOUT_KERNELS = frozenset("cli curate demo explore forecast query spark view".split())
 _LOCATORS = tuple(CacheImpl._locator_classes)
 
 
