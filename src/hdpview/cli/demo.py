@@ -96,17 +96,17 @@ def _ask(view: PView, table: pa.Table) -> None:
     rows: list[dict[str, Any]] = [
         {
             "question": question.text,
-            "view": round(found.estimate),
-            "from": round(found.lower),
-            "to": round(found.upper),
+            "view": round(answer.estimate),
+            "from": round(answer.lower),
+            "to": round(answer.upper),
             "truth": _truth(table, question.where),
         }
-        for question, found in zip(QUESTIONS, answers, strict=True)
+        for question, answer in zip(QUESTIONS, answers, strict=True)
     ]
     output.print_table(["question", "view", "from", "to", "truth"], rows)
     inside, surely = (
         sum(end.lower <= row["truth"] <= end.upper for end, row in zip(ends, rows, strict=True))
-        for ends in ([found.typical for found in answers], [found.guaranteed for found in answers])
+        for ends in ([answer.typical for answer in answers], [answer.guaranteed for answer in answers])
     )
     typer.echo(
         f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider "

@@ -147,12 +147,13 @@ class _Growth:
         rows = mapped(self.counts.exact_chunks, by_slot, tasks.ROWS).repartition(n_tasks, "slot")
         subtree = tasks.Subtree(len(schema), code_type(schema), blocks, self.decisions.finish)
         leaves = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
-        found = {row["slot"]: row for row in leaves}
+        leaves_of_slot = {row["slot"]: row for row in leaves}
         for slot, block in enumerate(blocks):
-            row = found.get(slot)
+            row = leaves_of_slot.get(slot)
             if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
                 raise DataError(CHANGED)
-        return [tasks.leaves_of(found[slot]["leaves"], len(schema)) for slot in range(len(blocks))]
+        rows_in_order = (leaves_of_slot[slot] for slot in range(len(blocks)))
+        return [tasks.leaves_of(row["leaves"], len(schema)) for row in rows_in_order]
 
     def _empty(self, node: int) -> ExactBlocks:
         """The leaves of a block without rows, which no task receives."""

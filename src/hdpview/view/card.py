@@ -111,27 +111,19 @@ def _protected(manifest: Manifest) -> list[str]:
     unit = f"person (or other unit) that the column {manifest.privacy_unit!r} identifies"
     whose = "record" if manifest.privacy_unit == "row" else unit
     lines = [f"The presence of each {whose}: {manifest.neighbours} give nearly the same view."]
+    most = f"{manifest.max_rows:,} records"
     if manifest.privacy_unit != "row":
-        lines.append(
-            f"At most {manifest.max_rows:,} records of each are counted, chosen at random; records without "
-            "a value in that column are left out."
-        )
+        lines.append(f"At most {most} of each are counted, chosen at random.")
+        lines.append("Records without a value in that column are left out.")
     elif manifest.max_rows > 1:
-        lines.append(
-            f"The curator states that nobody has more than {manifest.max_rows:,} records; the table was "
-            "already aggregated, so the build could not check it."
-        )
+        lines.append(f"The curator states that nobody has more than {most}.")
+        lines.append("The table was already aggregated, so the build could not check it.")
     else:
         also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
-        lines.append(
-            "A person with several records is protected less: with c records, as if epsilon were c times "
-            f"as large{also}."
-        )
+        lines.append("A person with several records is protected less:")
+        lines.append(f"with c records, as if epsilon were c times as large{also}.")
     if manifest.count_column is not None:
-        lines.append(
-            f"A row of the table can stand for several records; the column {manifest.count_column!r} holds "
-            "their number."
-        )
+        lines.append(f"The column {manifest.count_column!r} gives the number of records per row.")
     return lines
 
 

@@ -35,14 +35,13 @@ _MAX_CELLS = 100_000_000  # cells of one released table
 _MAX_FACTOR = 1e6  # of a model's error; measured ones are below 10
 
 Scale = Annotated[float, Field(gt=0, le=MAX_NOISE_SCALE)]
+Factor = Annotated[float, Field(ge=0, le=_MAX_FACTOR)]
 
 
 class QualityFacts(Facts):
     """How large the view's errors are."""
 
-    factors: list[Annotated[float, Field(ge=0, le=_MAX_FACTOR)]] = Field(
-        min_length=N_ORDERS, max_length=N_ORDERS
-    )
+    factors: list[Factor] = Field(min_length=N_ORDERS, max_length=N_ORDERS)
     measured: bool
     within: dict[Text, Annotated[float, Field(ge=0, le=MAX_COUNT)]] = Field(max_length=100)
 
@@ -212,22 +211,17 @@ def numbers(table: pa.Table, name: str) -> NDArray[Any]:
 
 def facts_of(part: ViewPart) -> dict[str, Any]:
     """The manifest's facts about a part, as `PartFacts` reads them."""
-    quality = part.quality
+    quality, within = part.quality, dict(part.quality.within)
     facts: dict[str, Any] = {
-        "quality": {
-            "factors": list(quality.factors),
-            "measured": quality.measured,
-            "within": dict(quality.within),
-        },
+        "quality": {"factors": list(quality.factors), "measured": quality.measured, "within": within},
         "tables": [_table_as_data(each) for each in part.tables],
     }
     components = part.components
     if isinstance(components, Blocks):
         return {"noise_scale": components.noise_scale, **facts}
     bins = []
-    for bin_of_code, shape, share in zip(
-        components.bin_of_code, components.shape, components.share, strict=True
-    ):
+    arrays = zip(components.bin_of_code, components.shape, components.share, strict=True)
+    for bin_of_code, shape, share in arrays:
         each_its_own = len(share) == len(bin_of_code) and (bin_of_code == np.arange(len(bin_of_code))).all()
         own = {"bins": packed(bin_of_code.astype(np.uint16)), "shape": packed(shape)}
         bins.append(None if each_its_own else own)
@@ -253,9 +247,8 @@ def table_from(facts: TableFacts, schema: Schema) -> Table:
         or attributes[-1] >= len(schema.names)
     ):
         raise ValueError
-    bins = [
-        unpacked(text, np.uint16, schema.sizes[a]) for a, text in zip(attributes, facts.bins, strict=True)
-    ]
+    sizes = [schema.sizes[a] for a in attributes]
+    bins = [unpacked(text, np.uint16, size) for text, size in zip(facts.bins, sizes, strict=True)]
     n_bins = [int(each.max()) + 1 for each in bins]
     if any(len(np.unique(each)) != n for each, n in zip(bins, n_bins, strict=True)):
         raise ValueError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from pydantic import ConfigDict, Field, PlainValidator
 
 # Dataclasses with these types are read from dicts; strict mode would accept instances only.
 FROM_DICT = ConfigDict(strict=False)
+MIN_EPSILON = 1e-300  # a smaller ε is 0 as a double
 MAX_EPSILON = 1e6  # a larger ε hides nothing
 
 
@@ -24,35 +24,21 @@ def _fraction(text: Any) -> Fraction:
         raise ValueError("not an exact number") from None
 
 
-def _epsilon(text: Any) -> Fraction:
-    epsilon = _fraction(text)
-    if epsilon <= 0 or epsilon > MAX_EPSILON or float(epsilon) == 0.0:
-        raise ValueError("not a budget")
-    return epsilon
-
-
-def _delta(text: Any) -> Fraction:
-    delta = Fraction(0) if type(text) is int and text == 0 else _fraction(text)
-    if not 0 <= delta <= 1:
-        raise ValueError("not a probability")
-    return delta
+def _zero_or_fraction(value: Any) -> Fraction:
+    return Fraction(0) if type(value) is int and value == 0 else _fraction(value)
 
 
 def _number(value: Any) -> float:
     """A finite number; integers stay integers."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or abs(value) > 1e300
-        or math.isnan(value)
-    ):
+    if type(value) not in (int, float) or not abs(value) <= 1e300:
         raise ValueError("not a finite number")
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 Text = Annotated[str, Field(strict=True, max_length=1_000)]
 Whole = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 Exact = Annotated[Fraction, PlainValidator(_fraction)]
-Epsilon = Annotated[Fraction, PlainValidator(_epsilon)]
-Delta = Annotated[Fraction, PlainValidator(_delta)]
+Epsilon = Annotated[Exact, Field(gt=MIN_EPSILON, le=MAX_EPSILON)]
+# Files write a delta of 0 as the number 0.
+Delta = Annotated[Fraction, PlainValidator(_zero_or_fraction), Field(ge=0, le=1)]
 Numbers = Annotated[Mapping[Text, Annotated[float, PlainValidator(_number)]], Field(max_length=100)]

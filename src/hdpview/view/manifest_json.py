@@ -63,24 +63,20 @@ class ManifestFacts(Facts):
     merged: MergedFacts | None = None
 
 
-_SAME_NAME = ("library_version", "created", "epsilon", "delta", "privacy_unit", "max_rows", "count_column")
+# Facts that files and manifests hold alike.
+_PLAIN = ("library_version", "created", "privacy_unit", "max_rows", "count_column", "table")
 
 
 def to_dict(manifest: Manifest) -> dict[str, Any]:
     """The manifest as plain data, as files hold it."""
     return {
         "format_version": FORMAT_VERSION,
-        "library_version": manifest.library_version,
-        "created": manifest.created,
+        **{name: getattr(manifest, name) for name in _PLAIN},
         "private": manifest.is_private,
         "not_private_because": list(manifest.not_private_because),
         "epsilon": str(manifest.epsilon),
         "delta": str(manifest.delta) if manifest.delta else 0,
         "neighbours": manifest.neighbours,
-        "privacy_unit": manifest.privacy_unit,
-        "max_rows": manifest.max_rows,
-        "count_column": manifest.count_column,
-        "table": manifest.table,
         "spent_on_table": None if manifest.spent_on_table is None else str(manifest.spent_on_table),
         "spending": [_spending_as_data(spending) for spending in manifest.spending],
         "method": {
@@ -124,16 +120,17 @@ def _manifest(facts: ManifestFacts) -> Manifest:
     return Manifest(
         schema=Schema.from_dict(facts.attributes),
         method=method.name,
+        epsilon=facts.epsilon,
+        delta=facts.delta,
         spending=tuple(facts.spending),
         settings=method.settings,
         parameters=method.parameters,
         not_private_because=tuple(facts.not_private_because),
-        table=facts.table,
         spent_on_table=facts.spent_on_table,
         focus=tuple(map(tuple, method.focus)),
         parts=tuple(merged.parts) if merged else (),
         overlapping=merged is not None and merged.populations == "overlapping",
-        **{name: getattr(facts, name) for name in _SAME_NAME},
+        **{name: getattr(facts, name) for name in _PLAIN},
     )
 
 
