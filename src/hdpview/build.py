@@ -40,6 +40,8 @@ from hdpview.view.quality import prior_quality
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
 _ENGINES = ("local", "spark")
+# ε of one row, below which the noise on a table may exceed what files hold: 10¹² records.
+_LEAST_PER_RECORD = 1e-7
 _log = logging.getLogger("hdpview")
 
 
@@ -272,6 +274,11 @@ def _check_engine(engine: str, method: Method | None = None) -> None:
 
 def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: int) -> None:
     """Raise, before anything is read or spent, where the method cannot make such a view."""
+    if budget / max_rows < _LEAST_PER_RECORD:
+        raise BudgetError(
+            f"Epsilon {float(budget):g} for {max_rows:,} rows of a person is less than {_LEAST_PER_RECORD:g} "
+            "a row: noise would exceed any table. Nothing was spent. Use a larger epsilon, or fewer rows."
+        )
     for_one = for_one_record(method, budget, max_rows)
     reason = (
         for_one.why_infeasible(schema, float(budget / max_rows))

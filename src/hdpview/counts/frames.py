@@ -73,8 +73,8 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
     blur.
 
     It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
-    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters for those
-    of `exact_text`, which name persons.
+    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters in
+    columns of `exact_text`, which name persons.
     """
     schemas = [pq.read_schema(file) for file in files]
     if any(len({each.field(n).type for each in schemas if n in each.names}) > 1 for n in exact_text):

@@ -33,7 +33,7 @@ from hdpview.domain.text_format import PLAIN
 from hdpview.errors import BudgetError, DataError
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 
 # Powers of two: what is nearer to 0 counts as 0, what is beyond as the last bin.
@@ -108,6 +108,7 @@ def learn(
     limits: Contributions = EACH_ROW,
     text: TextFormat = PLAIN,
     charged: Callable[[], AbstractContextManager[object]] = nullcontext,
+    outcomes: Outcomes | None = None,
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
@@ -123,7 +124,7 @@ def learn(
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            learning = _Learning(opened, limits, text, epsilon, delta)
+            learning = _Learning(opened, limits, text, epsilon, delta, outcomes)
             learning.try_reading(kinds)
             with charged():
                 decided = learning.decided(kinds)
@@ -153,11 +154,22 @@ class _Learning:
     """What one budget learns about the columns of a table that is open."""
 
     def __init__(
-        self, opened: OpenSource, limits: Contributions, text: TextFormat, epsilon: Fraction, delta: Fraction
+        self,
+        opened: OpenSource,
+        limits: Contributions,
+        text: TextFormat,
+        epsilon: Fraction,
+        delta: Fraction,
+        outcomes: Outcomes | None,
     ) -> None:
         self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
         self.mechanism = Mechanism(
-            epsilon, Randomness.fresh(), delta=delta, max_rows=limits.max_rows, law="laplace"
+            epsilon,
+            Randomness.fresh(),
+            delta=delta,
+            max_rows=limits.max_rows,
+            law="laplace",
+            outcomes=outcomes,
         )
         self._known: tuple[dict[str, str] | None, ibis.Table] = (None, opened.table)
 
@@ -312,11 +324,12 @@ def _plain_table(
     """
     own = [name for name in limits.columns if name not in asked]
     plain = table.select(
-        *own, **{name: plain_text(table[name], _PLAIN_KINDS[kind], text) for name, kind in asked.items()}
+        *own,
+        *(plain_text(table[name], _PLAIN_KINDS[kind], text).name(name) for name, kind in asked.items()),
     )
     moments = [name for name, kind in asked.items() if kind == "datetime"]
     return (
-        plain.mutate(**{name: make_castable(plain[name], _CALENDAR) for name in moments})
+        plain.mutate(*(make_castable(plain[name], _CALENDAR).name(name) for name in moments))
         if moments
         else plain
     )

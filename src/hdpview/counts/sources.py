@@ -184,7 +184,7 @@ def _opened(
     """The table with DuckDB's own types put into ones that Ibis knows and that no value makes it refuse."""
     if backend.name == "duckdb":
         replaced = {name: _replacement(table[name], name in exact_text) for name in table.columns}
-        table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
+        table = table.mutate(*(column.name(name) for name, column in replaced.items() if column is not None))
     return OpenSource(table, backend, is_ours)
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hdpview.errors import BudgetError
 from hdpview.privacy.choice import choose as _choose
-from hdpview.privacy.exact import Exact
+from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.gradual import finer_noise
 from hdpview.privacy.noise import Law, Noise, laplace_scale
 from hdpview.privacy.randomness import Randomness, Uniform, draw_many
@@ -339,7 +339,7 @@ class Mechanism:
             report(start / len(flat), "adding noise")
             part = slice(start, start + _ENTRIES_AT_ONCE)
             noisy[part] = _sampled(flat[part], noise.law, noise.scale, key, start)
-        return noisy.reshape(np.shape(exact_counts))
+        return noisy.clip(-2 * MOST_RECORDS, 2 * MOST_RECORDS).reshape(np.shape(exact_counts))
 
 
 def _sampled(

@@ -50,6 +50,8 @@ Ints = NDArray[np.int64]
 _TABLES = "tables of several attributes"
 # A table of more attributes has too many cells for its records.
 _MOST_IN_FOCUS = 3
+# Share of all records, of a component that is kept: far below one record of any table.
+_LEAST_WEIGHT = 1e-12
 # While tables are still being chosen: a model that ranks pairs by how badly it explains them need not be a
 # fine one.
 _CHOOSING_PASSES = 2
@@ -188,7 +190,7 @@ class _Build:
         fine = [in_order(bins) for bins in fine_bins(measured)]
         margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
         shape = tuple(share / margin[bins] for share, margin, bins in zip(shares, margins, fine, strict=True))
-        fits = self._fits(measured, fine, margins, total)
+        fits = [_without_empty(one) for one in self._fits(measured, fine, margins, total)]
         weight = np.concatenate(
             [one.weight.astype(np.float64) / one.weight.sum(dtype=np.float64) for one in fits]
         )
@@ -228,6 +230,12 @@ class _Build:
     def _targets(self, measured: Measurements, fine: list[NDArray[np.int32]]) -> list[Target]:
         n_ordered = [axis.n_ordered for axis in self.axes]
         return [Target(one.table, one.variance, fine, n_ordered) for one in measured.tables]
+
+
+def _without_empty(components: Components) -> Components:
+    """The components that have any weight: shares of one without are 0/0."""
+    kept = components.weight > _LEAST_WEIGHT * components.weight.sum()
+    return Components(components.weight[kept], tuple(own[:, kept] for own in components.share))
 
 
 def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hdpview.domain.tables import TableShape
 from hdpview.methods.mixture.bins import Axis, Bins, membership, refinement, sums_over
 from hdpview.methods.mixture.smooth import Histogram, shares_of
-from hdpview.privacy.exact import Exact
+from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.view.tables import Table
 
@@ -74,7 +74,7 @@ class Measurements:
         for one in [*self.histograms, *self.tables]:
             values.append(float(one.noisy.sum()))
             precisions.append(1 / (one.table.counts.size * one.variance))
-        return max(1.0, float(np.average(values, weights=precisions)))
+        return min(max(1.0, float(np.average(values, weights=precisions))), float(MOST_RECORDS))
 
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""
