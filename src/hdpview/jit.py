@@ -19,7 +19,7 @@ from numba.core.caching import CacheImpl
 
 _PACKAGE = Path(__file__).parent
 # Rooms without kernels: a change there does not recompile any.
-WITHOUT_KERNELS = frozenset("cli curate demo explore forecast query spark view".split())
+WITHOUT_KERNELS = frozenset({"cli", "curate", "demo", "explore", "forecast", "query", "spark", "view"})
 _LOCATORS = tuple(CacheImpl._locator_classes)
 
 
@@ -45,8 +45,7 @@ class PackageLocator:
         # A package in a zip file is one file, which Numba checks itself.
         if not (_PACKAGE.is_dir() and Path(py_file).is_relative_to(_PACKAGE)):
             return None
-        locators = (each.from_function(py_func, py_file) for each in _LOCATORS)
-        locator = next(filter(None, locators), None)
+        locator = next(filter(None, (each.from_function(py_func, py_file) for each in _LOCATORS)), None)
         if locator is not None:
             locator.get_source_stamp = state_of_sources
         return locator
