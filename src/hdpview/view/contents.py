@@ -124,7 +124,7 @@ def _mixture_columns(parts: Sequence[Mixture], schema: Schema) -> dict[str, pa.A
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         values = pa.array(np.concatenate([each.reshape(-1) for each in units]))
         columns[f"{attribute.name}_share"] = pa.ListArray.from_arrays(pa.array(offsets), values)
-    columns["member"] = pa.array(np.concatenate([mixture.member for mixture in parts])).cast(pa.uint16())
+    columns["member"] = pa.array(np.concatenate([mixture.fit_index for mixture in parts])).cast(pa.uint16())
     return columns
 
 
@@ -220,7 +220,7 @@ def facts_of(part: ViewPart) -> dict[str, Any]:
     if isinstance(components, Blocks):
         return {"noise_scale": components.noise_scale, **facts}
     bins = []
-    arrays = zip(components.bin_of_code, components.shape, components.share, strict=True)
+    arrays = zip(components.bin_of_code, components.within_bin_share, components.share, strict=True)
     for bin_of_code, shape, share in arrays:
         each_its_own = len(share) == len(bin_of_code) and (bin_of_code == np.arange(len(bin_of_code))).all()
         own = {"bins": packed(bin_of_code.astype(np.uint16)), "shape": packed(shape)}

@@ -1,8 +1,8 @@
 """A mixture of products: components in each of which the attributes are independent.
 
-    P(cell) = Σ_z weight_z · Π_a share_a[bin of code | z] · shape_a[code]
+    P(cell) = Σ_z weight_z · Π_a share_a[bin of code | z] · within_bin_share_a[code]
 
-Within a bin every component spreads records over the codes alike, by the attribute's `shape`.
+Within a bin every component spreads records over the codes alike, by the attribute's `within_bin_share`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,28 @@ class Mixture:
 
     weight: shape (n_components,), non-negative: records of each component.
     bin_of_code: per attribute, shape (size,), int32: the bin of each code; bins need not be contiguous.
-    shape: per attribute, shape (size,), non-negative: share of its bin's records at each code.
+    within_bin_share: per attribute, shape (size,), non-negative: share of its bin's records at each code.
     share: per attribute, shape (n_bins, n_components), non-negative: share of a component's records in each
         bin; columns sum to 1.
-    member: shape (n_components,), int32, rising from 0: the fit that a component belongs to. Each of several
-        fits to the same released tables models the whole table; the weights of each sum to the number of
-        records divided by the number of fits.
+    fit_index: shape (n_components,), int32, rising from 0: the fit that a component belongs to. Each fit to
+        the released tables models the whole table; its weights sum to the number of records divided by the
+        number of fits.
     """
 
     weight: Floats
     bin_of_code: tuple[NDArray[np.int32], ...]
-    shape: tuple[Floats, ...]
+    within_bin_share: tuple[Floats, ...]
     share: tuple[Floats, ...]
-    member: NDArray[np.int32]
+    fit_index: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        arrays: list[NDArray[Any]] = [self.weight, self.member, *self.bin_of_code, *self.shape, *self.share]
+        arrays: list[NDArray[Any]] = [
+            self.weight,
+            self.fit_index,
+            *self.bin_of_code,
+            *self.within_bin_share,
+            *self.share,
+        ]
         for array in arrays:
             array.setflags(write=False)
 
@@ -84,8 +90,8 @@ class Mixture:
         spread = self._spread[a]
         if spread is not None:
             return values @ spread
-        bins, shape, n_bins = self.bin_of_code[a], self.shape[a], len(self.share[a])
-        return np.array([np.bincount(bins, row * shape, n_bins) for row in values]).reshape(-1, n_bins)
+        bins, within, n_bins = self.bin_of_code[a], self.within_bin_share[a], len(self.share[a])
+        return np.array([np.bincount(bins, row * within, n_bins) for row in values]).reshape(-1, n_bins)
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:
         """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, one axis per attribute."""
@@ -97,7 +103,7 @@ class Mixture:
         last = attributes[-1]
         cells: Floats = table @ self.share[last].T
         if not self._codes_are_bins[last]:
-            cells = cells[:, self.bin_of_code[last]] * self.shape[last]
+            cells = cells[:, self.bin_of_code[last]] * self.within_bin_share[last]
         return cells.reshape([self.sizes[a] for a in attributes])
 
     def draw(self, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
@@ -127,12 +133,12 @@ class Mixture:
     def _spread(self) -> tuple[Floats | None, ...]:
         """Share of each bin's records at each code, shape (size, n_bins); None if that is too large."""
         spread: list[Floats | None] = []
-        for bins, shape, share in zip(self.bin_of_code, self.shape, self.share, strict=True):
+        for bins, within, share in zip(self.bin_of_code, self.within_bin_share, self.share, strict=True):
             if len(bins) * len(share) > _MAX_MATRIX:
                 spread.append(None)
                 continue
             matrix = np.zeros((len(bins), len(share)))
-            matrix[np.arange(len(bins)), bins] = shape
+            matrix[np.arange(len(bins)), bins] = within
             spread.append(matrix)
         return tuple(spread)
 
@@ -140,28 +146,28 @@ class Mixture:
         """Share of each component's records at each code, shape (size, n_components)."""
         if self._codes_are_bins[a]:
             return self.share[a]
-        per_code: Floats = self.share[a][self.bin_of_code[a]] * self.shape[a][:, None]
+        per_code: Floats = self.share[a][self.bin_of_code[a]] * self.within_bin_share[a][:, None]
         return per_code
 
 
 def fault_in_mixture(mixture: Mixture, sizes: Sequence[int]) -> str | None:
     """Why arrays are not a mixture over a domain of these sizes; None if they are."""
-    n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.shape, mixture.share)
+    n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.within_bin_share, mixture.share)
     if not n or any(len(part) != len(sizes) for part in parts):
         return "there are no components, or an attribute is missing from them"
-    weight, member = mixture.weight, mixture.member
-    if not (np.isfinite(weight) & (weight >= 0)).all() or len(member) != n:
+    weight, fit_index = mixture.weight, mixture.fit_index
+    if not (np.isfinite(weight) & (weight >= 0)).all() or len(fit_index) != n:
         return "a weight is not a number of records"
-    if member[0] != 0 or not np.isin(np.diff(member), (0, 1)).all():
+    if fit_index[0] != 0 or not np.isin(np.diff(fit_index), (0, 1)).all():
         return "the fits are not numbered from 0"
-    for size, bins, shape, share in zip(sizes, *parts, strict=True):
-        if bins.shape != (size,) or shape.shape != (size,) or share.ndim != 2 or share.shape[1] != n:
+    for size, bins, within, share in zip(sizes, *parts, strict=True):
+        if bins.shape != (size,) or within.shape != (size,) or share.ndim != 2 or share.shape[1] != n:
             return "an attribute has the wrong number of bins or shares"
         if (np.bincount(np.clip(bins, 0, size), minlength=len(share)) == 0).any() or (bins < 0).any():
             return "bins of an attribute are not numbered from 0 without gaps"
         if int(bins.max()) + 1 != len(share):
             return "the bins of an attribute do not match its shares"
-        for values, total in ((shape, np.bincount(bins, shape)), (share, share.sum(axis=0))):
+        for values, total in ((within, np.bincount(bins, within)), (share, share.sum(axis=0))):
             if not (np.isfinite(values) & (values >= 0)).all() or (np.abs(total - 1) > _TOLERANCE).any():
                 return "shares are negative, or do not add up to 1"
     return None
