@@ -45,14 +45,8 @@ class Mixture:
     fit_index: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        arrays: list[NDArray[Any]] = [
-            self.weight,
-            self.fit_index,
-            *self.bin_of_code,
-            *self.within_bin_share,
-            *self.share,
-        ]
-        for array in arrays:
+        of_attributes: tuple[NDArray[Any], ...] = (*self.bin_of_code, *self.within_bin_share, *self.share)
+        for array in (self.weight, self.fit_index, *of_attributes):
             array.setflags(write=False)
 
     def __len__(self) -> int:
