@@ -45,8 +45,9 @@ class Mixture:
     fit_index: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        of_attributes: tuple[NDArray[Any], ...] = (*self.bin_of_code, *self.within_bin_share, *self.share)
-        for array in (self.weight, self.fit_index, *of_attributes):
+        shares = self.weight, *self.within_bin_share, *self.share
+        arrays: list[NDArray[Any]] = [self.fit_index, *self.bin_of_code, *shares]
+        for array in arrays:
             array.setflags(write=False)
 
     def __len__(self) -> int:
