@@ -32,7 +32,7 @@ from hdpview.view.tables import Table
 SHARE_UNITS = 65_535  # files hold shares as integer multiples of 1/SHARE_UNITS
 _MAX_TABLES = 100_000  # released tables of one view
 _MAX_CELLS = 100_000_000  # cells of one released table
-_MAX_FACTOR = 1e6  # of a model's error; measured ones are below 10
+_MAX_FACTOR = 1e6  # multiple of the scale that intervals give the model's error
 
 Scale = Annotated[float, Field(gt=0, le=MAX_NOISE_SCALE)]
 Factor = Annotated[float, Field(ge=0, le=_MAX_FACTOR)]
