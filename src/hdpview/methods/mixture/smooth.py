@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
 from hdpview.methods.mixture.bins import Axis, Bins
 from hdpview.view.blocks import project_to_simplex
 
@@ -20,6 +21,8 @@ LEAST_SHARE = 1e-6
 _MOST_SPREADS = 14
 # How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
 _ROUNDS, _BEFOREHAND = 30, 0.1
+# Added to sums of chances that may be 0.
+_NO_CHANCE = 1e-30
 # Of a contrast, as a share of a code's: rounding must not make it negative.
 _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
@@ -112,60 +115,153 @@ def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]
 
     group: numbers from 0 on, of coefficients that have this in common.
     """
-    spread = _spreads(coefficients, variance)
-    widened = variance[:, None] + spread**2
-    log_density = -0.5 * (coefficients[:, None] ** 2 / widened + np.log(widened))
-    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    order = np.argsort(group, kind="stable")
-    of_group = group[order]
-    numbers, first, which = np.unique(of_group, return_index=True, return_inverse=True)
-    density, common = density[order], np.full((len(numbers), len(spread)), 1 / len(spread))
-    for _ in range(_ROUNDS):
-        chance = density * common[which]
-        chance /= chance.sum(axis=1, keepdims=True)
-        common = np.add.reduceat(chance, first, axis=0) + _BEFOREHAND
-        common /= common.sum(axis=1, keepdims=True)
-    chance = density * common[which]
-    chance /= chance.sum(axis=1, keepdims=True)
-    kept = np.empty(len(coefficients))
-    kept[order] = (chance * (spread**2 / widened[order])).sum(axis=1)
+    spread = np.full((1, _MOST_SPREADS), -1.0)
+    own = _spreads(float(np.abs(coefficients).max()), float(variance.min()))
+    spread[0, : len(own)] = own
+    of_groups = np.zeros(int(group.max()) + 1, np.int64)
+    kept: Floats = _kept(coefficients, variance, group, of_groups, spread, _ROUNDS, _BEFOREHAND)
     return kept
 
 
-def _spreads(coefficients: Floats, variance: Floats) -> Floats:
+@nb.njit(cache=True, nogil=True)
+def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand):  # type: ignore[no-untyped-def]
+    """spread: a row for all groups that have it in `spreads_of`, filled up with -1."""
+    n, n_spreads = len(coefficients), spread.shape[1]
+    density = np.zeros((n, n_spreads), np.float32)
+    common = np.zeros((len(spreads_of), n_spreads), np.float32)
+    logs = np.empty(n_spreads)
+    for i in range(n):
+        own = spread[spreads_of[group[i]]]
+        greatest = -np.inf
+        for k in range(n_spreads):
+            if own[k] >= 0:
+                widened = variance[i] + own[k] ** 2
+                logs[k] = -0.5 * (coefficients[i] ** 2 / widened + math.log(widened))
+                greatest = max(greatest, logs[k])
+        for k in range(n_spreads):
+            if own[k] >= 0:
+                density[i, k] = math.exp(logs[k] - greatest)
+    for g in range(len(spreads_of)):
+        for k in range(n_spreads):
+            common[g, k] = 1.0 if spread[spreads_of[g], k] >= 0 else 0.0
+        common[g] /= common[g].sum()
+    chance = np.empty(n_spreads, np.float32)
+    for _ in range(rounds):
+        learnt = np.zeros_like(common)
+        for i in range(n):
+            g, total = group[i], np.float32(_NO_CHANCE)
+            for k in range(n_spreads):
+                chance[k] = density[i, k] * common[g, k]
+                total += chance[k]
+            for k in range(n_spreads):
+                learnt[g, k] += chance[k] / total
+        for g in range(len(spreads_of)):
+            for k in range(n_spreads):
+                if spread[spreads_of[g], k] >= 0:
+                    learnt[g, k] += beforehand
+            common[g] = learnt[g] / learnt[g].sum()
+    kept = np.zeros(n)
+    for i in range(n):
+        g, whole = group[i], _NO_CHANCE
+        own = spread[spreads_of[g]]
+        for k in range(n_spreads):
+            if own[k] >= 0:
+                here = density[i, k] * common[g, k]
+                whole += here
+                kept[i] += here * own[k] ** 2 / (variance[i] + own[k] ** 2)
+        kept[i] /= whole
+    return kept
+
+
+def _spreads(greatest: float, least_variance: float) -> Floats:
     """None, and from half the least noise to the greatest coefficient in even steps of their logarithm."""
-    least = 0.5 * math.sqrt(float(variance.min()))
-    most = max(float(np.abs(coefficients).max()), 4.0 * least)
+    least = 0.5 * math.sqrt(least_variance)
+    most = max(greatest, 4.0 * least)
     steps = min(_MOST_SPREADS - 1, math.ceil(math.log2(most / least)) + 1)
     return np.concatenate([[0.0], np.geomspace(least, most, steps)])
 
 
 class Shrinkage:
-    """What of a table's departures from a model is more than noise, for tables of one shape and noise.
+    """What of departures from a model is more than noise, for all tables of a release at once.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
     basis, so that noise is the same in all of them). Along other axes nothing is taken apart: their codes
-    have no neighbours. Coefficients of the same lengths of runs are shrunk by what they tell of each other.
+    have no neighbours. Coefficients of the same lengths of runs in the same table are shrunk by what they
+    tell of each other.
     """
 
-    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
-        """n_ordered: ordered bins of each axis, from the first on. variance: of a cell's noise."""
-        self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
-        group = np.zeros((), np.int64)
-        for axis in self._axes:
-            group = group[..., None] * (int(axis.level.max()) + 1) + axis.level
-        self._group, self._variance = group.reshape(-1), np.full(group.size, variance)
+    def __init__(
+        self,
+        n_ordered: Sequence[Sequence[int]],
+        shapes: Sequence[tuple[int, ...]],
+        variances: Sequence[float],
+    ) -> None:
+        """Per table: ordered bins of each axis, from the first on; bins of each axis; variance of a cell's
+        noise.
+        """
+        bases: dict[int, _Contrasts] = {}
+        groups, axes, n_groups, table_of_group = [], [], 0, []
+        sizes = [math.prod(shape) for shape in shapes]
+        for number, (ordered, shape) in enumerate(zip(n_ordered, shapes, strict=True)):
+            group = np.zeros((), np.int64)
+            for i, (n, size) in enumerate(zip(ordered, shape, strict=True)):
+                level = np.zeros(size, np.int64)
+                if n > 1:
+                    level[:n] = bases.setdefault(n, _Contrasts(n, n)).level
+                    axes.append((number, math.prod(shape[:i]), size, math.prod(shape[i + 1 :]), n))
+                group = group[..., None] * (int(level.max()) + 1) + level
+            numbers, which = np.unique(group, return_inverse=True)
+            groups.append(n_groups + which.reshape(-1))
+            table_of_group += [number] * len(numbers)
+            n_groups += len(numbers)
+        self._group, self._table_of_group = np.concatenate(groups), np.array(table_of_group)
+        self._variances = np.array(variances, np.float64)
+        self._variance = np.repeat(self._variances, sizes)
+        self._first = np.cumsum([0, *sizes[:-1]])
+        starts, parts, at = {}, [], 0
+        for n, basis in bases.items():
+            starts[n] = at
+            parts.append(basis.forward(np.eye(n), 0).reshape(-1))
+            at += n * n
+        self._bases = np.concatenate(parts) if parts else np.zeros(0)
+        self._axes = np.array(
+            [(self._first[t], before, size, after, n, starts[n]) for t, before, size, after, n in axes],
+            np.int64,
+        ).reshape(-1, 6)
 
     def __call__(self, departures: Floats) -> Floats:
-        """Any table of the given shape to another of it."""
-        coefficients = departures
-        for i, axis in enumerate(self._axes):
-            coefficients = axis.forward(coefficients, i)
-        flat = coefficients.reshape(-1)
-        cells = (flat * kept_shares(flat, self._variance, self._group)).reshape(departures.shape)
-        for i, axis in enumerate(self._axes):
-            cells = axis.backward(cells, i)
-        return cells
+        """Departures of all cells of all tables, one table after the other, each in C order."""
+        coefficients = departures.copy()
+        _transform(coefficients, self._axes, self._bases, False)
+        greatest = np.maximum.reduceat(np.abs(coefficients), self._first)
+        spread = np.full((len(greatest), _MOST_SPREADS), -1.0)
+        for t, (most, variance) in enumerate(zip(greatest.tolist(), self._variances.tolist(), strict=True)):
+            own = _spreads(most, variance)
+            spread[t, : len(own)] = own
+        coefficients *= _kept(
+            coefficients, self._variance, self._group, self._table_of_group, spread, _ROUNDS, _BEFOREHAND
+        )
+        _transform(coefficients, self._axes, self._bases, True)
+        return coefficients
+
+
+@nb.njit(cache=True, nogil=True)
+def _transform(cells, axes, bases, backward):  # type: ignore[no-untyped-def]
+    """To coefficients along each axis, or back, in place."""
+    for j in range(len(axes)):
+        first, before, size, after, n, start = axes[j]
+        for outer in range(before):
+            at = first + outer * size * after
+            changed = np.zeros((n, after))
+            for i in range(n):
+                for k in range(n):
+                    factor = bases[start + k * n + i] if backward else bases[start + i * n + k]
+                    if factor != 0:
+                        for inner in range(after):
+                            changed[i, inner] += factor * cells[at + k * after + inner]
+            for i in range(n):
+                for inner in range(after):
+                    cells[at + i * after + inner] = changed[i, inner]
 
 
 class _Contrasts:
