@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hdpview as hv
-from hdpview.cli.save import Saver
+from hdpview.view.save import Saver
 from hdpview.errors import HdpviewError
 from hdpview.privacy.ledger import FINISHED, Ledger, Receipt
 
