@@ -225,6 +225,7 @@ const union = (one, other) => ({
   ranges: tidy([...one.ranges, ...other.ranges]),
   codes: new Set([...one.codes, ...other.codes]),
   null: one.null || other.null,
+  midnight: one.midnight ?? other.midnight,
 });
 const common = (one, other) => ({
   ranges: tidy(
@@ -234,6 +235,7 @@ const common = (one, other) => ({
   ),
   codes: new Set([...one.codes].filter((code) => other.codes.has(code))),
   null: one.null && other.null,
+  midnight: one.midnight ?? other.midnight,
 });
 
 function compare(attribute, sign, value) {
@@ -269,6 +271,8 @@ function compare(attribute, sign, value) {
     ),
     codes: new Set(),
     null: false,
+    // These would mean the whole day if a date were not its first instant.
+    midnight: ["=", "<=", ">"].includes(sign) && isDate(attribute, value) ? String(value) : undefined,
   };
 }
 
@@ -290,6 +294,8 @@ function places(attribute, value) {
   if (attribute.kind !== "real") return [Math.ceil(at), Math.floor(at) + 1];
   return [at === attribute.edges.at(-1) ? next(at, -1) : at, next(at, 1)];
 }
+
+const isDate = ({ kind }, value) => kind === "datetime" && /^\d{4}-\d\d-\d\d$/.test(value);
 
 function microseconds(attribute, value) {
   const parts = /^(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/.exec(value);
@@ -365,14 +371,28 @@ export function reachingBins(asked, attributes) {
   );
 }
 
-/** Sentences on conditions that meet values which the schema gathers. */
+/** Sentences on conditions that meet gathered values, cut through a bin or name midnight. */
 export function notes(asked, attributes) {
-  const found = [...asked].map(([a, { ranges, codes }]) => {
-    const { edges, note, other } = attributes[a];
+  return [...asked].flatMap(([a, { ranges, codes, midnight }]) => {
+    const { name, edges, note, other, labels } = attributes[a];
     const meets = edges
       ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0])
       : other !== null && codes.size === 1 && codes.has(other);
-    return meets ? note : null;
+    const cut = edges ? [...new Set(ranges.flat().map((place) => cutBin(attributes[a], place)))] : [];
+    return [
+      meets ? note : null,
+      ...cut
+        .filter((bin) => bin !== null)
+        .map((bin) => `The condition on ${name} cuts the bin ${labels[bin]}: its records are assumed to be ` +
+          `spread evenly inside it.`),
+      midnight ? `'${midnight}' means midnight at the start of that day.` : null,
+    ].filter(Boolean);
   });
-  return found.filter(Boolean);
+}
+
+/** The bin that a place lies inside of, or null. */
+function cutBin(attribute, place) {
+  if (!Number.isFinite(place) || place >= attribute.edges.at(-1)) return null;
+  const [bin, share, isInside] = binOf(attribute, place);
+  return isInside && share > 1e-9 && share < 1 - 1e-9 ? bin : null;
 }
