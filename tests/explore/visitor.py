@@ -17,7 +17,7 @@ from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
-PATIENCE_MS = 30_000  # with what a page is waited for, on a machine that does much else
+PATIENCE_MS = 5_000  # with what a page is waited for, on a machine that does much else
 
 
 class Visitor:
@@ -50,12 +50,19 @@ class Visitor:
     def visit(self, view: str = "hospital.pview") -> Page:
         self.page.goto(f"{self.home}#view={view}")
         self.page.wait_for_selector("body[data-shown]")
+        unfold(self.page)
         return self.page
 
     def leave(self) -> None:
         self.context.close()
         assert not self.complaints, self.complaints
         assert self.requested <= {urlsplit(self.home).netloc, "inline"}
+
+
+def unfold(page: Page) -> None:
+    """Open the field of the filter, which is folded while nobody types there; and put the first steps away."""
+    page.evaluate("document.getElementById('sql').open = true")
+    page.evaluate("document.getElementById('tour').hidden = true")
 
 
 class Held:
@@ -114,17 +121,21 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
     card(page, name).scroll_into_view_if_needed()
     box = card(page, name).locator("svg").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] * first, box["y"] + 60)
+    # The bars begin beside the axis.
+    start = bar(page, name, 0).bounding_box()
+    assert start is not None
+    left, width = start["x"], box["x"] + box["width"] - start["x"]
+    page.mouse.move(left + width * first, box["y"] + 60)
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * last, box["y"] + 60, steps=4)
+    page.mouse.move(left + width * last, box["y"] + 60, steps=4)
     page.mouse.up()
 
 
 def saves(page: Page, what: str, kind: str) -> None:
     """Ask for a file."""
-    opener = f"More on {what.removeprefix('the picture of ')}" if "picture" in what else f"Save {what}"
+    opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
     page.get_by_label(opener, exact=True).click()
-    page.get_by_label(f"Save {what} as {kind}").click()
+    page.get_by_label(f"Save {what} as {kind}", exact=True).click()
 
 
 def shown_count(page: Page) -> float:

@@ -1,4 +1,5 @@
-// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer wins.
+// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer
+// wins.
 
 import { ask, forget } from "./api.js";
 import { Arrangement } from "./arrange.js";
@@ -206,8 +207,8 @@ class Page {
   packedLook() {
     const { measure } = this;
     const grains = [...this.charts]
-      .filter(([, chart]) => chart.grain !== chart.grains[0])
-      .map(([name, chart]) => [name, chart.grain.value]);
+      .filter(([, chart]) => chart.chosen !== null)
+      .map(([name, chart]) => [name, chart.chosen]);
     const packed = {
       charts: this.arrangement.packed(),
       log: $("log").checked,
@@ -226,7 +227,7 @@ class Page {
     $("log").checked = look.log === true;
     $("sort").value = look.sorted === true ? "count" : "given";
     this.measured.take(look.show ?? {});
-    for (const [name, chart] of this.charts) chart.setGrain(look.grains?.[name] ?? chart.grains[0].value);
+    for (const [name, chart] of this.charts) chart.setGrain(look.grains?.[name] ?? null);
     this.overlay.offer(typeof look.overlay === "string" ? look.overlay : "all");
     this.chooseBeside();
   }
@@ -463,7 +464,8 @@ class Page {
     this.count = count;
     if (!moving) this.tellSure();
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
-    this.tellMeasure(Object.values(histograms).find(({ value }) => value));
+    const isWhole = (name) => !this.state.filters[name] && histograms[name].value;
+    this.tellMeasure(histograms[Object.keys(histograms).find(isWhole)]);
     for (const [name, chart] of this.charts) {
       if (!histograms[name]) continue;
       chart.answered = this.answered;
@@ -496,15 +498,15 @@ class Page {
     const { leftOut } = measured;
     const value =
       measure.kind === "rate" ? percentWords(estimate, lower, upper) : about(estimate, lower, upper, 0);
-    if (leftOut && leftOut.upper > 0.5)
-      this.leftOut =
-        `${about(leftOut.estimate, leftOut.lower, leftOut.upper).replace("about", "About")} records without ` +
-        `${measure.attribute} are left out.`;
+    if (leftOut && leftOut.upper > 0.5) {
+      const told = about(leftOut.estimate, leftOut.lower, leftOut.upper).replace("about", "About");
+      this.leftOut = `${told} records without ${measure.attribute} are left out.`;
+    }
     const name = nameOf(measure, (each) => this.attribute(each));
     say($("measured"), `Overall ${name}: ${value}. ${this.leftOut}`);
   }
 
-  /** One layer down: what the range means, and the one that holds whatever the data. Asked for when opened. */
+  /** One layer down: what the range means, and the one that holds whatever the data. */
   async tellSure() {
     const { basis, guaranteed } = this.count ?? {};
     if (!basis || !$("sure").open) return;
@@ -541,7 +543,8 @@ class Page {
       chart.card.classList.toggle("large", this.arrangement.large.has(name));
     $("pinned").hidden = !visible.some(isPinned);
     $("pinned").replaceChildren(...visible.filter(isPinned).map((name) => this.cardOf(name)));
-    $("charts").replaceChildren(...visible.filter((name) => !isPinned(name)).map((name) => this.cardOf(name)));
+    const others = visible.filter((name) => !isPinned(name));
+    $("charts").replaceChildren(...others.map((name) => this.cardOf(name)));
     if (focused?.isConnected) focused.focus();
     this.columns.draw();
   }
@@ -601,7 +604,7 @@ class Page {
   }
 
   chips() {
-    const chip = (text, label, act) => element("button", { "aria-label": label, onclick: act }, `${text} ✕`);
+    const chip = (text, label, onclick) => element("button", { "aria-label": label, onclick }, `${text} ✕`);
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
     const chips = active.map((a) => {
       const words = inWords(a, this.state.filters[a.name]);

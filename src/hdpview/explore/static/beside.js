@@ -55,7 +55,7 @@ export class Beside {
 
   /** The same bars as the charts of the open view. */
   setGrains() {
-    for (const [name, chart] of this.charts) chart.setGrain(this.page.charts.get(name).grain.value);
+    for (const [name, chart] of this.charts) chart.setGrain(this.page.charts.get(name).chosen);
   }
 
   /** The answer of the other view to the same question; null where none is shown. */

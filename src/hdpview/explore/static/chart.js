@@ -1,7 +1,7 @@
 // The card of an attribute: a chart that filters, and what can be done with it.
 
 import { movable } from "./drag.js";
-import { grainNamed, grainsOf } from "./grain.js";
+import { grainsOf } from "./grain.js";
 import { exhibitMenu } from "./menu.js";
 import { modelOf, nameOf, titleOf, wordsOf } from "./model.js";
 import { describing, element, percents, rounded, say, selectOf, set } from "./parts.js";
@@ -14,6 +14,7 @@ const LARGE = 320;
 const PAPER = 300;
 const SHOWN = 12; // values of a category that are listed at first
 const FOUND = 40; // and by a search
+const FEW_BARS = 24; // of a rate or a mean: with more of them, each could be almost anything
 const PINNED = 8; // rows of a chart that stays in sight
 const GRIP = 7; // of a range's ends, in pixels
 
@@ -29,7 +30,7 @@ export class Chart {
     this.nValues = this.n - Number(attribute.nullable);
     this.isMany = !attribute.ends && this.n > SHOWN;
     this.grains = grainsOf(attribute);
-    this.grain = this.grains[0];
+    this.chosen = null; // the grain that was chosen, by its name
     const { name } = attribute;
     this.tip = element("div", { class: "tip", "aria-hidden": "true" });
     this.group = element("g");
@@ -133,7 +134,7 @@ export class Chart {
     this.grainList = selectOf(
       `Bars of ${name}`,
       this.grains.map((each) => [each.value, each.name]),
-      this.grain.value,
+      undefined,
       () => this.page.setGrain(name, this.grainList.value),
     );
     this.grainList.hidden = this.grains.length < 2;
@@ -167,10 +168,15 @@ export class Chart {
     return element("div", { class: "pick" }, field);
   }
 
-  /** How many bins a bar gathers: the name of a grain. */
+  /** How many bins a bar gathers: the name of a grain, or null for as many as suit the measure. */
   setGrain(value) {
-    this.grain = grainNamed(this.grains, value);
-    if (this.grainList) this.grainList.value = this.grain.value;
+    this.chosen = this.grains.some((each) => each.value === value) ? value : null;
+  }
+
+  get grain() {
+    const isMeasured = ["rate", "mean"].includes(this.page.measure.kind);
+    const few = isMeasured ? this.grains.find(({ groups }) => groups.length <= FEW_BARS) : null;
+    return this.grains.find(({ value }) => value === this.chosen) ?? few ?? this.grains[0];
   }
 
   /** The bars to ask for; null where each bin is one. */
@@ -266,6 +272,7 @@ export class Chart {
     show(this.group, drawing);
     this.#place(bars, drawing.hits);
     if (this.from) {
+      this.grainList.value = this.grain.value;
       const range = this.shown.filter?.range;
       this.from.value = range ? range[0] : "";
       this.to.value = range ? range[1] : "";

@@ -181,8 +181,8 @@ export class Columns {
 const focusOf = ({ attribute, modelled }) => `--focus ${attribute},${modelled[0]}`;
 
 const strengthWords = ({ estimate, lower, upper }) => {
-  const [told, low, high] = percents(estimate, lower, upper);
-  return `${told} (${low} to ${high})`;
+  const [told, low] = percents(estimate, lower, Math.min(upper, 2 * estimate - lower));
+  return lower > 0 ? `about ${told}, at least ${low}` : `about ${told}, not clear`;
 };
 
 /** An ordered attribute in a few groups; null where each value is one. */

@@ -48,7 +48,7 @@ const byCalendar = (attribute, unit) =>
 
 /** The grains of an attribute's chart, the finest first, each { value, name, groups }. */
 export function grainsOf(attribute) {
-  const finest = { value: "", name: "as released", groups: single(attribute) };
+  const finest = { value: "", name: "each bin", groups: single(attribute) };
   if (!attribute.ends || attribute.unequal) return [finest];
   const nValues = attribute.ends.length - 1;
   let choices = [];
@@ -73,6 +73,3 @@ export function grainsOf(attribute) {
   const start = Math.max(0, all.findIndex(({ groups }) => groups.length <= MOST_BARS));
   return all.slice(start, start + MOST_CHOICES);
 }
-
-/** The grain of this name, or the finest. */
-export const grainNamed = (grains, value) => grains.find((each) => each.value === value) ?? grains[0];
