@@ -33,7 +33,7 @@ _FIRST = (
     "audit, mixture from a file: one row more of a person than noise is for",
     "spark cluster",
     "tests/explore/test_charts.py",
-    "tests/security/test_audit.py",
+    "bench/tests/test_audit.py",
     "tests/explore/test_published.py",
     "tests/curate/test_page.py",
     "tests/interface/test_readme.py",

@@ -15,10 +15,9 @@ from hdpview.methods import METHODS
 
 
 def main() -> None:
-    """Build a view by every method that makes views."""
-    for name, method in METHODS.items():
-        if method().makes_views:
-            hv.build(hospital_table(2_000), hospital_schema(), 1.0, method=name, test_key=b"kernels")
+    """Build a view by every method."""
+    for name in METHODS:
+        hv.build(hospital_table()[:2_000], hospital_schema(), 1.0, method=name, test_key=b"kernels")
 
 
 if __name__ == "__main__":

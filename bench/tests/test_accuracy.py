@@ -19,12 +19,12 @@ import pytest
 
 from hdpview.domain import Schema
 from hdpview.errors import DataError, MethodError, QueryError
-from hdpview.methods import METHODS
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench import accuracy, cells
 from hdpview_bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
 from hdpview_bench.cells import Cell
 from hdpview_bench.contenders import MethodContender, contender, with_all
+from hdpview_bench.rivals import METHODS
 from hdpview_bench.workers import Limits
 
 LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels

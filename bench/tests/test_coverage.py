@@ -20,7 +20,7 @@ from hdpview.domain import Category, Integer, Schema
 from hdpview.errors import QueryError
 from hdpview.methods import DEFAULT_METHOD
 from hdpview.pview import PView
-from hdpview.query.workloads import WORKLOADS, draw, pack_boxes
+from hdpview.query.question.batch import pack_boxes
 from hdpview_bench import coverage
 from hdpview_bench.asked import KINDS, Asked, Asking, Recoded
 from hdpview_bench.coverage import (
@@ -34,6 +34,7 @@ from hdpview_bench.coverage import (
     view_methods,
 )
 from hdpview_bench.datasets import dataset_counts
+from hdpview_bench.workloads import WORKLOADS, draw
 
 TRIALS, QUESTIONS = 3, 150
 COUNTS = [kind for kind in KINDS if kind.startswith(("range", "cell", "populated"))]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import QueryError
-from hdpview.query.workloads import WORKLOADS, CodeBoxes
 from hdpview_bench import workload_errors
 from hdpview_bench.workload_errors import (
     N_RANDOM_QUESTIONS,
@@ -22,6 +21,7 @@ from hdpview_bench.workload_errors import (
     attribute_sets,
     possible_workloads,
 )
+from hdpview_bench.workloads import WORKLOADS, CodeBoxes
 
 Box = tuple[slice, ...]
 

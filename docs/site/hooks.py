@@ -59,13 +59,9 @@ def command_line_page() -> str:
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
-    """All commands below a group, in the order of its help. `bench` is a package of its own, with a page of
-    its own.
-    """
+    """All commands of this package below a group, in the order of its help."""
     found: list[tuple[tuple[str, ...], Any]] = []
     for name, command in getattr(group, "commands", {}).items():
-        if name == "bench":
-            continue
         below = _commands(command, (*path, name))
         found += below or [((*path, name), command)]
     return found

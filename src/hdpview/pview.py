@@ -134,26 +134,6 @@ class PView(ViewData):
 
         return to_frame(marginal(self, attributes, where, **how), as_ or self.frame)
 
-    def crosstab(
-        self,
-        row: str,
-        column: str,
-        where: Where = None,
-        *,
-        with_intervals: bool = False,
-        as_: FrameKind | None = None,
-        **how: Unpack[How],
-    ) -> Any:
-        """Counts with one attribute down, another across, and totals.
-
-        with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each
-            column.
-        """
-        from hdpview.query.interval.statistics import crosstab
-
-        table = crosstab(self, row, column, where, with_intervals=with_intervals, **how)
-        return to_frame(table, as_ or self.frame)
-
     def mean(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
         """The mean of an attribute; a bin counts as its middle."""
         from hdpview.query.interval.statistics import mean_of

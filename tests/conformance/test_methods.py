@@ -1,4 +1,4 @@
-"""One suite for every registered method: the budget, the answers, the key, the inputs, and words where it
+"""One suite for our methods and the rivals: the budget, the answers, the key, the inputs, and words where it
 cannot work.
 """
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
-from hdpview.methods import METHODS, Method, method_named
+from hdpview.methods import Method
 from hdpview.methods.protocol import Release, ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import Charge
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS, CodeBoxes, draw
+from hdpview_bench.rivals import METHODS, method_named
+from hdpview_bench.workloads import WORKLOADS, CodeBoxes, draw
 
 SIZES = (6, 1, 5, 3)  # one attribute that cannot be cut
 N_RECORDS = 900

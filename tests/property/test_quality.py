@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.audit.tables import sparse
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.methods import Hdpview, Mixture, quality
 from hdpview.privacy.budget import Budget
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.data import ViewPart
+from hdpview_bench.audit.tables import sparse
 
 SIZES = (5, 4, 3)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
 from hdpview.domain.text_format import date_pattern
-from hdpview.domain.toml import rewritten
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
 labels = st.none() | texts.filter(bool)
@@ -74,19 +73,6 @@ def test_schemas_survive_their_files(schema: Schema) -> None:
     copy = Schema.from_toml(text)
     assert copy.to_dict() == schema.to_dict()
     assert copy.to_toml() == text
-
-
-@given(schemas(), schemas(), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_rewriting_reaches_the_new_meaning(before: Schema, after: Schema, inherits: bool) -> None:
-    """A file rewritten from one schema to another says exactly the other, and keeps its comment."""
-    mixed = Schema(before.attributes, source=after.source) if inherits else after
-    text = "# kept\n" + before.to_toml()
-    new = rewritten(text, before.to_dict(), mixed.to_dict())
-    found = Schema.from_toml(new)
-    assert {a.name: a.to_dict() for a in found} == {a.name: a.to_dict() for a in mixed}
-    assert found.source == mixed.source
-    assert new.startswith("# kept\n")
 
 
 @given(

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cells import random_mixture
-from hdpview.audit.tables import sparse
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain.tables import TableShape
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
+from hdpview_bench.audit.tables import sparse
 
 Ints = NDArray[np.int64]
 Bounds = tuple[tuple[int, int], ...]

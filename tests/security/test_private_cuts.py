@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdpview.audit.evidence import cuts_to
-from hdpview.audit.tables import sparse
 from hdpview.methods import Hdpview
 from hdpview.partition.grow import grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import Blocks
+from hdpview_bench.audit.evidence import cuts_to
+from hdpview_bench.audit.tables import sparse
 
 CELLS = np.array([3, 900, 17, 0, 250, 41, 5, 600, 80, 1, 33, 470], np.int64)
 

@@ -22,7 +22,7 @@ def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.Mo
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(hv.MethodError, match=r"pip install 'hdpview\[spark\]'"):
-        hv.build(hospital_table(50), hospital_schema(), 1.0, engine="spark")
+        hv.build(hospital_table()[:50], hospital_schema(), 1.0, engine="spark")
 
 
 def test_without_java_the_message_says_what_to_install(

@@ -1,4 +1,4 @@
-"""The sources of the pages: lines that can be read, and the few bytes that a published page makes of them."""
+"""The sources of the pages: lines that can be read, and the one script that published pages make of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hdpview
-from hdpview.explore.bundle import bundled, compact_script, compact_style
+from hdpview.explore.bundle import bundled
 
 ROOT = Path(hdpview.__file__).parent
 LONGEST_LINE = 110
@@ -31,26 +31,6 @@ def test_a_line_declares_one_name(file: Path) -> None:
     assert _SEVERAL_NAMES.findall(file.read_text("utf-8")) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("const a = 1; // one\n  const b = a + 2;\n", "const a=1;const b=a+2;"),
-        ("/** two\n * lines */\nlet x = y - -1;", "let x=y- -1;"),
-        ("const s = \"a // b\" + 'it''s';", "const s=\"a // b\"+'it''s';"),
-        ("return /[/ ]  x/g.test(s);", "return /[/ ]  x/g.test(s);"),
-        ("const half = a / 2 / b; // c", "const half=a / 2 / b;"),
-        (
-            "const t = `a  ${b ? `{ ${c}  }` : { d: 1 }}  // e`;",
-            "const t=`a  ${b ? `{ ${c}  }` : { d: 1 }}  // e`;",
-        ),
-        ("if (x)\n  return;\nelse\n  go();", "if(x)return;else go();"),
-    ],
-)
-def test_space_and_comments_go_but_text_stays(text: str, expected: str) -> None:
-    """Strings, templates in templates, divisions and regular expressions are told from comments and code."""
-    assert compact_script(text) == expected
-
-
 def test_modules_become_one_script() -> None:
     """Names imported over several lines come from the module before; what cannot be understood is refused."""
     modules = {
@@ -59,15 +39,9 @@ def test_modules_become_one_script() -> None:
     }
     script = bundled("two", modules.__getitem__)
     assert script == (
-        "const module_one=(()=>{const A=1;async function b(){}return{A,b};})();"
-        "const module_two=(()=>{const{A,b,}=module_one;b(A);return{};})();"
+        "const module_one = (() => {\nconst A = 1;\nasync function b() {}\n\nreturn { A, b };\n})();\n"
+        "const module_two = (() => {\nconst {\n  A,\n  b,\n} = module_one;\nb(A);\n\nreturn {  };\n})();"
     )
     for refused in ('import x from "./one.js";\n', "export default 1;\n", "export const A = 1,\n  B = 2;\n"):
         with pytest.raises(ValueError, match=r"bad\.js"):
             bundled("bad", {"bad": refused}.__getitem__)
-
-
-def test_style_sheets_lose_nothing_but_space() -> None:
-    """Space that separates selectors and values stays."""
-    text = "/* a\n b */\na :hover,\nb > c {\n  margin: 0 calc(1px + 2px);\n  color: red;\n}\n"
-    assert compact_style(text) == "a :hover,b > c{margin: 0 calc(1px + 2px);color: red}"

@@ -103,9 +103,9 @@ def test_everything_that_builds_takes_the_default_method_unless_told_otherwise()
     """`build`, `estimate` and `audit` agree with their commands, which name the method by themselves so that
     they start at once.
     """
-    from hdpview.audit.run import audit
-    from hdpview.cli import audit as audit_command
     from hdpview.cli import build
+    from hdpview_bench.audit.run import audit
+    from hdpview_bench.cli import audit as audit_command
 
     for function in (
         hdpview.build,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hdpview as hv
-from hdpview.audit.run import audit
+from hdpview_bench.audit.run import audit
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": [1, 2, 3], "patient_id": [1, 1, 2]})

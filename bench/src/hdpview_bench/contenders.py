@@ -10,16 +10,16 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
-from hdpview.methods import METHODS, method_named
-from hdpview.methods.protocol import KnownError, Method, Release, release_with
+from hdpview.methods.protocol import Method, Release, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.peers import PEERS, package_of, peer_release
+from hdpview_bench.rivals import METHODS, method_named
 
 _MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
 ALL = "all"
@@ -50,9 +50,18 @@ class Contender(Protocol):
     def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release: ...
 
 
+@runtime_checkable
+class KnownError(Protocol):
+    """A method whose expected error is known exactly, even where its release would be too large to make."""
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """Root of the mean expected squared error over the questions of a workload."""
+        ...
+
+
 @dataclass(frozen=True)
 class MethodContender:
-    """A method of this library with its settings."""
+    """One of our methods, or a rival in our implementation, with its settings."""
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -112,12 +121,12 @@ class PeerContender:
 
 
 def all_names() -> tuple[str, ...]:
-    """Every method of this library."""
+    """Our methods and the rivals that we implemented."""
     return tuple(METHODS)
 
 
 def with_all(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, where `all` or no name at all stands for every method of this library; each once."""
+    """The names, where `all` or no name at all stands for all of `all_names`; each once."""
     found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
     return tuple(dict.fromkeys(found))
 

@@ -40,7 +40,7 @@ _FEWEST = 30  # questions of a cell that may be called the worst
 
 def view_methods() -> tuple[str, ...]:
     """Methods that make views."""
-    return tuple(name for name, method in METHODS.items() if method.makes_views)
+    return tuple(METHODS)
 
 
 def default_datasets(data_dir: Path | None) -> tuple[str, ...]:

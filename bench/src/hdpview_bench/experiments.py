@@ -19,11 +19,11 @@ from hdpview.domain import Category
 from hdpview.methods import Hdpview
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
-from hdpview.query.workloads import WORKLOADS
 from hdpview_bench.accuracy import Plan
 from hdpview_bench.contenders import contender, with_all
 from hdpview_bench.datasets import HOSPITAL, dataset_counts
 from hdpview_bench.leaves import Leaves, leaves_of
+from hdpview_bench.workloads import WORKLOADS
 
 SEVEN = ("jm1", "adult", "traffic", "electricity", "numerical-adult", "small-adult", "phoneme")
 QUICK_WORKLOADS = ("range-1d", "marginal-2", "prefix-2d", "random-2d", "random-3d")

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
-from hdpview.methods.baselines.privtree_release import PrivtreeRelease, middle_of
 from hdpview.methods.protocol import Release, ViewRelease
 from hdpview.view.blocks import Blocks
+from hdpview_bench.rivals.privtree_release import PrivtreeRelease, middle_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -21,10 +21,10 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import QueryError, unknown_name
 from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Release
-from hdpview.query import workloads as paper
-from hdpview.query.workloads import CodeBoxes, draw, n_attributes_of
+from hdpview_bench import workloads as paper
 from hdpview_bench.questions import populated_cells
 from hdpview_bench.relations import Relation, exact_relations, relation_errors
+from hdpview_bench.workloads import CodeBoxes, draw, n_attributes_of
 
 PAPER_WORKLOADS = paper.WORKLOADS
 RELATIONS = "relations"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from typer.core import TyperGroup
 
 from hdpview.errors import HdpviewError
 
-BENCH = "hdpview_bench"
+FROM_BENCH = ("audit", "bench")
 # What takes a file of each kind: for tables, which have many endings, what takes any other.
 _TABLE = "hdpview schema draft {0}, or on a page: hdpview curate {0}"
 _TAKEN_BY = {".toml": "hdpview schema check {0}", ".pview": "hdpview info {0}, or: hdpview explore {0}"}
@@ -30,25 +29,28 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class BenchCommands(TyperGroup):
-    """The commands of the package hdpview-bench, loaded when one of them is asked for."""
-
-    @cached_property
-    def _installed(self) -> TyperGroup:
-        if find_spec(BENCH) is None:
-            raise HdpviewError(
-                "Benchmarks are a package of their own, which is not installed. Install it from a clone of "
-                "the repository: pip install ./bench (or: pip install hdpview-bench)."
-            )
-        return typer.main.get_group(import_module(f"{BENCH}.cli").app)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # Before any help is printed.
-        assert self._installed is not None
-        return super().parse_args(ctx, args)
+class AllCommands(Commands):
+    """Ours, and those that installed packages add by an entry point in the group `hdpview.commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return self._installed.list_commands(ctx)
+        return [*super().list_commands(ctx), *sorted(self._added)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return self._installed.get_command(ctx, cmd_name)
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in self._added:
+            return own
+        command = typer.main.get_command(self._added[cmd_name].load())
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in FROM_BENCH and self.get_command(ctx, args[0]) is None:
+            raise HdpviewError(
+                f"`hdpview {args[0]}` comes with the package hdpview-bench, which is not installed. Install "
+                "it from a clone of the repository: pip install ./bench (or: pip install hdpview-bench)."
+            )
+        return super().resolve_command(ctx, args)
+
+    @cached_property
+    def _added(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group="hdpview.commands")}

@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import audit, build, curate, demo, ledger, query, schema, serve
-from hdpview.cli.groups import BenchCommands, Commands
+from hdpview.cli import build, curate, demo, ledger, query, schema, serve
+from hdpview.cli.groups import AllCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
 INTERNAL_ERROR = 70  # exit code, as in sysexits.h
 
 app = typer.Typer(
-    cls=Commands,
+    cls=AllCommands,
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
@@ -37,11 +37,6 @@ schema_app = typer.Typer(
     help="Write and check schemas: the public description of a table.",
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
-bench_app = typer.Typer(
-    cls=BenchCommands,
-    no_args_is_help=True,
-    help="Measure: every figure in the documentation is printed by one of these.",
-)
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(schema.draft)
 schema_app.command("import")(schema.import_schema)
@@ -53,7 +48,6 @@ app.command("estimate")(build.estimate)
 app.add_typer(ledger_app, name="ledger")
 ledger_app.command("show")(ledger.show)
 ledger_app.command("limit")(ledger.limit)
-app.command("audit")(audit.audit)
 app.command("info")(query.info)
 app.command("query")(query.query)
 app.command("plot")(query.plot)
@@ -63,7 +57,6 @@ app.command("explore")(serve.explore)
 app.command("serve")(serve.serve)
 app.command("publish")(serve.publish)
 app.command("demo")(demo.demo)
-app.add_typer(bench_app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:

@@ -140,7 +140,7 @@ def import_schema(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A description of the table, or file.py:name of a Python object.",
+            help="A description of the table.",
             show_default=False,
         ),
     ],
@@ -149,20 +149,16 @@ def import_schema(
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            help="frictionless, pandera, dbt, sql, redcap or arrow; found out by default.", show_default=False
-        ),
+        typer.Option(help="frictionless, sql or redcap; found out by default.", show_default=False),
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(
-            help="Which table, model or resource, where FILE describes several.", show_default=False
-        ),
+        typer.Option(help="Which table or resource, where FILE describes several.", show_default=False),
     ] = None,
     columns: Columns = None,
     exclude: Exclude = None,
 ) -> None:
-    """Make a schema of a description: Frictionless, Pandera, dbt, SQL, REDCap, Arrow, Polars, pandas.
+    """Make a schema of a description: Frictionless, SQL, or a data dictionary such as REDCap's.
 
     Example: hdpview schema import datapackage.json -o adult.toml
     """

@@ -186,7 +186,7 @@ class Curation:
         return text, schema
 
     def save_schema(self, document: Document) -> str:
-        """Write the schema file. In one that a person wrote, comments and layout stay."""
+        """Write the schema file. One that states this schema already stays as it is."""
         text, schema = self.schema_of(document)
         try:
             if self._was_there:

@@ -4,7 +4,7 @@ attributes       what a column may hold, and the code of each value: numbers, ca
 schema           all attributes of a table, and how its texts are written (text_format)
 language         what a schema file may say in short; toml: such files read and written; places: lines of them
 drafting         drafts with a ? where knowledge is needed; suggestions: what a column's name suggests
-importing        drafts from descriptions that exist: Frictionless, Pandera, dbt, SQL, REDCap, Arrow
+importing        drafts from descriptions that exist: Frictionless, SQL, data dictionaries
 tables           which codes share a bin of a table
 """
 

@@ -19,7 +19,7 @@ from hdpview.domain.moments import Datetime
 from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
-from hdpview.domain.toml import rewritten, toml_text
+from hdpview.domain.toml import toml_text
 from hdpview.errors import SchemaError, unknown_name
 
 MAX_ATTRIBUTES = 1_000
@@ -204,23 +204,15 @@ class Schema:
             raise SchemaError(located(str(problem), text, name)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schema as TOML. In a schema file that is there already, only what differs is changed:
-        comments, order and layout stay.
+        """Write the schema as TOML. A file that states this schema already stays as it is, comments included;
+        any other one is replaced.
         """
-        target = Path(path)
         try:
-            before = Schema.load(target) if target.exists() else None
+            if Schema.load(path).to_dict() == self.to_dict():
+                return
         except SchemaError:
-            before = None
-        target.write_text(
-            self.to_toml() if before is None else self._written_into(target, before), encoding="utf-8"
-        )
-
-    def _written_into(self, target: Path, before: Schema) -> str:
-        text = target.read_text(encoding="utf-8-sig")
-        new = rewritten(text, before.to_dict(), self.to_dict())
-        # An attribute without an `other` cannot be said in a file whose defaults give it one.
-        return new if Schema.from_toml(new, target.parent).to_dict() == self.to_dict() else self.to_toml()
+            pass
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
         return toml_text(self.to_dict(), _COMMENTS)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Category, Integer, Ordered
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
-from hdpview.explore.bundle import bundled, compact_style
+from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
 from hdpview.query.interval.dependence import dependence
 from hdpview.query.interval.errors import mixture_errors
@@ -76,7 +76,7 @@ def page(view: PView, name: str) -> str:
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
-        '<link rel="stylesheet" href="style.css" />': f"<style>{compact_style(_asset('style.css'))}</style>",
+        '<link rel="stylesheet" href="style.css" />': f"<style>{_asset('style.css')}</style>",
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }

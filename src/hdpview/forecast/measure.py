@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -16,13 +16,24 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes
+from hdpview.forecast.questions import draw_cells, draw_ranges, draw_single_ranges
 from hdpview.methods import Method
 from hdpview.privacy.randomness import Randomness
 from hdpview.query.estimate.estimates import estimates
-from hdpview.query.workloads import WORKLOADS, draw, pack_boxes
+from hdpview.query.question.batch import pack_boxes
 from hdpview.view.file import size_in_bytes
 
-RELATIONS = {"mean within a group": "group-mean", "rate within a group": "group-rate"}
+# Number of attributes that each kind of counting question is about.
+COUNTS = {
+    "range of one attribute": 1,
+    "range of two attributes": 2,
+    "range of three attributes": 3,
+    "cell of a two-way table": 2,
+}
+GROUP_MEAN, GROUP_RATE = "mean within a group", "rate within a group"
+RELATIONS = (GROUP_MEAN, GROUP_RATE)
+# Each kind draws its questions by itself, always the same ones, so that budgets compare on equal terms.
+_SEEDS = dict(zip((*COUNTS, *RELATIONS), (0, 5, 6, 1, 8, 9), strict=True))
 _N_QUESTIONS = 150  # of each kind, to each view
 _N_GROUPS = 40  # of each kind, in each view
 _N_RANGES = 8  # into which codes are put together for groups
@@ -37,13 +48,13 @@ def measure(
     table: SparseCounts,
     epsilon: Fraction,
     method: Method,
-    kinds: Mapping[str, str],
+    kinds: Sequence[str],
     limits: Contributions,
     n_builds: int,
 ) -> Measured:
     """Errors by kind, blocks, bytes and seconds: root mean squares over a few builds.
 
-    kinds: by what is asked, the workload or relation that stands for it.
+    kinds: of questions, among COUNTS and RELATIONS.
     """
     builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(n_builds)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
@@ -53,7 +64,7 @@ def _measure_one(
     table: SparseCounts,
     epsilon: Fraction,
     method: Method,
-    kinds: Mapping[str, str],
+    kinds: Sequence[str],
     number: int,
     limits: Contributions,
 ) -> Measured:
@@ -68,17 +79,21 @@ def _measure_one(
         found = estimates(view, pack_boxes(boxes, table.schema.sizes))
         return found, table.exact_box_counts(boxes).astype(np.float64)
 
-    seeds = [*WORKLOADS, *RELATIONS.values()]
-    for kind, workload in kinds.items():
-        rng = np.random.default_rng([number, seeds.index(workload)])
+    for kind in kinds:
+        rng = np.random.default_rng([number, _SEEDS[kind]])
         error = _relation_error if kind in RELATIONS else _count_error
-        measured[kind] = error(workload, table.schema, rng, answer)
+        measured[kind] = error(kind, table.schema, rng, answer)
     return measured
 
 
-def _count_error(workload: str, schema: Schema, rng: Generator, answer: Answer) -> float:
-    boxes = draw(workload, schema.sizes, _N_QUESTIONS, rng)
-    assert boxes is not None
+def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
+    n_attributes = COUNTS[kind]
+    if kind.startswith("cell"):
+        boxes = draw_cells(schema.sizes, n_attributes, _N_QUESTIONS, rng)
+    elif n_attributes == 1:
+        boxes = draw_single_ranges(schema.sizes, _N_QUESTIONS, rng)
+    else:
+        boxes = draw_ranges(schema.sizes, n_attributes, _N_QUESTIONS, rng)
     found, exact_counts = answer(boxes)
     return float(np.sqrt(((found - exact_counts) ** 2).mean()))
 
@@ -102,7 +117,7 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
         pair += [i] * len(starts)
         place += [(start + end) / 2 / sizes[i, 1] for start, end in zip(starts, ends, strict=True)]
     found, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
-    weight = np.array(place) if kind == "group-mean" else (np.array(place) > 0.5).astype(np.float64)
+    weight = np.array(place) if kind == GROUP_MEAN else (np.array(place) > 0.5).astype(np.float64)
     n_found, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (found, exact_counts))
     n_rows = float(answer(CodeBoxes(pairs[:1, :1], np.zeros((1, 1), np.int64), sizes[:1, :1]))[1][0])
     large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_found > 0)

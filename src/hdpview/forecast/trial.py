@@ -17,20 +17,13 @@ from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, MethodError
 from hdpview.forecast.invented import HEAPED, invented_tables
-from hdpview.forecast.measure import RELATIONS, Measured, measure
+from hdpview.forecast.measure import COUNTS, RELATIONS, Measured, measure
 from hdpview.forecast.result import Error, Estimate
 from hdpview.methods import Method
 from hdpview.methods.protocol import delta_of
 from hdpview.progress import Progress
-from hdpview.query.workloads import n_attributes_of
 from hdpview.view.risk import risk_sentence
 
-KINDS = {  # what is asked → the workload that stands for it
-    "range of one attribute": "range-1d",
-    "range of two attributes": "random-2d",
-    "range of three attributes": "random-3d",
-    "cell of a two-way table": "marginal-2",
-}
 # A wanted error is about the first of these that the table has.
 _WANTED = ("range of two attributes", "range of one attribute")
 _MOST_ROWS = 50_000
@@ -54,8 +47,8 @@ class Trial:
     ) -> None:
         self.schema, self.n_rows, self.method, self.limits = schema, n_rows, method, limits
         self.progress = progress
-        self.kinds = {kind: name for kind, name in KINDS.items() if n_attributes_of(name) <= len(schema)}
-        self.relations = RELATIONS if len(schema) > 1 else {}
+        self.kinds = [kind for kind, n_attributes in COUNTS.items() if n_attributes <= len(schema)]
+        self.relations = RELATIONS if len(schema) > 1 else ()
         self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
         by_parts = method.reads == "tables"
         self.simulated_rows = min(n_rows, _MOST_ROWS_FOR_TABLES if by_parts else _MOST_ROWS)
@@ -117,7 +110,7 @@ class Trial:
         return measured, _grown_alike(measured, [measured[i] for i in _GROWTH_SEEN_ON], small)
 
     def _of_one(self, table: SparseCounts, share: Fraction) -> Measured:
-        kinds = {**self.kinds, **self.relations}
+        kinds = (*self.kinds, *self.relations)
         return measure(table, share, self.method, kinds, self.limits, self.n_builds)
 
     def _share(self, epsilon: Fraction) -> Fraction:

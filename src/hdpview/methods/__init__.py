@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any
 
 from hdpview.errors import MethodError, unknown_name
-from hdpview.methods.baselines.dawa import Dawa
-from hdpview.methods.baselines.hdmm import Hdmm
-from hdpview.methods.baselines.histograms import Histograms
-from hdpview.methods.baselines.identity import Identity
-from hdpview.methods.baselines.privbayes import Privbayes
-from hdpview.methods.baselines.privtree import Privtree
-from hdpview.methods.baselines.ripost import Ripost
 from hdpview.methods.hdpview import Hdpview
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import Method
 
 DEFAULT_METHOD = "mixture"
 
-METHODS: dict[str, type[Any]] = {
-    "mixture": Mixture,
-    "hdpview": Hdpview,
-    "identity": Identity,
-    "histograms": Histograms,
-    "dawa": Dawa,
-    "hdmm": Hdmm,
-    "privbayes": Privbayes,
-    "privtree": Privtree,
-    "ripost": Ripost,
-}
+METHODS: dict[str, type[Any]] = {"mixture": Mixture, "hdpview": Hdpview}
 
 
 def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable[..., Any]) -> Method:
@@ -60,11 +43,11 @@ def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable
     return method_named(method, settings) if isinstance(method, str) else method
 
 
-def method_named(name: str, settings: dict[str, Any]) -> Method:
-    """The method of that name with these settings."""
-    if name not in METHODS:
-        raise MethodError(unknown_name("method", name, METHODS, "The methods are"))
-    cls = METHODS[name]
+def method_named(name: str, settings: dict[str, Any], methods: Mapping[str, type[Any]] = METHODS) -> Method:
+    """The method of that name with these settings. methods: all there are, by name."""
+    if name not in methods:
+        raise MethodError(unknown_name("method", name, methods, "The methods are"))
+    cls = methods[name]
     known = list(cls.__dataclass_fields__)
     for key in settings:
         if key not in known:

@@ -1,4 +1,4 @@
-"""What a method is: from exact counts to a release, within a budget. Ours and every baseline."""
+"""What a method is: from exact counts to a release, within a budget."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.protocol import CellCounts, Counts
 from hdpview.domain import Schema
+from hdpview.domain.tables import CodeBoxes
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
@@ -20,7 +21,7 @@ from hdpview.privacy.budget import Budget, Charge, exact_delta
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
 from hdpview.query.estimate.estimates import sums_over_components
-from hdpview.query.workloads import CodeBoxes, pack_boxes
+from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.mixture import Mixture
 from hdpview.view.tables import Table
@@ -111,15 +112,6 @@ class Method(Protocol):
         progress: Progress | None = None,
     ) -> Release:
         """Make the release, spending all of the budget. Rows of `counts` may be reordered, nothing else."""
-        ...
-
-
-@runtime_checkable
-class KnownError(Protocol):
-    """A method whose expected error is known exactly, even where its release would be too large to make."""
-
-    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """Root of the mean expected squared error over the questions of a workload."""
         ...
 
 

@@ -28,7 +28,7 @@ from hdpview.privacy.randomness import Draws, Randomness
 from hdpview.progress import Progress
 from hdpview.query.interval.errors import model_scales
 from hdpview.query.interval.tails import typical_tail
-from hdpview.query.workloads import pack_boxes
+from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS, Quality

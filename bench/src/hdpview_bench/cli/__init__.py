@@ -1,12 +1,16 @@
-"""The commands under `hdpview bench`. Thin: they read options, measure and print."""
+"""The commands `hdpview audit` and `hdpview bench …`. Thin: they read options, measure and print."""
 
 from __future__ import annotations
 
 import typer
 
-from hdpview_bench.cli import accuracy, coverage, growth, paper, serve, spark, speed
+from hdpview_bench.cli import accuracy, audit, coverage, growth, paper, serve, spark, speed
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measure: every figure in the documentation is printed by one of these.",
+)
 app.command("accuracy")(accuracy.accuracy)
 app.command("coverage")(coverage.coverage)
 app.command("growth")(growth.growth)
@@ -15,4 +19,7 @@ app.command("speed")(speed.speed)
 app.command("serve")(serve.serve)
 app.command("spark")(spark.spark)
 
-__all__ = ["app"]
+audit_app = typer.Typer(add_completion=False)
+audit_app.command("audit")(audit.audit)
+
+__all__ = ["app", "audit_app"]

@@ -6,20 +6,17 @@ read.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hdpview.domain.drafting import Draft, chosen_columns
-from hdpview.domain.importing import dbt, dictionary, dtypes, frictionless, pandera, sql
+from hdpview.domain.importing import dictionary, frictionless, sql
 from hdpview.errors import SchemaError, unknown_name
 
-KINDS = ("frictionless", "pandera", "dbt", "sql", "redcap", "arrow")
-_BINARY = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+KINDS = ("frictionless", "sql", "redcap")
 _MAX_BYTES = 16_000_000
 
 
@@ -33,25 +30,12 @@ def import_description(
 ) -> str:
     """Text of a schema file from a description of a table.
 
-    place: a file, or `file.py:name` for a Python object: a Pandera schema, an Arrow or Polars schema, pandas
-        dtypes. That file is run.
+    place: a file with the description.
     kind: one of `KINDS`; found out from the file where it is None. table: which one, where there are several.
     """
     if kind is not None and kind not in KINDS:
         raise SchemaError(unknown_name("kind of description", kind, KINDS, "The kinds are"))
-    file, _, name = place.partition(".py:")
-    if name:
-        return import_object(_python_object(Path(file + ".py"), name), columns=columns, exclude=exclude)
-    return _drafted(_read(Path(place), kind, table), place, columns, exclude)
-
-
-def import_object(described: Any, *, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> str:
-    """Text of a schema file from a Pandera, Arrow or Polars schema or from pandas dtypes."""
-    found = pandera.from_object(described) if pandera.is_schema(described) else dtypes.from_object(described)
-    return _drafted(found, type(described).__name__, columns, exclude)
-
-
-def _drafted(found: Draft, place: str, columns: Sequence[str], exclude: Sequence[str]) -> str:
+    found = _read(Path(place), kind, table)
     names = chosen_columns((column.name for column in found.columns), columns, exclude, SchemaError)
     if not names:
         raise SchemaError(f"{place!r} describes no columns.")
@@ -62,22 +46,14 @@ def _drafted(found: Draft, place: str, columns: Sequence[str], exclude: Sequence
 
 def _read(path: Path, kind: str | None, table: str | None) -> Draft:
     suffix = path.suffix.lower()
-    if kind == "arrow" or (kind is None and suffix in _BINARY):
-        return dtypes.from_file(path)
     content = _content(path)
     if kind == "sql" or (kind is None and suffix in (".sql", ".ddl")):
         return sql.from_text(content, table)
     if kind == "redcap" or (kind is None and suffix in (".csv", ".tsv")):
         return dictionary.from_text(content)
     described = _parsed(path, content)
-    readers: dict[str, tuple[Callable[[Any], bool], Callable[[Any, str | None], Draft]]] = {
-        "frictionless": (frictionless.is_description, frictionless.from_description),
-        "pandera": (pandera.is_description, pandera.from_description),
-        "dbt": (dbt.is_description, dbt.from_description),
-    }
-    for name, (fits, read) in readers.items():
-        if (kind == name) or (kind is None and fits(described)):
-            return read(described, table)
+    if kind == "frictionless" or frictionless.is_description(described):
+        return frictionless.from_description(described, table)
     raise SchemaError(
         f"{path.name!r} is none of the descriptions that can be read. Name its kind: --kind "
         f"{' | '.join(KINDS)}."
@@ -115,20 +91,4 @@ def _parsed(path: Path, content: str) -> Any:
         raise SchemaError(f"{path.name!r} is not valid YAML: {problem}.") from None
 
 
-def _python_object(path: Path, name: str) -> Any:
-    spec = importlib.util.spec_from_file_location("hdpview_described_table", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise SchemaError(f"There is no Python file {str(path)!r}.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclass-like models look their module up
-    try:
-        spec.loader.exec_module(module)
-    except Exception as problem:
-        raise SchemaError(f"{path.name!r} cannot be run: {type(problem).__name__}: {problem}") from None
-    if not hasattr(module, name):
-        known = [each for each in vars(module) if not each.startswith("_")]
-        raise SchemaError(unknown_name("name", name, known, f"{path.name!r} has"))
-    return getattr(module, name)
-
-
-__all__ = ["KINDS", "import_description", "import_object"]
+__all__ = ["KINDS", "import_description"]

@@ -15,7 +15,6 @@ from hdpview.explore.postgres.errors import (
     FIXED_PARAMETER,
     IN_FAILED_TRANSACTION,
     INVALID_CURSOR,
-    SYNTAX_ERROR,
     TOO_COMPLEX,
     UNDEFINED_OBJECT,
     PgError,
@@ -201,13 +200,10 @@ class Commands:
         return Outcome("DECLARE CURSOR", notices=answer.notices)
 
     async def _fetch(self, statement: Statement) -> Outcome:
-        step = statements.cursor_step(statement)
-        cursor = self._cursor(step.name)
-        rows = cursor.answer.rows
-        places, cursor.at = step.taken(cursor.at, len(rows))
-        if step.is_move:
-            return Outcome(f"MOVE {len(places)}")
-        taken = [rows[place] for place in places]
+        name, count = statements.fetched(statement)
+        cursor = self._cursor(name)
+        taken = cursor.answer.rows[cursor.at :][:count]
+        cursor.at += len(taken)
         return Outcome(f"FETCH {len(taken)}", cursor.answer.columns, taken, is_binary=cursor.is_binary)
 
     def declared(self, name: str) -> Sequence[OutputColumn] | None:
@@ -217,12 +213,12 @@ class Commands:
     def cursor_columns(self, statement: Statement) -> Sequence[OutputColumn] | None:
         """Columns that FETCH or SHOW gives, for clients that ask first."""
         if statement.word == "FETCH":
-            return self._cursor(statements.cursor_step(statement).name).answer.columns
+            return self._cursor(statements.fetched(statement)[0]).answer.columns
         if statement.word == "SHOW":
             name = statements.shown_setting(statement)
             names = ("name", "setting", "description") if name == "all" else (REPORTED.get(name, name),)
             return [OutputColumn(each, types.TEXT) for each in names]
-        return [OutputColumn("QUERY PLAN", types.TEXT)] if statement.word == "EXPLAIN" else None
+        return None
 
     def _cursor(self, name: str) -> _Cursor:
         if name not in self._cursors:
@@ -243,20 +239,6 @@ class Commands:
         answer = await self._answered(copy.question)
         return Outcome(f"COPY {len(answer.rows)}", answer.columns, answer.rows, answer.notices, copy=copy)
 
-    async def _explain(self, statement: Statement) -> Outcome:
-        inner = statements.one(statements.explained(statement))
-        question = await self.read(inner)
-        if question is None:
-            raise PgError(SYNTAX_ERROR, "EXPLAIN takes a SELECT.")
-        source = (
-            "Catalogue"
-            if question.view is None
-            else f"Synthetic records of {question.view}"
-            if question.of_rows
-            else f"Released counts of {question.view} (no privacy budget is spent)"
-        )
-        return Outcome("EXPLAIN", [OutputColumn("QUERY PLAN", types.TEXT)], [[source]])
-
 
 _RULES: dict[str, Callable[[Commands, Statement], Awaitable[Outcome]]] = {
     "SET": Commands._set,
@@ -271,8 +253,6 @@ _RULES: dict[str, Callable[[Commands, Statement], Awaitable[Outcome]]] = {
     "DISCARD": Commands._discard,
     "DECLARE": Commands._declare,
     "FETCH": Commands._fetch,
-    "MOVE": Commands._fetch,
     "CLOSE": Commands._close,
     "COPY": Commands._copy,
-    "EXPLAIN": Commands._explain,
 }

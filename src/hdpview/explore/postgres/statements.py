@@ -42,19 +42,18 @@ _SHOW = re.compile(
     re.IGNORECASE,
 )
 _DECLARE = re.compile(
-    rf"DECLARE\s+({_NAME})\s+((?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO|SCROLL)\s+)*)CURSOR\s+(?:WITH(?:OUT)?\s+HOLD\s+)?FOR\s+(.*)",
+    rf"DECLARE\s+({_NAME})\s+((?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO\s+SCROLL)\s+)*)"
+    r"CURSOR\s+(?:WITH(?:OUT)?\s+HOLD\s+)?FOR\s+(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _FETCH = re.compile(
-    r"(FETCH|MOVE)\s+(?:(NEXT|PRIOR|FIRST|LAST|(?:ABSOLUTE|RELATIVE)\s+-?\d+|(?:FORWARD\s+|BACKWARD\s+)?(?:ALL|-?\d+)|"
-    rf"FORWARD|BACKWARD)\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
+    rf"FETCH\s+(?:(NEXT|FORWARD|(?:FORWARD\s+)?(?:ALL|\d{{1,18}}))\s+)?(?:FROM\s+|IN\s+)?({_NAME})",
     re.IGNORECASE,
 )
 _PREPARE = re.compile(rf"PREPARE\s+({_NAME})\s*(?:\((.*?)\)\s*)?AS\s+(.*)", re.IGNORECASE | re.DOTALL)
 _EXECUTE = re.compile(rf"EXECUTE\s+({_NAME})\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
 _CLOSE = re.compile(rf"(?:CLOSE|DEALLOCATE(?:\s+PREPARE)?)\s+({_NAME})", re.IGNORECASE)
 _COPY = re.compile(r"COPY\s+(.*?)\s+TO\s+STDOUT\b\s*(?:WITH\s*)?(.*)", re.IGNORECASE | re.DOTALL)
-_EXPLAIN = re.compile(r"EXPLAIN\s+(?:\([^)]*\)\s*|(?:ANALYZE|VERBOSE)\s+)*(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -214,53 +213,21 @@ def shown_setting(statement: Statement) -> str:
     return words.get(" ".join(found[1].upper().split()), plain_name(found[1]))
 
 
-@dataclass(frozen=True)
-class CursorStep:
-    """FETCH or MOVE. way: FORWARD, BACKWARD, ABSOLUTE or RELATIVE. count: None for all rows that are left."""
-
-    name: str
-    way: str
-    count: int | None
-    is_move: bool
-
-    def taken(self, at: int, n: int) -> tuple[list[int], int]:
-        """Rows to send, from 0, and where the cursor is then: 0 before the first, n + 1 behind the last."""
-        count = n + 1 if self.count is None else self.count
-        if self.way in ("ABSOLUTE", "RELATIVE"):
-            place = count + (at if self.way == "RELATIVE" else 0 if count >= 0 else n + 1)
-            place = min(max(place, 0), n + 1)
-            return [place - 1] if 1 <= place <= n else [], place
-        if (self.way == "BACKWARD") == (count >= 0):
-            end = max(at - abs(count), 0)
-            return list(range(at - 2, max(end, 1) - 2, -1)), end
-        end = min(at + abs(count), n + 1)
-        return list(range(at, min(end, n))), end
-
-
-_STEPS = {"NEXT": "FORWARD 1", "PRIOR": "BACKWARD 1", "FIRST": "ABSOLUTE 1", "LAST": "ABSOLUTE -1"}
-
-
 def declared_cursor(statement: Statement) -> tuple[str, str, bool]:
     """Name and question of a cursor, and whether its rows come in binary."""
     found = _DECLARE.fullmatch(statement.text)
     if found is None:
-        raise PgError(SYNTAX_ERROR, "Write DECLARE name CURSOR FOR SELECT ….")
+        raise PgError(SYNTAX_ERROR, "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward.")
     return plain_name(found[1]), found[3], "BINARY" in found[2].upper()
 
 
-def cursor_step(statement: Statement) -> CursorStep:
-    """What FETCH or MOVE asks for."""
+def fetched(statement: Statement) -> tuple[str, int | None]:
+    """The cursor that FETCH reads, and how many rows; None for all that are left. Cursors only go forward."""
     found = _FETCH.fullmatch(statement.text)
     if found is None:
-        raise PgError(
-            SYNTAX_ERROR, "Which rows are to be fetched is not clear.", "Write FETCH 100 FROM name."
-        )
-    words = (found[2] or "NEXT").upper().split()
-    if words[0] in _STEPS:
-        words = _STEPS[words[0]].split()
-    way = words.pop(0) if words[0].isalpha() and words[0] != "ALL" else "FORWARD"
-    count = None if words == ["ALL"] else int(words[0]) if words else 1
-    return CursorStep(plain_name(found[3]), way, count, found[1].upper() == "MOVE")
+        raise PgError(SYNTAX_ERROR, "Cursors only go forward.", "Write FETCH 100 FROM name.")
+    count = (found[1] or "1").upper().split()[-1]
+    return plain_name(found[2]), None if count == "ALL" else int(count) if count.isdecimal() else 1
 
 
 def prepared(statement: Statement) -> tuple[str, list[str], Statement]:
@@ -324,9 +291,3 @@ def copied(statement: Statement) -> Copy:
         delimiter[1] if delimiter else "," if kind == "csv" else "\t",
         null[1] if null else "" if kind == "csv" else "\\N",
     )
-
-
-def explained(statement: Statement) -> str:
-    """The question that EXPLAIN is about."""
-    found = _EXPLAIN.fullmatch(statement.text)
-    return found[1] if found else ""

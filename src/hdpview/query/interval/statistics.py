@@ -4,7 +4,6 @@ intervals.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +34,6 @@ from hdpview.query.question.where import attribute_number, boxes_of
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
-_TOTAL = "total"
 
 
 @dataclass(frozen=True)
@@ -139,25 +137,6 @@ def histograms_in(
     ]
 
 
-def _counts(
-    view: ViewData,
-    boxes: Sequence[Any],
-    attributes: Sequence[int],
-    confidence: float,
-    counts: Reading,
-    interval: Kind,
-    keep_all: bool = False,
-) -> Span:
-    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in attributes])
-    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
-    if not keep_all:
-        return span
-    every = [np.zeros(math.prod(groups.shape)) for _ in span]
-    for column, values in zip(every, span, strict=True):
-        column[groups.cells] = values
-    return Span(*every)
-
-
 def histogram(
     view: ViewData,
     name: str,
@@ -191,48 +170,6 @@ def marginal(
     groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in numbers])
     span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
     return _counted([(view.schema.attributes[a].name, groups.keys(i)) for i, a in enumerate(numbers)], span)
-
-
-def crosstab(
-    view: ViewData,
-    row: str,
-    column: str,
-    where: Where = None,
-    confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
-    with_intervals: bool = False,
-) -> pa.Table:
-    """Counts with the values of one attribute down and of another across, and their totals.
-
-    with_intervals: whether columns with the ends of intervals, `…_lower` and `…_upper`, follow each column.
-    """
-    check_confidence(confidence)
-    down, across = (attribute_number(name, view.schema) for name in (row, column))
-    if down == across:
-        raise QueryError("crosstab takes two different attributes.")
-    rows, columns = view.schema.attributes[down], view.schema.attributes[across]
-    boxes = boxes_of(where, view.schema)
-    # A grid with the totals in its last row and column, each end of the intervals on its own.
-    grids = np.empty((3, rows.size + 1, columns.size + 1))
-    for attributes, place in (
-        ([down, across], np.s_[:, :-1, :-1]),
-        ([down], np.s_[:, :-1, -1]),
-        ([across], np.s_[:, -1, :-1]),
-        ([], np.s_[:, -1, -1]),
-    ):
-        span = _counts(view, boxes, attributes, confidence, counts, interval, keep_all=bool(attributes))
-        grids[place] = np.stack(span).reshape(grids[place].shape)
-    groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in (down, across)])
-    used = [np.unique(places).tolist() for places in groups.rows]
-    data: dict[str, list[Any]] = {rows.name: [rows.labels()[i] for i in used[0]] + [_TOTAL]}
-    labels = [columns.labels()[i] for i in used[1]]
-    ends = ("", "_lower", "_upper") if with_intervals else ("",)
-    for label, i in itertools.chain(zip(labels, used[1], strict=True), [(_TOTAL, -1)]):
-        name = label if label not in data else f"{columns.name} {label}"
-        for end, grid in zip(ends, grids, strict=False):
-            data[name + end] = grid[[*used[0], -1], i].tolist()
-    return pa.table(data)
 
 
 def statistic(

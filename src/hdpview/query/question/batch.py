@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Schema
+from hdpview.domain.tables import CodeBoxes
 from hdpview.errors import QueryError
 from hdpview.query.question.conditions import Condition, shares_of
 from hdpview.query.question.quantities import ONE, Function, Quantity, Values
@@ -240,6 +241,20 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
         row=_padded(term[kept], rows[kept], len(n_own), 0),
         functions=functions,
     )
+
+
+def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
+    """The same questions as a batch of counts."""
+    n = len(boxes)
+    functions: dict[int, Functions] = {}
+    row = np.zeros(boxes.attribute.shape, np.int64)
+    for a in np.unique(boxes.attribute).tolist():
+        here, codes = boxes.attribute == a, np.arange(sizes[a])
+        ends, row[here] = np.unique(
+            np.stack([boxes.lower[here], boxes.upper[here]], axis=1), axis=0, return_inverse=True
+        )
+        functions[a] = Functions(((codes >= ends[:, :1]) & (codes < ends[:, 1:])).astype(np.float64))
+    return Batch(n, np.arange(n), np.ones(n), boxes.attribute, row, functions)
 
 
 def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Functions, Flags]:

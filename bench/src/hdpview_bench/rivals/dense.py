@@ -1,0 +1,65 @@
+"""Answers to boxes from released tables: each table is summed up once, a box costs its corners."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview_bench.workloads import CodeBoxes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRelease:
+    """Estimated records of every cell, in the domain's shape; n_blocks: counts with noise of their own."""
+
+    table: Floats | NDArray[np.int64]
+    n_blocks: int
+
+    def answer(self, boxes: CodeBoxes) -> Floats:
+        return answer_from_marginals(boxes, self.marginal)
+
+    def marginal(self, attributes: Sequence[int]) -> Floats:
+        rest = tuple(a for a in range(self.table.ndim) if a not in attributes)
+        kept = sorted(attributes)
+        return np.ascontiguousarray(
+            self.table.sum(axis=rest).transpose([kept.index(a) for a in attributes]), dtype=np.float64
+        )
+
+
+def answer_from_marginals(boxes: CodeBoxes, marginal: Callable[[tuple[int, ...]], Floats]) -> Floats:
+    """Estimated records in each box, shape (n,), from the marginal of each set of attributes that boxes ask
+    about.
+
+    Args:
+        boxes: any order of attributes within a box.
+        marginal: records per combination of codes of these attributes, which are in rising order.
+    """
+    order = np.argsort(boxes.attribute, axis=1)
+    attribute, lower, upper = (
+        np.take_along_axis(part, order, axis=1) for part in (boxes.attribute, boxes.lower, boxes.upper)
+    )
+    sets, of_box = np.unique(attribute, axis=0, return_inverse=True)
+    found = np.empty(len(boxes))
+    for number, chosen in enumerate(sets):
+        mine = np.flatnonzero(of_box.reshape(-1) == number)
+        found[mine] = sums_of_boxes(marginal(tuple(chosen.tolist())), lower[mine], upper[mine])
+    return found
+
+
+def sums_of_boxes(table: Floats, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Floats:
+    """Sum of a table over half-open boxes, shape (n,). lower, upper: shape (n, axes of the table)."""
+    running = np.zeros([size + 1 for size in table.shape])
+    running[(slice(1, None),) * table.ndim] = table
+    for axis in range(table.ndim):
+        np.cumsum(running, axis=axis, out=running)
+    found = np.zeros(len(lower))
+    for corner in itertools.product((0, 1), repeat=table.ndim):
+        place = tuple((upper if end else lower)[:, axis] for axis, end in enumerate(corner))
+        found += (-1.0) ** (table.ndim - sum(corner)) * running[place]
+    return found

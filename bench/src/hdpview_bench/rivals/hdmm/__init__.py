@@ -1,0 +1,102 @@
+"""HDMM, the high-dimensional matrix mechanism (McKenna, Miklau, Hay, Machanavajjhala: PVLDB 11(10), 2018),
+purely ε-private.
+
+For a workload known beforehand it searches, without looking at data, for queries whose noisy answers let the
+workload be answered best, measures those, and fits all measurements at once by least squares. Its templates
+are the paper's: p-Identity strategies for each attribute, products of them, unions of products, and weighted
+marginals; here they are one family (`algebra.py`), searched as a whole. Weights are rounded to whole numbers,
+so that noise can be discrete. The expected error is known exactly, data or no data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hdpview.counts.protocol import Counts
+from hdpview.domain import Schema
+from hdpview.domain.tables import TableShape
+from hdpview.errors import MethodError, unknown_name
+from hdpview.methods.protocol import Engine, Method, Progress
+from hdpview.privacy.budget import Budget, exact_epsilon
+from hdpview.privacy.noise import noisy_vector
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.hdmm.release import FittedRelease, exact_measurements, fit
+from hdpview_bench.rivals.hdmm.strategy import Strategy, strategy_for
+from hdpview_bench.rivals.hdmm.workload import workload_named
+from hdpview_bench.workloads import WORKLOADS, n_attributes_of
+
+MOST_MEASUREMENTS = 2**22
+MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes
+
+
+@dataclass(frozen=True)
+class Hdmm(Method):
+    """The matrix mechanism for one workload, by its name."""
+
+    name = "hdmm"
+    workload: str = "range-1d"
+
+    def __post_init__(self) -> None:
+        if self.workload not in WORKLOADS:
+            raise MethodError(unknown_name("workload", str(self.workload), WORKLOADS, "The workloads are"))
+
+    def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
+        """Its measurements must fit in memory; its search and its expected error need no such limit."""
+        k = n_attributes_of(self.workload)
+        if k > len(schema):
+            return (
+                f"The workload {self.workload} asks about {k} attributes at once; this domain has "
+                f"{len(schema)}. Use one about fewer."
+            )
+        if max(schema.sizes) > MOST_CODES:
+            return (
+                f"HDMM searches with dense matrices of an attribute's codes: {max(schema.sizes):,} here, "
+                f"{MOST_CODES} at most. Use wider bins, or the method hdpview."
+            )
+        n = self._strategy(schema, epsilon).n_measurements
+        if n <= MOST_MEASUREMENTS:
+            return None
+        return (
+            f"HDMM would measure {n:.2g} queries for {self.workload} on this domain; its limit is "
+            f"{MOST_MEASUREMENTS:,}. "
+            "Its expected error is known without a release; or use the method hdpview."
+        )
+
+    def release(
+        self,
+        counts: Counts,
+        budget: Budget,
+        randomness: Randomness,
+        engine: Engine,
+        progress: Progress | None = None,
+    ) -> FittedRelease:
+        reason = self.why_infeasible(counts.schema, float(budget.epsilon))
+        if reason is not None:
+            raise MethodError(reason)
+        sizes, epsilon = counts.schema.sizes, budget.epsilon
+        strategy = strategy_for(self.workload, sizes, epsilon)
+        shapes = [TableShape.of_codes(chosen, sizes) for chosen in strategy.measured]
+        exact_tables, noisy_tables = counts.exact_tables(shapes, progress), []
+        for chosen, share, exact_table in zip(strategy.measured, strategy.shares, exact_tables, strict=True):
+            purpose = "noise on " + (
+                " × ".join(counts.schema.names[i] for i in chosen) or "the number of records"
+            )
+            per_unit = budget.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
+            exact = exact_measurements(exact_table, [strategy.factors[i] for i in chosen])
+            noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
+        return fit(strategy, noisy_tables, strategy.weights(epsilon))
+
+    def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
+        """With the strategy for this method's own workload; infinite for what it does not measure."""
+        strategy = self._strategy(schema, epsilon)
+        return math.sqrt(
+            strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon))
+        )
+
+    def _strategy(self, schema: Schema, epsilon: float) -> Strategy:
+        if max(schema.sizes) > MOST_CODES:
+            raise MethodError(
+                f"HDMM knows no strategy for attributes of more than {MOST_CODES} codes. Use wider bins."
+            )
+        return strategy_for(self.workload, schema.sizes, exact_epsilon(epsilon))

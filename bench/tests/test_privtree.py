@@ -1,0 +1,275 @@
+"""PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one
+by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy import stats
+from testers import (
+    FALSE_ALARM,
+    frequencies_are_rejected,
+    frequency_is_rejected,
+    laplace_scale_is_rejected,
+    laplace_shape_is_rejected,
+)
+
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Integer, Schema
+from hdpview.methods.protocol import release_with
+from hdpview.partition.local import LocalEngine
+from hdpview.privacy.budget import Charge
+from hdpview.privacy.randomness import Draws, Randomness
+from hdpview_bench.rivals.privtree import Privtree, SplitRule, empty_children_to_split
+from hdpview_bench.rivals.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
+from hdpview_bench.workloads import WORKLOADS, draw
+
+Box = tuple[tuple[int, int], ...]
+N_TREES = 2_000
+
+
+def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
+    schema = Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(dense.shape)])
+    cells = np.argwhere(dense > 0)
+    return SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
+
+
+def grow(
+    dense: NDArray[np.int64], epsilon: Fraction, key: bytes, n_cut: int | None = None
+) -> PrivtreeRelease:
+    method = Privtree(n_cut)
+    release, charges = release_with(
+        method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
+    )
+    assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
+    assert isinstance(release, PrivtreeRelease)
+    return release
+
+
+def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
+    """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its
+    length).
+    """
+    was_split: set[Box] = {
+        tuple(zip(low, high, strict=True))
+        for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
+    }
+    found: dict[Box, float] = {}
+    ends = [*release.first.tolist(), len(release.transformed)]
+    for i, (start, end) in enumerate(itertools.pairwise(ends)):
+        counts = release.transformed[start:end].copy()
+        walsh_hadamard(counts)
+        middle = middle_of(release.lower[i], release.upper[i])
+        for child, count in enumerate((counts / len(counts)).tolist()):
+            box = [
+                [int(low), int(high)] for low, high in zip(release.lower[i], release.upper[i], strict=True)
+            ]
+            for a, bit in enumerate(release.bit[i].tolist()):
+                if bit >= 0:
+                    box[a][1 - (child >> bit & 1)] = int(middle[a])
+            key: Box = tuple((low, high) for low, high in box)
+            if key not in was_split or len(counts) == 1:
+                found[key] = count
+            else:
+                assert count == 0
+    assert len(found) == release.n_blocks
+    return found
+
+
+def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Generator) -> frozenset[Box]:
+    """PrivTree as the paper writes it, with a noisy count for every child there is. Leaves only."""
+    fanout = 2**n_cut
+    scale = (2 * fanout - 1) / (fanout - 1) / epsilon
+    bias = scale * math.log(fanout)
+    waiting, leaves = [([(0, size) for size in dense.shape], 0, 0)], set()
+    while waiting:
+        box, depth, turn = waiting.pop()
+        count = dense[tuple(slice(*ends) for ends in box)].sum()
+        wide = [
+            a % len(box)
+            for a in range(turn, turn + len(box))
+            if box[a % len(box)][1] - box[a % len(box)][0] > 1
+        ][:n_cut]
+        if not wide or max(-bias, count - depth * bias) + rng.laplace(0, scale) <= 0:
+            leaves.add(tuple(box))
+            continue
+        halves = [
+            [(low, (low + high + 1) // 2), ((low + high + 1) // 2, high)] if a in wide else [(low, high)]
+            for a, (low, high) in enumerate(box)
+        ]
+        waiting += [
+            (list(child), depth + 1, (wide[-1] + 1) % len(box)) for child in itertools.product(*halves)
+        ]
+    return frozenset(leaves)
+
+
+def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]]) -> bool:
+    """A chi-square test that two samples of trees have one law. Trees seen fewer than 40 times together are
+    taken as one outcome.
+    """
+    common = [tree for tree in one | other if one[tree] + other[tree] >= 40]
+    table = np.array(
+        [
+            [sample[tree] for tree in common] + [sample.total() - sum(sample[tree] for tree in common)]
+            for sample in (one, other)
+        ]
+    )
+    assert len(common) >= 5, "too few common trees to tell laws apart"
+    return bool(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue < FALSE_ALARM)
+
+
+@pytest.mark.parametrize("n_cut", [None, 1])
+def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
+    """2,000 trees agree with 2,000 in which every child is made and tested; those of a budget 1.4 times as
+    large are told apart.
+    """
+    dense = np.array([[9, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 3]])
+    ours = Counter(frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES))
+    rng, k = np.random.default_rng(9), n_cut or 2
+    right, wrong = (
+        Counter(naive_tree(dense, epsilon, k, rng) for _ in range(N_TREES)) for epsilon in (1.0, 1.4)
+    )
+    assert not samples_differ(ours, right)
+    assert samples_differ(ours, wrong)
+
+
+@pytest.mark.parametrize("n_children", [2, 4, 64, 2**22])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
+def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fraction) -> None:
+    """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; the chance to split is Laplace's tail at the biased count, and
+    1/(2β) for an empty block.
+    """
+    rule = SplitRule.choose(n_children, epsilon)
+    assert rule.noise_scale == pytest.approx((2 * n_children - 1) / (n_children - 1) / float(epsilon))
+    assert rule.bias_per_level == pytest.approx(rule.noise_scale * math.log(n_children))
+    counts = np.array([0, 1, 5, 100, 10_000])
+    for depth in range(4):
+        biased = np.maximum(-rule.bias_per_level, counts - depth * rule.bias_per_level)
+        expected = stats.laplace.sf(0, loc=biased, scale=rule.noise_scale)
+        assert rule.chance(counts, depth) == pytest.approx(expected, rel=1e-12)
+    assert rule.chance(np.zeros(1, dtype=np.int64), 3)[0] == pytest.approx(0.5 / n_children)
+
+
+@pytest.mark.parametrize("n_children", [2, 4, 64])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
+def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: Fraction) -> None:
+    """Along a path with one record more, losses of all decisions stay below ε together, whatever the counts;
+    some come near.
+    """
+    rule, worst = SplitRule.choose(n_children, epsilon), 0.0
+    step = max(1, round(rule.bias_per_level))
+    for counts in itertools.product(
+        sorted({0, 1, 2, *(step * i + j for i in range(6) for j in (0, 1))}), repeat=4
+    ):
+        if any(a < b for a, b in itertools.pairwise(counts)):
+            continue  # a block never holds more than the one around it
+        split = np.array(
+            [
+                (rule.chance(np.array([c]), depth)[0], rule.chance(np.array([c + 1]), depth)[0])
+                for depth, c in enumerate(counts)
+            ]
+        )
+        on, end = np.log(split[:, 1] / split[:, 0]), np.log((1 - split[:, 1]) / (1 - split[:, 0]))
+        losses = np.concatenate([[0.0], np.cumsum(on)[:-1]]) + end
+        worst = max(worst, float(np.abs(losses).max()))
+    assert 0.3 * epsilon < worst <= epsilon
+
+
+def test_empty_children_are_chosen_each_by_itself() -> None:
+    """Of 61 empty children among 64, each is chosen with chance 1/4, their number is binomial, and occupied
+    ones never are (1e-6 each).
+    """
+    occupied, draws, n = (
+        np.array([3, 7, 8]),
+        Draws(Randomness.from_test_key(b"empty").root_key("children")),
+        20_000,
+    )
+    chosen = [empty_children_to_split(occupied, 64, 0.25, draws) for _ in range(n)]
+    hits = np.bincount(np.concatenate([np.array(of_one, dtype=int) for of_one in chosen]), minlength=64)
+    assert len(hits) == 64
+    assert (hits[occupied] == 0).all()
+    assert not any(frequency_is_rejected(int(hits[i]), n, 0.25) for i in range(64) if i not in occupied)
+    assert frequency_is_rejected(int(hits.sum()), 61 * n, 0.25 * 1.05)
+    number = np.clip([len(of_one) for of_one in chosen], 7, 24) - 7
+    inner = stats.binom.pmf(np.arange(8, 24), 61, 0.25)
+    law = np.array([stats.binom.cdf(7, 61, 0.25), *inner, stats.binom.sf(23, 61, 0.25)])
+    assert not frequencies_are_rejected(np.bincount(number, minlength=18), law)
+
+
+def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
+    """Among 2^22 children about one half of one is chosen per split: a Poisson number, and never more work
+    than that.
+    """
+    draws = Draws(Randomness.from_test_key(b"empty").root_key("huge"))
+    number = [len(empty_children_to_split(np.array([5]), 2**22, 0.5 / 2**22, draws)) for _ in range(8_000)]
+    law = [*stats.poisson.pmf([0, 1, 2], 0.5), stats.poisson.sf(2, 0.5)]
+    assert not frequencies_are_rejected(np.bincount(np.minimum(number, 3), minlength=4), np.array(law))
+
+
+def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
+    """Leaves of empty tables are noise alone: discrete Laplace of scale 2/ε, occupied or not, and scales 5 %
+    off are rejected.
+    """
+    found: list[float] = []
+    for i in range(40):
+        leaves = leaves_of(grow(np.zeros((2,) * 11, dtype=np.int64), Fraction(1, 5), b"leaves %d" % i))
+        found += leaves.values() if len(leaves) > 1 else []
+    noise = np.array(found).astype(np.int64)
+    assert len(noise) > 20_000
+    assert not laplace_scale_is_rejected(noise, 10.0)
+    assert not laplace_shape_is_rejected(noise, 10.0)
+    assert laplace_scale_is_rejected(noise, 10.5)
+
+
+@pytest.mark.parametrize("sizes", [(5, 4, 3), (7,), (2, 1, 6, 2), (3, 3, 2, 2, 2)])
+@pytest.mark.parametrize("n_cut", [None, 1, 2])
+def test_leaves_tile_the_domain_and_answers_are_their_overlaps(
+    sizes: tuple[int, ...], n_cut: int | None
+) -> None:
+    """Answers and marginals equal those of a dense array in which every leaf spreads its count evenly over
+    its cells.
+    """
+    rng = np.random.default_rng(sum(sizes))
+    for i in range(4):
+        dense = rng.integers(0, 3, sizes) * rng.integers(0, 40, sizes)
+        release = grow(dense, Fraction(3), b"%d" % i, n_cut)
+        covered, spread = np.zeros(sizes), np.zeros(sizes)
+        for box, count in leaves_of(release).items():
+            place = tuple(slice(*ends) for ends in box)
+            covered[place] += 1
+            spread[place] += count / covered[place].size
+        assert (covered == 1).all()
+        for attributes in itertools.chain(
+            itertools.permutations(range(len(sizes)), 1), itertools.permutations(range(len(sizes)), 2)
+        ):
+            kept = sorted(attributes)
+            summed = spread.sum(axis=tuple(a for a in range(len(sizes)) if a not in kept))
+            expected = summed.transpose([kept.index(a) for a in attributes])
+            assert release.marginal(attributes) == pytest.approx(expected, abs=1e-9)
+        for workload in WORKLOADS:
+            boxes = draw(workload, sizes, 30, rng)
+            for j, answer in enumerate([] if boxes is None else release.answer(boxes)):
+                place = [slice(None)] * len(sizes)
+                for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):  # type: ignore[union-attr]
+                    place[a] = slice(low, high)
+                assert answer == pytest.approx(spread[tuple(place)].sum(), abs=1e-9)
+
+
+def test_with_one_attribute_at_a_time_they_take_turns() -> None:
+    """Splits of depth 0, 1, 2, … halve attributes 0, 1, 2, 0, … as long as they can be halved."""
+    dense = np.zeros((8, 2, 4), dtype=np.int64)
+    dense[0, 0, 0] = 10**6
+    release = grow(dense, Fraction(50), b"turns", 1)
+    around = [
+        i for i in range(len(release.first)) if (release.lower[i] == 0).all()
+    ]  # the path to the only occupied cell
+    path = sorted(around, key=lambda i: -int(release.upper[i].prod()))
+    assert [int(np.flatnonzero(release.bit[i] >= 0)[0]) for i in path] == [0, 1, 2, 0, 2, 0]
