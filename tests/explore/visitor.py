@@ -17,7 +17,7 @@ from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
-PATIENCE_MS = 5_000  # with what a page is waited for, on a machine that does much else
+PATIENCE_MS = 6_000  # with what a page is waited for, on a machine that does much else
 
 
 class Visitor:
@@ -63,6 +63,18 @@ def unfold(page: Page) -> None:
     """Open the field of the filter, which is folded while nobody types there; and put the first steps away."""
     page.evaluate("document.getElementById('sql').open = true")
     page.evaluate("document.getElementById('tour').hidden = true")
+
+
+# A filter that only the server reads: OR between attributes.
+BY_SERVER = "age < 90 OR sex = 'Male'"
+
+
+def run(page: Page, where: str) -> None:
+    """Run a condition as text."""
+    page.evaluate("document.getElementById('sql').open = true")
+    page.locator("#where").fill(where)
+    page.locator("#run").click()
+    page.wait_for_selector("body[data-shown]")
 
 
 class Held:
@@ -129,6 +141,40 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
     page.mouse.down()
     page.mouse.move(left + width * last, box["y"] + 60, steps=4)
     page.mouse.up()
+
+
+_DRAWN = """(card) => {
+  const isRows = card.querySelector(".rows") !== null;
+  const side = (hit, name) => Number(hit.getAttribute(name));
+  const hits = [...card.querySelectorAll(".hit")];
+  return [...card.querySelectorAll("path.bar")].flatMap((path) =>
+    [...path.getAttribute("d").matchAll(/M([-\\d.]+) ([-\\d.]+)h([\\d.]+)v([\\d.]+)/g)].map((found) => {
+      const [x, y, width, height] = found.slice(1).map(Number);
+      const at = isRows ? y + height / 2 : x + width / 2;
+      const [start, size] = isRows ? ["y", "height"] : ["x", "width"];
+      const hit = hits.find((each) => at >= side(each, start) && at < side(each, start) + side(each, size));
+      return [hit.dataset.code, isRows ? width : height, path.getAttribute("class")];
+    }));
+}"""
+
+
+def drawn_bars(page: Page, name: str) -> dict[int, tuple[float, str]]:
+    """Length and classes of every bar of a chart that is drawn, by code."""
+    found = card(page, name).evaluate(_DRAWN)
+    return {int(code): (float(length), classes) for code, length, classes in found}
+
+
+def numbers_of(page: Page, name: str) -> list[str]:
+    """The numbers beside the rows of a chart."""
+    return card(page, name).locator("text.number").all_text_contents()
+
+
+def under(page: Page, name: str) -> list[str]:
+    """The texts under the bars of a chart, from left to right."""
+    texts = card(page, name).locator("text.under").evaluate_all(
+        "all => all.sort((x, y) => x.getAttribute('x') - y.getAttribute('x')).map((one) => one.textContent)"
+    )
+    return list(texts)
 
 
 def saves(page: Page, what: str, kind: str) -> None:
