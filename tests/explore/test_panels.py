@@ -83,9 +83,11 @@ def test_charts_are_found_and_rescaled(visitor: Visitor) -> None:
     words = bar(page, "stay_days", 9).get_attribute("aria-label")
     before = page.evaluate(drawn)
     page.locator("#log").check()
+    page.wait_for_selector("body[data-shown]")
     assert page.evaluate(drawn) != before
     assert bar(page, "stay_days", 9).get_attribute("aria-label") == words
     page.locator("#log").uncheck()
+    page.wait_for_selector("body[data-shown]")
     assert page.evaluate(drawn) == before
 
 

@@ -376,7 +376,7 @@ def test_the_page_is_small(hospital: PView) -> None:
     """Scripts and style take less than 250 kB of the page: with the numbers of a view of Adult it has less
     than 400 kB."""
     text = page_of(hospital, "hospital.pview")
-    content = re.search(r'<script type="application/json" id="content">(.*?)</script>', text)
+    content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text)
     assert content is not None
     assert len(text.encode()) - len(content[1]) < 250_000
 

@@ -70,7 +70,8 @@ export class Beside {
       if (!histograms[name]) continue;
       const inferredFrom = inferred(this.schemas.get(this.name), name, filtered);
       const { state } = this.page;
-      chart.draw(histograms[name], { filter: state.filters[name], where: state.where(name), inferredFrom, moving });
+      const where = state.where(name);
+      chart.draw(histograms[name], { filter: state.filters[name], where, inferredFrom, moving });
       const own = this.page.charts.get(name);
       own.level(0);
       const top = Math.max(own.end, chart.end);

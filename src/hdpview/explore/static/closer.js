@@ -66,7 +66,8 @@ export class Closer {
   /** Take over what a link says was looked at; what does not fit the view is left out. */
   take(look) {
     for (const panel of this.panels) panel.take(look);
-    if (Number.isInteger(look.tab) && this.tabs[look.tab] && !this.tabs[look.tab].hidden) this.#turn(look.tab);
+    const tab = Number.isInteger(look.tab) ? this.tabs[look.tab] : null;
+    if (tab && !tab.hidden) this.#turn(look.tab);
   }
 
   open(i) {

@@ -114,12 +114,13 @@ export class Columns {
     );
   }
 
-  /** The two groups whose records are compared, and the attributes that tell them apart; null where there are none. */
+  /** The two groups whose records are compared, and the attributes that tell them apart; null for none. */
   #sides() {
     const { page } = this;
     const { kind, attribute, code } = page.measure;
     const where = page.state.where();
-    const and = (condition) => (where ? `${page.state.custom ? `(${where})` : where} AND ${condition}` : condition);
+    const under = page.state.custom ? `(${where})` : where;
+    const and = (condition) => (where ? `${under} AND ${condition}` : condition);
     if (kind === "rate") {
       const outcome = page.attribute(attribute);
       const condition = `${outcome.sql} = ${outcome.literals[code]}`;
@@ -172,8 +173,8 @@ export class Columns {
     this.draw();
     say(
       this.status,
-      `What goes with ${name}: the share of records that would have to change their value for both groups to ` +
-        "look alike, with its interval. A click pins the chart.",
+      `What goes with ${name}: the share of records that would have to change their value for both groups ` +
+        "to look alike. A click pins the chart.",
     );
   }
 }
@@ -187,12 +188,14 @@ const strengthWords = ({ estimate, lower, upper }) => {
 
 /** An ordered attribute in a few groups; null where each value is one. */
 function coarse(attribute) {
-  if (!attribute.ends) return attribute.labels.length > MOST_VALUES ? [[0, attribute.labels.length - 1]] : null;
+  const all = attribute.labels.length;
+  if (!attribute.ends) return all > MOST_VALUES ? [[0, all - 1]] : null;
   const grains = grainsOf(attribute);
   const { groups } = grains.find((each) => each.groups.length <= MOST_GROUPS) ?? grains.at(-1);
   if (groups.length <= MOST_GROUPS) return groups.map(({ first, last }) => [first, last]);
   const n = attribute.ends.length - 1;
   const each = Math.ceil(n / MOST_GROUPS);
-  const parts = Array.from({ length: Math.ceil(n / each) }, (_, i) => [i * each, Math.min(n, (i + 1) * each) - 1]);
+  const part = (_, i) => [i * each, Math.min(n, (i + 1) * each) - 1];
+  const parts = Array.from({ length: Math.ceil(n / each) }, part);
   return attribute.nullable ? [...parts, [n, n]] : parts;
 }

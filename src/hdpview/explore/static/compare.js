@@ -2,6 +2,7 @@
 
 import { Panel } from "./panel.js";
 import { about, choose, element, percents, rounded } from "./parts.js";
+import { statementOf } from "./statements.js";
 
 const MOST = 200; // values that are listed
 
@@ -78,7 +79,8 @@ export class ComparePanel extends Panel {
     const isLong = by.labels.length > MOST;
     const [counts, shares] = await Promise.all([
       this.ask("/api/compare", { first, second }, "compare"),
-      isLong ? { reason: `${by.name} has too many values to list. Choose another.` }
+      isLong
+        ? { reason: `${by.name} has too many values to list. Choose another.` }
         : this.ask("/api/shares", { first, second, attribute: by.name }),
     ]);
     if (!counts || !shares || turn !== this.closer.turn) return;
@@ -105,7 +107,10 @@ export class ComparePanel extends Panel {
       if (side !== "difference") return percents(...ends);
       return rounded(...ends.map((end) => 100 * end), 0.01);
     };
-    const verdict = (i) => (lower[i] > 0 ? `larger in ${one}` : upper[i] < 0 ? `larger in ${other}` : "may be equal");
+    const verdict = (i) => {
+      if (lower[i] > 0) return `larger in ${one}`;
+      return upper[i] < 0 ? `larger in ${other}` : "may be equal";
+    };
     const apart = `${one} − ${other}, points`;
     const heads = [one, other === one ? `${other} (B)` : other, apart];
     const exhibit = {
@@ -120,12 +125,13 @@ export class ComparePanel extends Panel {
         ...["first", "second", "difference"].flatMap((side) => span(side, i)),
         verdict(i),
       ]),
-      sql: `SELECT ${by.sql}, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ${this.from()} GROUP BY ${by.sql}`,
+      sql: statementOf(by, { kind: "percent" }, where, (name) => this.attribute(name)),
     };
     const note =
       "Shares of the records under each filter. The interval of the difference decides: those of the two " +
       "groups may overlap where they differ.";
-    this.show(exhibit, [note], () => false, element("p", { class: "verdict" }, element("strong", {}, headline)), ...told);
+    const verdictLine = element("p", { class: "verdict" }, element("strong", {}, headline));
+    this.show(exhibit, [note], () => false, verdictLine, ...told);
   }
 
   #sides({ first, second }, wheres, names) {
@@ -143,8 +149,8 @@ export class ComparePanel extends Panel {
 }
 
 /** Difference and ratio of two counts in words. */
-function countWords({ difference, difference_interval: apart, ratio, ratio_interval: ends, is_real: isReal }, names) {
-  const [one, other] = names;
+function countWords(counts, [one, other]) {
+  const { difference, difference_interval: apart, ratio, ratio_interval: ends, is_real: isReal } = counts;
   const [told, low, high] = rounded(difference, ...apart);
   const isBounded = ratio !== null && ends[1] !== null;
   const times = isBounded ? rounded(ratio, ...ends, 0.01) : null;

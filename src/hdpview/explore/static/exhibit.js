@@ -1,8 +1,8 @@
 // What is shown, to take away: one object makes the picture, the table in a file and the part of a report, so
 // that they say what was on the screen.
 //
-// An exhibit has a title, the filter it is under (`where`), lines that explain it, a table (columns, and rows of
-// texts), the SQL that says the same, and a drawing: picture(width) gives SVG nodes and their height.
+// An exhibit has a title, the filter it is under (`where`), lines that explain it, a table (columns, and rows
+// of texts), the SQL that says the same, and a drawing: picture(width) gives SVG nodes and their height.
 
 import { FONT, element, widthOf } from "./parts.js";
 import { facts } from "./transport.js";
@@ -111,14 +111,17 @@ async function asPng(picture) {
 }
 
 const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-const bare = (text) => (/^−?[\d,]+(\.\d+)?%?$/.test(text) ? text.replaceAll(/[,%]/g, "").replace("−", "-") : text);
+const isNumber = (text) => /^−?[\d,]+(\.\d+)?%?$/.test(text);
+const bare = (text) => (isNumber(text) ? text.replaceAll(/[,%]/g, "").replace("−", "-") : text);
 
 /** The table as CSV, below lines that say where it comes from. */
 export const asCsv = (page, exhibit) =>
   [
     ...[exhibit.title, ...origin(page, exhibit)].map((line) => `# ${line.replace(/\s+/g, " ")}`),
     exhibit.columns.map(quoted).join(","),
-    ...exhibit.rows.map((row) => row.map((cell, i) => quoted(i < exhibit.nNames ? cell : bare(cell))).join(",")),
+    ...exhibit.rows.map((row) =>
+      row.map((cell, i) => quoted(i < exhibit.nNames ? cell : bare(cell))).join(","),
+    ),
   ].join("\n") + "\n";
 
 export async function saveExhibit(page, exhibit, kind) {
@@ -137,16 +140,19 @@ const MOST_LINES = 60; // of them; a file has all
 /** A table as SVG nodes. */
 export function tablePicture({ columns, rows, nNames }, width) {
   const shown = rows.slice(0, MOST_LINES);
-  const wide = columns.map((head, i) => Math.max(...[head, ...shown.map((row) => row[i])].map((text) => widthOf(text))));
+  const cells = columns.map((head, i) => [head, ...shown.map((row) => row[i])]);
+  const wide = cells.map((texts) => Math.max(...texts.map((text) => widthOf(text))));
   const scale = Math.min(1, width / (wide.reduce((total, each) => total + each + 18, 0) || 1));
   let left = 0;
-  const nodes = columns.flatMap((head, i) => {
+  const nodes = columns.flatMap((_, i) => {
     const isName = i < nNames;
     const x = left + (isName ? 0 : wide[i]);
     left += wide[i] + 18;
-    const cell = (text, line, kind) =>
-      element("text", { class: kind, x, y: (line + 1) * LINE - 6, "text-anchor": isName ? "start" : "end" }, text);
-    return [cell(head, 0, "head"), ...shown.map((row, line) => cell(row[i], line + 1, "cell"))];
+    const anchor = isName ? "start" : "end";
+    const kind = (line) => (line ? "cell" : "head");
+    return cells[i].map((text, line) =>
+      element("text", { class: kind(line), x, y: (line + 1) * LINE - 6, "text-anchor": anchor }, text),
+    );
   });
   const more = rows.length - shown.length;
   if (more > 0)

@@ -7,6 +7,9 @@ import { choose, element, inferredNote, percents, rounded } from "./parts.js";
 import { statementOf } from "./statements.js";
 import { file, offline } from "./transport.js";
 
+const RECORDS = { kind: "records" };
+const UNKNOWN = ["", "", ""];
+
 export class GroupsPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
@@ -37,7 +40,8 @@ export class GroupsPanel extends Panel {
   }
 
   async refresh() {
-    const by = [...new Set([this.group.value, this.second.value].filter(Boolean))].map((name) => this.attribute(name));
+    const names = [...new Set([this.group.value, this.second.value].filter(Boolean))];
+    const by = names.map((name) => this.attribute(name));
     const { page } = this;
     const where = page.state.where();
     const turn = this.closer.turn;
@@ -49,21 +53,21 @@ export class GroupsPanel extends Panel {
     const rows = order.map((i) => table.rows[i]);
     const notes = [
       ...table.notes,
-      ...inferredNote(this.schema, [...new Set([...by.map(({ name }) => name), ...page.filtered])]),
+      ...inferredNote(this.schema, [...new Set([...names, ...page.filtered])]),
       rows.length > LISTED ? `The ${LISTED} largest groups; a saved file has all.` : "",
       rows.length
-        ? "Values in italics cannot be distinguished from 0: noise and the model's error alone could make them."
+        ? "Values in italics cannot be distinguished from 0."
         : "No possible value matches the filter.",
     ];
     const exhibit = {
-      title: `${table.title} by ${by.map(({ name }) => name).join(" and ")}`,
+      title: `${table.title} by ${names.join(" and ")}`,
       file: "groups",
       where,
       lines: table.notes,
-      columns: [...by.map(({ name }) => name), ...table.columns],
+      columns: [...names, ...table.columns],
       nNames: by.length,
       rows,
-      sql: statementOf(by, by.length > 1 ? { kind: "records" } : page.measure, where, (name) => page.attribute(name)),
+      sql: statementOf(by, by.length > 1 ? RECORDS : page.measure, where, (name) => page.attribute(name)),
     };
     this.show(exhibit, notes, (_, i) => table.least[order[i]] <= 0);
   }
@@ -85,11 +89,14 @@ export class GroupsPanel extends Panel {
     const title = isMeasured ? nameOf(measure, (each) => page.attribute(each)) : "records";
     const valueOf = (i) => {
       const ends = [value.estimate[i], value.lower[i], value.upper[i]];
-      if (ends.some((end) => typeof end !== "number")) return ["", "", ""];
+      if (ends.some((end) => typeof end !== "number")) return UNKNOWN;
       return measure.kind === "rate" ? percents(...ends) : rounded(...ends, 0);
     };
     const shareOf = (i) =>
-      typeof share?.lower[i] === "number" ? percents(share.estimate[i], share.lower[i], share.upper[i]) : ["", "", ""];
+      typeof share?.lower[i] === "number"
+        ? percents(share.estimate[i], share.lower[i], share.upper[i])
+        : UNKNOWN;
+    const leftOut = isMeasured && measure.kind === "rate" ? page.leftOut : "";
     const three = (head) => [head, `${head}_lower`, `${head}_upper`];
     return {
       title: `${title[0].toUpperCase()}${title.slice(1)}`,
@@ -103,7 +110,7 @@ export class GroupsPanel extends Panel {
       counts: estimate,
       least: lower,
       most: upper,
-      notes: [...shared.count.notes, isMeasured && measure.kind === "rate" ? page.leftOut : ""].filter(Boolean),
+      notes: [...shared.count.notes, leftOut].filter(Boolean),
     };
   }
 

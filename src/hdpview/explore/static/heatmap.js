@@ -21,8 +21,8 @@ const outline = (x, y, width, height) =>
 
 export class Heatmap {
   /**
-   * Attribute a across and b down; answer has rows by b; whole: whether cells show records or a percent of the
-   * row, the column or all; width: of the picture at most.
+   * Attribute a across and b down; answer has rows by b; whole: whether cells show records or a percent of
+   * the row, the column or all; room: the greatest width.
    */
   constructor(a, b, answer, blocks, room, whole) {
     Object.assign(this, { a, b, whole: answer.share ? whole : "records" });
@@ -262,7 +262,7 @@ export class Heatmap {
     this.onPick([Math.min(i, i0), Math.max(i, i0)], [Math.min(j, j0), Math.max(j, j0)]);
   }
 
-  /** onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen, as [first, last]. */
+  /** onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen: [first, last]. */
   listen(onRead, onPick) {
     Object.assign(this, { onRead, onPick });
     let start = null;

@@ -30,7 +30,7 @@ export class MeasureControl {
     const means = attributes.filter((a) => ["integer", "real"].includes(a.kind));
     this.offered = { records: [], percent: [], rate: rates, mean: means };
     for (const option of this.kind.options)
-      option.hidden = option.disabled = ["rate", "mean"].includes(option.value) && !this.offered[option.value].length;
+      option.disabled = ["rate", "mean"].includes(option.value) && !this.offered[option.value].length;
     this.take({});
   }
 
@@ -60,8 +60,9 @@ export class MeasureControl {
   #offer() {
     const all = this.offered[this.kind.value];
     const before = this.outcome.value;
-    const options = all.map(({ name, label }) => element("option", { value: name }, label ? `${name}: ${label}` : name));
-    this.outcome.replaceChildren(...options);
+    const option = ({ name, label }) =>
+      element("option", { value: name }, label ? `${name}: ${label}` : name);
+    this.outcome.replaceChildren(...all.map(option));
     this.outcome.hidden = !all.length;
     const first = all.find((a) => a.literals?.length === 2) ?? all[0];
     if (first) this.outcome.value = first.name;

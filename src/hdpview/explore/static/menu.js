@@ -25,10 +25,11 @@ export function menu(label, face, items) {
       },
       text,
     );
-  list.append(...items().map(button));
+  opener.addEventListener("click", () => {
+    if (!made.open) list.replaceChildren(...items().map(button));
+  });
   made.addEventListener("toggle", () => {
     if (!made.open) return;
-    list.replaceChildren(...items().map(button));
     list.style.transform = "";
     const { left, right, bottom } = list.getBoundingClientRect();
     const x = Math.max(EDGE - left, Math.min(0, document.documentElement.clientWidth - EDGE - right));

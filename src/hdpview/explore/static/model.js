@@ -23,7 +23,8 @@ export function nameOf({ kind, attribute, code, missing }, attributeOf) {
   if (kind === "records" || kind === "percent") return kind;
   const measured = attributeOf(attribute);
   if (kind === "mean") return `mean of ${attribute}${measured.unit ? ` (${measured.unit})` : ""}`;
-  return `rate of ${attribute} = ${measured.labels[code]}${missing === "no" ? ", missing counted as no" : ""}`;
+  const missingWords = missing === "no" ? ", missing counted as no" : "";
+  return `rate of ${attribute} = ${measured.labels[code]}${missingWords}`;
 }
 
 /** The unit that bars are drawn in: that of the measure, but percent where an attribute measures itself. */
@@ -43,8 +44,9 @@ function spansOf(data, kind) {
 /** The values to compare with, scaled to the same total where they count records. */
 function othersOf(other, data, kind) {
   if (!other) return null;
+  const times = kind === "rate" ? 100 : 1;
   if (kind === "rate" || kind === "mean")
-    return other.value?.estimate.map((value) => (value === null ? null : value * (kind === "rate" ? 100 : 1))) ?? null;
+    return other.value?.estimate.map((value) => (value === null ? null : value * times)) ?? null;
   const base = sum(other.estimate);
   const all = kind === "percent" ? 100 : sum(data.estimate);
   return base > 0 ? other.estimate.map((value) => (value * all) / base) : null;
@@ -61,7 +63,8 @@ const textOf = (span, kind) => {
  * groups: what each bar gathers; data: an answer of the engine; other: one to compare with; measure: what is
  * shown; range: least and greatest possible value of a mean; listed: the bars that are shown, in order.
  */
-export function modelOf({ attribute, groups, data, filter, other, measure, look, difference, listed, range, top }) {
+export function modelOf(chart) {
+  const { attribute, groups, data, filter, other, measure, look, difference, listed, range, top } = chart;
   const kind = kindOf(data, measure);
   const spans = spansOf(data, kind);
   const others = othersOf(other, data, kind);
@@ -153,19 +156,21 @@ function uncertain(bars) {
   return runs;
 }
 
-/** Names under the bars of an ordered attribute: all of a few, otherwise round numbers or dates, and the last. */
+/** Names under the bars of an ordered attribute: all of a few, or round numbers or dates, and the last. */
 function ticksUnder({ kind, ends, unequal }, groups) {
   const n = groups.filter(({ first }) => first < ends.length - 1).length;
-  const missing = groups.slice(n).map(({ first }) => ({ place: n + 0.5, text: "missing", code: first, rank: 1 }));
+  const none = ({ first }) => ({ place: n + 0.5, text: "missing", code: first, rank: 1 });
+  const missing = groups.slice(n).map(none);
   const at = (i, text, rank = 0) => ({ place: i + 0.5, text, code: groups[i].first, rank });
   if (n <= 8 && groups.map(({ label }) => label).join("").length <= MOST_NAMES)
     return [...groups.slice(0, n).map(({ label }, i) => at(i, label)), ...missing];
   const isNumber = kind === "integer" || kind === "real";
-  const last = at(n - 1, isNumber ? `${bound(groups[n - 1].label.replace(" or more", ""), false)}+` : groups[n - 1].label, 2);
+  const name = (i) => (isNumber ? bound(groups[i].label, false) : groups[i].label);
+  const last = at(n - 1, name(n - 1).replace(" or more", "+"), 2);
   if (!isNumber || unequal) {
     const every = Math.max(1, Math.ceil(n / 4));
     const some = Array.from({ length: Math.ceil(n / every) }, (_, k) => k * every).filter((i) => i < n - 1);
-    return [...some.map((i) => at(i, isNumber ? bound(groups[i].label, false) : groups[i].label)), last, ...missing];
+    return [...some.map((i) => at(i, name(i))), last, ...missing];
   }
   const edges = groups.slice(0, n).map(({ first }) => Number(ends[first]));
   const isSingle = kind === "integer" && groups.every(({ label }) => !/ to /.test(label));
@@ -199,17 +204,16 @@ export function wordsOf(model, bar, { data, other, difference, names, measure, a
   lines.push(counted);
   if (isNoise) lines.push("not distinguishable from 0");
   const total = sum(data.estimate);
+  const ends = ({ estimate, lower, upper }, times = 1) =>
+    [estimate[i], lower[i], upper[i]].map((end) => end * times);
   if (data.share && data.share.estimate[i] !== null)
-    lines.push(`${percentWords(data.share.estimate[i], data.share.lower[i], data.share.upper[i])} of these records`);
+    lines.push(`${percentWords(...ends(data.share))} of these records`);
   else if (total > 0 && model.kind === "records")
-    lines.push(`${roughPercent(data.estimate[i] / total, data.lower[i] / total, data.upper[i] / total)} of these records`);
+    lines.push(`${percents(...ends(data, 1 / total))[0]} of these records`);
   if (bar.other !== null && other) lines.push(`among ${other.name}: ${otherWords(model, bar, total)}`);
-  if (difference && typeof difference.estimate[i] === "number") lines.push(differenceWords(difference, i, names));
+  if (typeof difference?.estimate[i] === "number") lines.push(differenceWords(difference, i, names));
   return lines;
 }
-
-/** A share rounded as the interval of its count allows. */
-const roughPercent = (...ends) => percents(...ends)[0];
 
 function otherWords({ kind }, { other }, total) {
   if (kind === "mean") return rounded(other, other, other, 0.1)[0];
@@ -227,6 +231,7 @@ export function differenceWords({ estimate, lower, upper }, i, names) {
 export function titleOf(measure, model, attributeOf) {
   const { name } = model.attribute;
   const about = describing(model.attribute);
-  const kind = model.kind === "percent" ? "percent of records" : nameOf({ ...measure, kind: model.kind }, attributeOf);
+  const isPercent = model.kind === "percent";
+  const kind = isPercent ? "percent of records" : nameOf({ ...measure, kind: model.kind }, attributeOf);
   return `${kind[0].toUpperCase()}${kind.slice(1)} by ${name}${about ? ` (${about})` : ""}`;
 }

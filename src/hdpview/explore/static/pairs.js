@@ -100,7 +100,7 @@ export class PairsPanel extends Panel {
 
   #exhibitOf(a, b, map, makeMap, where, notes) {
     const isCount = map.whole === "records" || !map.answer.share;
-    const head = isCount ? "records" : `percent of ${{ row: "row", column: "column", all: "all" }[map.whole]}`;
+    const head = isCount ? "records" : `percent of ${map.whole}`;
     const { estimate, lower, upper } = map.data;
     const cell = (i, j) => {
       const ends = [estimate[j][i], lower[j][i], upper[j][i]];

@@ -16,7 +16,8 @@ export class Panel {
   constructor(closer, root) {
     Object.assign(this, { closer, root, page: closer.page, schema: closer.schema, exhibit: null });
     this.names = this.schema.attributes.map(({ name }) => name);
-    this.result = element("div", { class: "result scroll", role: "region", "aria-label": "Result", tabindex: 0 });
+    const region = { role: "region", "aria-label": "Result", tabindex: 0 };
+    this.result = element("div", { class: "result scroll", ...region });
   }
 
   look() {
@@ -72,9 +73,10 @@ export class Panel {
   }
 }
 
-/** An exhibit's rows as a table: each value with its interval beside it. faint(row): may be nothing but noise. */
+/** An exhibit's rows as a table: each value with its interval beside it. faint(row): may be noise. */
 function asTable({ columns, rows, nNames }, faint) {
-  const isEnd = (name) => /_(lower|upper)$/.test(name) && columns.includes(name.replace(/_(lower|upper)$/, ""));
+  const valueOf = (name) => name.replace(/_(lower|upper)$/, "");
+  const isEnd = (name) => name !== valueOf(name) && columns.includes(valueOf(name));
   const seen = columns.map((name, i) => [name, i]).filter(([name]) => !isEnd(name));
   const ends = (name) => [columns.indexOf(`${name}_lower`), columns.indexOf(`${name}_upper`)];
   const hasEnds = ([name]) => ends(name)[0] >= 0;
@@ -90,14 +92,11 @@ function asTable({ columns, rows, nNames }, faint) {
       const [low, high] = ends(column[0]).map((end) => row[end]);
       return [value, element("td", { class: "quiet interval" }, low ? `${low} to ${high}` : "")];
     });
+  const line = (row, i) => element("tr", { class: faint(row, i) ? "faint" : null }, ...cells(row));
   return element(
     "table",
     {},
     element("thead", {}, element("tr", {}, ...heads)),
-    element(
-      "tbody",
-      {},
-      ...rows.slice(0, LISTED).map((row, i) => element("tr", { class: faint(row, i) ? "faint" : null }, ...cells(row))),
-    ),
+    element("tbody", {}, ...rows.slice(0, LISTED).map(line)),
   );
 }

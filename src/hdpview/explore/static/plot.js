@@ -1,6 +1,6 @@
-// The one renderer of charts: on the page, as PNG and SVG, and in the report. A model says what is drawn, in the
-// units of its axis; a drawing is a few paths and texts, so a redraw changes a handful of attributes, however
-// many values there are.
+// The one renderer of charts: on the page, as PNG and SVG, and in the report. A model says what is drawn, in
+// the units of its axis; a drawing is a few paths and texts, so a redraw changes a handful of attributes,
+// however many values there are.
 
 import { element, say, set, shortened, short, ticksBetween, widthOf } from "./parts.js";
 
@@ -34,7 +34,8 @@ const LAYERS = [
 
 const tidy = (x) => Math.round(x * 100) / 100;
 const box = (x, y, width, height) => `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
-const dot = (x, y, r = 3.5) => `M${tidy(x - r)} ${tidy(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
+const arc = (r, width) => `a${r} ${r} 0 1 0 ${width} 0`;
+const dot = (x, y, r = 3.5) => `M${tidy(x - r)} ${tidy(y)}${arc(r, 2 * r)}${arc(r, -2 * r)}z`;
 
 /** Where the axis of some values ends: a long interval may go on beyond it. */
 export function topOf(values, uppers) {
@@ -61,8 +62,8 @@ function axisOf({ from, to, isLog, unit }) {
 const clamped = (share) => Math.max(0, Math.min(share, 1));
 
 /**
- * A drawing: paths by layer, texts as [class, x, y, anchor, text, code], and a box for each bar that a pointer
- * may meet. height: of ordered charts; those of rows are as high as their rows.
+ * A drawing: paths by layer, texts as [class, x, y, anchor, text, code], and a box for each bar that a
+ * pointer may meet. height: of ordered charts; those of rows are as high as their rows.
  */
 export function plot(model, width, height) {
   const paths = Object.fromEntries(LAYERS.map((layer) => [layer, []]));
@@ -73,6 +74,9 @@ export function plot(model, width, height) {
 }
 
 const layerOf = (kind, { isOff, isFaint }) => `${kind}${isOff ? " off" : ""}${isFaint ? " faint" : ""}`;
+const pointLayer = ({ isOff, isFaint }) => (isOff ? "point off" : isFaint ? "point faint" : "point");
+const whiskerLayer = ({ isOff }) => (isOff ? "whisker off" : "whisker");
+const isBelow = ({ lower }, { from }) => lower < from - 1e-9 * Math.abs(from);
 
 function drawRows(model, drawing) {
   const { bars, axis, brackets } = model;
@@ -96,14 +100,14 @@ function drawRows(model, drawing) {
     texts.push([`name${bar.isOff ? " off" : ""}`, 0, y + 4, "start", labels[i], bar.code]);
     texts.push([`number${look}`, width - (brackets.length ? 9 : 0), y + 4, "end", told[i], bar.code]);
     drawing.hits.push({ x: 0, y: i * ROW, width, height: ROW });
-    if (bar.other !== null && bar.other !== undefined) paths.other.push(`M${tidy(x(bar.other))} ${y - 9}v18`);
+    if (bar.other !== null) paths.other.push(`M${tidy(x(bar.other))} ${y - 9}v18`);
     if (typeof bar.value !== "number" || model.flat) return;
-    if (model.isPoints) paths[layerOf("point", { ...bar, isFaint: bar.isFaint && !bar.isOff })].push(dot(x(bar.value), y));
+    if (model.isPoints) paths[pointLayer(bar)].push(dot(x(bar.value), y));
     else if (bar.value > 0) paths[layerOf("bar", bar)].push(box(left, y - 7.5, x(bar.value) - left, 15));
     const ends = [x(bar.lower), x(bar.upper)];
-    if (ends[1] > ends[0]) paths[bar.isOff ? "whisker off" : "whisker"].push(box(ends[0], y - 1.5, ends[1] - ends[0], 3));
+    if (ends[1] > ends[0]) paths[whiskerLayer(bar)].push(box(ends[0], y - 1.5, ends[1] - ends[0], 3));
     if (bar.upper > axis.to * 1.0001) paths.beyond.push(`M${tidy(right)} ${y - 4}l6 4l-6 4z`);
-    if (bar.lower < axis.from - 1e-9 * Math.abs(axis.from)) paths.beyond.push(`M${tidy(left)} ${y - 4}l-6 4l6 4z`);
+    if (isBelow(bar, axis)) paths.beyond.push(`M${tidy(left)} ${y - 4}l-6 4l6 4z`);
   });
   for (const [first, last] of brackets)
     paths.bracket.push(`M${width - 6} ${first * ROW + 5}h4V${(last + 1) * ROW - 5}h-4`);
@@ -143,39 +147,46 @@ function drawColumns(model, drawing) {
   for (const [value, , isMinor] of marks)
     paths[isMinor ? "minor" : "rule"].push(`M${tidy(left)} ${tidy(y(value))}H${tidy(width)}`);
   drawMarks(marks, texts, y, (text, tick) => ["tick", left - 5, tick + 4, "end", text], 14);
-  if (model.brush)
-    paths.brush.push(box(at(model.brush[0]), top - 4, (model.brush[1] - model.brush[0] + 1) * step, bottom - top + 4));
+  if (model.brush) {
+    const [first, last] = model.brush;
+    paths.brush.push(box(at(first), top - 4, (last - first + 1) * step, bottom - top + 4));
+  }
   bars.forEach((bar, i) => {
     const middle = at(i) + step / 2;
     drawing.hits.push({ x: at(i), y: 0, width: step, height: bottom });
     if (areNumbered)
       texts.push([`number${bar.isFaint ? " faint" : ""}`, middle, 12, "middle", bar.number, bar.code]);
     if (bar.isDifferent) paths.differs.push(`M${tidy(at(i))} ${bottom + 2}h${tidy(step)}`);
-    if (bar.other !== null && bar.other !== undefined)
-      paths.other.push(`${i && bars[i - 1].other !== null ? "V" : `M${tidy(at(i))} `}${tidy(y(bar.other))}H${tidy(at(i + 1))}`);
+    if (bar.other !== null) {
+      const start = i && bars[i - 1].other !== null ? "V" : `M${tidy(at(i))} `;
+      paths.other.push(`${start}${tidy(y(bar.other))}H${tidy(at(i + 1))}`);
+    }
     if (typeof bar.value !== "number" || model.flat) return;
     const [high, low] = [y(bar.upper), y(bar.lower)];
-    if (isPoints && !isLine) paths[layerOf("point", { ...bar, isFaint: bar.isFaint && !bar.isOff })].push(dot(middle, y(bar.value), isDense ? 1.5 : 3.5));
+    const x = at(i) + (step - thick) / 2;
+    const level = y(bar.value);
+    if (isPoints && !isLine) paths[pointLayer(bar)].push(dot(middle, level, isDense ? 1.5 : 3.5));
     else if (!isLine && bar.value > 0) {
-      paths[layerOf("bar", bar)].push(box(at(i) + (step - thick) / 2, y(bar.value), thick, bottom - y(bar.value)));
-      if (isDense) paths.level.push(`M${tidy(at(i) + (step - thick) / 2)} ${tidy(y(bar.value))}h${tidy(thick)}`);
+      paths[layerOf("bar", bar)].push(box(x, level, thick, bottom - level));
+      if (isDense) paths.level.push(`M${tidy(x)} ${tidy(level)}h${tidy(thick)}`);
     }
     if (isLine && !bar.isMissing) {
       const isFirst = typeof bars[i - 1]?.value !== "number";
-      paths.line.push(`${isFirst ? "M" : "L"}${tidy(middle)} ${tidy(y(bar.value))}`);
-    } else if (isLine) paths.point.push(dot(middle, y(bar.value), 2.5));
+      paths.line.push(`${isFirst ? "M" : "L"}${tidy(middle)} ${tidy(level)}`);
+    } else if (isLine) paths.point.push(dot(middle, level, 2.5));
     const wide = isLine ? step : isDense && !isPoints ? thick : Math.min(3, step * 0.3);
     if (low > high)
-      paths[isLine || (isDense && !isPoints) ? "band" : bar.isOff ? "whisker off" : "whisker"].push(
+      paths[isLine || (isDense && !isPoints) ? "band" : whiskerLayer(bar)].push(
         box(middle - wide / 2, high, wide, low - high),
       );
     const arrow = Math.min(4, step / 2);
     if (bar.upper > axis.to * 1.0001)
       paths.beyond.push(`M${tidy(middle - arrow)} ${top}l${tidy(arrow)} -6l${tidy(arrow)} 6z`);
-    if (bar.lower < axis.from - 1e-9 * Math.abs(axis.from))
+    if (isBelow(bar, axis))
       paths.beyond.push(`M${tidy(middle - arrow)} ${bottom}l${tidy(arrow)} 6l${tidy(arrow)} -6z`);
   });
-  if (typeof model.overall === "number") paths.overall.push(`M${tidy(left)} ${tidy(y(model.overall))}H${tidy(width)}`);
+  if (typeof model.overall === "number")
+    paths.overall.push(`M${tidy(left)} ${tidy(y(model.overall))}H${tidy(width)}`);
   paths.axis.push(`M${tidy(left)} ${bottom}H${tidy(width)}`);
   if (model.flat) texts.push(["flat", (left + width) / 2, bottom - 8, "middle", model.flat]);
   drawNames(model, texts, paths, at, bottom, width);

@@ -4,8 +4,8 @@ import { origin, paperStyle, pictureOf } from "./exhibit.js";
 import { about, element, rounded } from "./parts.js";
 import { inWords } from "./state.js";
 
-const STYLE = `body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; max-width: 860px; margin: 2rem auto; }
-body { padding: 0 1rem; }
+const STYLE = `body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; }
+body { max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
 code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #d9dee5; }
@@ -13,6 +13,9 @@ svg { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; break-inside: avoid; }
 .warning { color: #a32d2d; font-weight: 600; }`;
 const MOST_ROWS = 500;
+const READING =
+  "Ranges are 95% typical intervals: about 95 of 100 such ranges contain the true number. Pale bars cannot " +
+  "be distinguished from 0. An arrow marks an interval that goes on beyond the picture.";
 
 const text = (tag, content, more = {}) => element(tag, more, content);
 
@@ -33,8 +36,11 @@ export function report(page) {
     {},
     text("h1", `Report on ${name}`),
     ...(schema.private ? [] : [text("p", "This view is NOT PRIVATE.", { class: "warning" })]),
-    text("p", `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; made `
-      + `${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`),
+    text(
+      "p",
+      `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; made ` +
+        `${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`,
+    ),
     text("h2", "Filter"),
     text("p", filters.join("; ") || (where ? "custom SQL" : "all records")),
     ...(where ? [element("p", {}, text("code", where))] : []),
@@ -45,8 +51,7 @@ export function report(page) {
     ...(panel ? [text("h2", page.closer.title), ...panelOf(page, panel)] : []),
     text("h2", "Filters looked at"),
     table(["filter", "records, about", "likely"], visited.map((visit) => visitRow(visit))),
-    text("p", "Ranges are 95% typical intervals: about 95 of 100 such ranges contain the true number. Pale bars " +
-      "cannot be distinguished from 0. An arrow marks an interval that goes on beyond the picture."),
+    text("p", READING),
   );
   const style = `${STYLE}\n${paperStyle()}`;
   const head = element("head", {}, element("meta", { charset: "utf-8" }), text("title", `Report on ${name}`));

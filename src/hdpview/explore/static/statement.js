@@ -12,7 +12,8 @@ export class StatementPanel extends Panel {
       "aria-label": "A SELECT statement over the table view",
     });
     const [first] = this.schema.attributes;
-    this.first = `SELECT ${first.sql}, COUNT(*) AS n\nFROM view\nGROUP BY ${first.sql}\nORDER BY n DESC\nLIMIT 10`;
+    this.first =
+      `SELECT ${first.sql}, COUNT(*) AS n\nFROM view\nGROUP BY ${first.sql}\n` + "ORDER BY n DESC\nLIMIT 10";
     this.statement.value = this.first;
     const run = element("button", { class: "primary", onclick: () => this.changed() }, "Run the statement");
     this.statement.addEventListener("keydown", (event) => {
@@ -21,8 +22,8 @@ export class StatementPanel extends Panel {
         this.changed();
       }
     });
-    const hint = element("span", { class: "quiet" }, "Any SELECT over the table view. The filter above does not apply.");
-    this.fill("the result", [run, hint], ["CSV", "PNG", "SVG"]);
+    const hint = "Any SELECT over the table view. The filter above does not apply.";
+    this.fill("the result", [run, element("span", { class: "quiet" }, hint)], ["CSV", "PNG", "SVG"]);
     this.root.prepend(this.statement);
   }
 
@@ -56,7 +57,10 @@ export class StatementPanel extends Panel {
       title: "Result of a statement",
       file: "result",
       where: "none; the statement is the question",
-      lines: [sql.replace(/\s+/g, " ").trim(), answer.cut_off ? `The first ${shown(rows.length)} rows` : ""].filter(Boolean),
+      lines: [
+        sql.replace(/\s+/g, " ").trim(),
+        ...(answer.cut_off ? [`The first ${shown(rows.length)} rows`] : []),
+      ],
       columns,
       nNames,
       rows: rows.map((row) => columns.map((column) => cell(row, column))),

@@ -5,13 +5,15 @@ import { element, rounded } from "./parts.js";
 
 // The columns, and what is asked for: the mean, or the share of records below a quantile.
 const STATISTICS = { mean: "mean", "25th percentile": 0.25, median: 0.5, "75th percentile": 0.75 };
+const three = (key) => [key, `${key}_lower`, `${key}_upper`];
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 export class SummaryPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
     this.numeric = this.schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real");
-    this.fill("the statistics", [element("span", { class: "quiet" }, "of all numbers")], ["CSV", "PNG", "SVG"]);
+    const what = element("span", { class: "quiet" }, "of all numbers");
+    this.fill("the statistics", [what], ["CSV", "PNG", "SVG"]);
   }
 
   async refresh() {
@@ -47,12 +49,12 @@ export class SummaryPanel extends Panel {
       title: "Means and quantiles",
       file: "statistics",
       where,
-      columns: ["attribute", ...Object.keys(STATISTICS).flatMap((key) => [key, `${key}_lower`, `${key}_upper`])],
+      columns: ["attribute", ...Object.keys(STATISTICS).flatMap(three)],
       nNames: 1,
       rows,
       sql: `SELECT ${calls.join(", ")} ${this.from()}`,
     };
-    const notes = [...answers[0].notes, "Bins count as their middle. Rows in italics could be almost anywhere."];
-    this.show(exhibit, notes, (_, i) => vague.includes(i));
+    const reading = "Bins count as their middle. Rows in italics could be almost anywhere.";
+    this.show(exhibit, [...answers[0].notes, reading], (_, i) => vague.includes(i));
   }
 }
