@@ -17,7 +17,8 @@ from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 SVG = "{http://www.w3.org/2000/svg}"
-LAYERS = ("bar", "band", "whisker", "point", "line", "beyond", "brush", "other", "overall", "bracket")
+INTERVALS = {"band": "interval", "whisker": "interval"}  # bands where bars stand close
+LAYERS = ("bar", "interval", "point", "line", "beyond", "brush", "other", "overall", "bracket")
 
 
 def _rest(page: Page) -> None:
@@ -118,6 +119,7 @@ def _layers(root: ET.Element) -> dict[str, int]:
     found = dict.fromkeys(LAYERS, 0)
     for path in root.iter(f"{SVG}path"):
         kind = (path.get("class") or "").split(" ")[0]
+        kind = INTERVALS.get(kind, kind)
         if kind in found:
             found[kind] += (path.get("d") or "").count("M")
     return found
@@ -128,7 +130,8 @@ def _screen_layers(page: Page, name: str) -> dict[str, int]:
         "all => all.map((one) => [one.getAttribute('class').split(' ')[0], one.getAttribute('d')])"
     )
     found = dict.fromkeys(LAYERS, 0)
-    for kind, outline in drawn:
+    for layer, outline in drawn:
+        kind = INTERVALS.get(layer, layer)
         if kind in found:
             found[kind] += outline.count("M")
     return found

@@ -14,6 +14,7 @@ import { topOf } from "./plot.js";
 
 const LINE_FROM = 12; // dates in so many bars are a line
 const MOST_NAMES = 34; // letters of all names together that have room beside each other
+const NOTHING = 0.05; // a count below this part of its upper end has no distribution worth drawing
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -88,7 +89,7 @@ export function modelOf(chart) {
   }));
   const shown = listed(bars, look.isSorted);
   const isRows = !attribute.ends;
-  const isFlat = data.total !== undefined && rounded(...Object.values(spanOf(data.total)))[0] === "0";
+  const isFlat = data.total !== undefined && isNothing(data.total);
   const model = {
     attribute,
     kind,
@@ -106,10 +107,13 @@ export function modelOf(chart) {
   return { ...model, axis: axisOf(model, shown, look.isLog, top) };
 }
 
-const spanOf = ({ estimate, lower, upper }) => ({ estimate, lower, upper });
+/** Whether a count is so small beside its interval that a distribution would be one of noise. */
+const isNothing = ({ estimate, lower, upper }) => lower <= 0 && estimate <= NOTHING * upper;
 
-const flatWords = ({ estimate, lower, upper }) =>
-  upper <= 0 ? "no records" : `0, at most ${rounded(estimate, lower, upper)[2]}`;
+function flatWords({ estimate, lower, upper }) {
+  const [told, , most] = rounded(estimate, lower, upper);
+  return upper <= 0 ? "no records" : `${told}, at most ${most}`;
+}
 
 function axisOf({ kind, overall, flat }, bars, isLog, top = 0) {
   const known = bars.filter(({ value }) => value !== null);
