@@ -102,7 +102,8 @@ def test_two_views_side_by_side(visitor: Visitor, hospital: PView, blocky: PView
         count.estimate, abs=0.51 * grain(count.lower, count.upper)
     )
     scales = [
-        page.locator(f"[{kind}=age] text.tick").all_text_contents() for kind in ("data-attribute", "data-beside")
+        page.locator(f"[{kind}=age] text.tick").all_text_contents()
+        for kind in ("data-attribute", "data-beside")
     ]
     assert scales[0] == scales[1]
     picture(page, "side-by-side")

@@ -44,7 +44,10 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
     for text, share in zip(numbers_of(page, "ward"), 100 * shares.estimate, strict=True):
         digits = len(text.removesuffix("%").partition(".")[2])
         assert float(text.removesuffix("%")) == pytest.approx(share, abs=0.51 * 10**-digits)
-    assert all(tick.endswith("%") for tick in card(page, "age").locator("text.tick[text-anchor=end]").all_text_contents())
+    assert all(
+        tick.endswith("%")
+        for tick in card(page, "age").locator("text.tick[text-anchor=end]").all_text_contents()
+    )
     page.get_by_label("Order of values").select_option("count")
     page.reload()
     page.wait_for_selector("body[data-shown]")
@@ -53,7 +56,9 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
     assert low != high
     assert float(low) == pytest.approx(100 * shares.lower[1], abs=0.06)
     assert float(high) == pytest.approx(100 * shares.upper[1], abs=0.06)
-    codes = card(page, "ward").locator(".hit").evaluate_all("all => all.map((one) => Number(one.dataset.code))")
+    codes = (
+        card(page, "ward").locator(".hit").evaluate_all("all => all.map((one) => Number(one.dataset.code))")
+    )
     assert codes == np.argsort(-shares.estimate, kind="stable").tolist()
     picture(page, "percent")
 
@@ -61,10 +66,12 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
 def test_ticks_stand_at_their_values(visitor: Visitor) -> None:
     """A label of the value axis lies as high as a bar of that many records."""
     page = visitor.visit()
-    ticks = card(page, "sex").locator("text.tick").evaluate_all(
-        "all => all.map((one) => [one.textContent, Number(one.getAttribute('x'))])"
+    ticks = (
+        card(page, "sex")
+        .locator("text.tick")
+        .evaluate_all("all => all.map((one) => [one.textContent, Number(one.getAttribute('x'))])")
     )
-    places = {text: x for text, x in ticks}
+    places = dict(ticks)
     bars = drawn_bars(page, "sex")
     label = bar(page, "sex", 0).get_attribute("aria-label") or ""
     count = float(label.split(": about ")[1].split(" (")[0].replace(",", ""))
@@ -168,7 +175,9 @@ def test_means_by_group(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#panel-table thead")).to_contain_text("mean of age")
     table = hospital.sql("SELECT ward, AVG(age) AS m FROM view GROUP BY ward", as_="pyarrow").to_pylist()
     for row in table:
-        label = bar(page, "ward", hospital.schema["ward"].labels().index(row["ward"])).get_attribute("aria-label")
+        label = bar(page, "ward", hospital.schema["ward"].labels().index(row["ward"])).get_attribute(
+            "aria-label"
+        )
         told = re.findall(r"mean of age[^:]*: ([\d.]+) \(likely ([\d.]+) to ([\d.]+)\)", label or "")[0]
         shown = page.locator(f"#panel-table tr:has(th:text-is('{row['ward']}')) td").nth(4).inner_text()
         assert shown == told[0]
@@ -191,7 +200,9 @@ def test_cells_show_percent_of_row_and_column(visitor: Visitor, hospital: PView)
     share = hospital.rate("admission = 'emergency'", "ward = 'surgery'").estimate
     expect(page.locator("#cell")).to_contain_text(") of ward surgery")
     told = page.locator("#cell").inner_text()
-    percent, low, high = map(float, re.findall(r"([\d.]+)% \(likely ([\d.]+)% to ([\d.]+)%\) of ward", told)[0])
+    percent, low, high = map(
+        float, re.findall(r"([\d.]+)% \(likely ([\d.]+)% to ([\d.]+)%\) of ward", told)[0]
+    )
     assert low < percent < high
     assert percent == pytest.approx(100 * share, abs=0.51)
 

@@ -125,7 +125,7 @@ def test_what_the_view_does_not_know_is_said(visitor: Visitor, hospital: PView) 
 
 
 def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) -> None:
-    """The last bin says so as a label, a chip and a tick; beyond it, the interval reaches that bin's count."""
+    """The last bin says so as label, chip and tick; beyond it, the interval reaches that bin's count."""
     page = visitor.visit()
     bar(page, "age", 95).click()
     assert shows(page, "age") == "age >= 95"
@@ -197,7 +197,11 @@ def test_a_filter_that_selects_nothing_is_flat(visitor: Visitor) -> None:
     expect(page.locator("#verdict")).to_contain_text("Not distinguishable from 0")
     for name in ("ward", "region", "stay_days"):
         assert re.fullmatch(r"\d, at most [\d,]+", card(page, name).locator("text.flat").text_content() or "")
-        assert card(page, name).locator("path.bar").evaluate_all("all => all.every((one) => !one.getAttribute('d'))")
+        assert (
+            card(page, name)
+            .locator("path.bar")
+            .evaluate_all("all => all.every((one) => !one.getAttribute('d'))")
+        )
 
 
 def test_a_log_axis_is_drawn_as_one(visitor: Visitor) -> None:
@@ -205,8 +209,10 @@ def test_a_log_axis_is_drawn_as_one(visitor: Visitor) -> None:
     page = visitor.visit()
     page.locator("#log").check()
     page.wait_for_selector("body[data-shown]")
-    ticks = card(page, "region").locator("text.tick").evaluate_all(
-        "all => all.map((one) => [one.textContent, Number(one.getAttribute('x'))])"
+    ticks = (
+        card(page, "region")
+        .locator("text.tick")
+        .evaluate_all("all => all.map((one) => [one.textContent, Number(one.getAttribute('x'))])")
     )
     values = {float(text.replace("K", "000")): x for text, x in ticks}
     marks = sorted((math.log10(value), x) for value, x in values.items() if value >= 10)
@@ -221,7 +227,9 @@ def test_conditions_explain_themselves(visitor: Visitor) -> None:
     page = visitor.visit()
     run(page, "cost > 700 AND admitted <= DATE '2024-01-31'")
     expect(page.locator(".strip #notes")).to_contain_text("cuts the bin")
-    expect(page.locator(".strip #notes")).to_contain_text("'2024-01-31' means midnight at the start of that day")
+    expect(page.locator(".strip #notes")).to_contain_text(
+        "'2024-01-31' means midnight at the start of that day"
+    )
 
 
 def test_a_modelled_relation_may_be_reversed(visitor: Visitor, hospital: PView) -> None:
@@ -234,13 +242,17 @@ def test_a_modelled_relation_may_be_reversed(visitor: Visitor, hospital: PView) 
         pytest.skip("all pairs were counted together")
     page.get_by_label("Across").select_option(pair[0])
     page.get_by_label("Down", exact=True).select_option(pair[1])
-    expect(page.locator("#panel-heatmap .result")).to_contain_text("may look weaker than it is, or even reversed")
+    expect(page.locator("#panel-heatmap .result")).to_contain_text(
+        "may look weaker than it is, or even reversed"
+    )
 
 
 @pytest.fixture(scope="module")
 def wards() -> Iterator[Explorer]:
     """A category of thirty long, similar names, whose frequencies turn round with the year."""
-    names = [f"Self-employed in the {'in' if i % 2 else 'un'}corporated branch number {i:02d}" for i in range(30)]
+    names = [
+        f"Self-employed in the {'in' if i % 2 else 'un'}corporated branch number {i:02d}" for i in range(30)
+    ]
     late = [i % 2 for i in range(9_000)]
     codes = [int(29 * (i // 2 % 100 / 100) ** 3) for i in range(9_000)]
     values = [names[29 - code if is_late else code] for code, is_late in zip(codes, late, strict=True)]

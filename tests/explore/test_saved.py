@@ -126,8 +126,12 @@ def _layers(root: ET.Element) -> dict[str, int]:
 
 
 def _screen_layers(page: Page, name: str) -> dict[str, int]:
-    drawn = card(page, name).locator("svg path").evaluate_all(
-        "all => all.map((one) => [one.getAttribute('class').split(' ')[0], one.getAttribute('d')])"
+    drawn = (
+        card(page, name)
+        .locator("svg path")
+        .evaluate_all(
+            "all => all.map((one) => [one.getAttribute('class').split(' ')[0], one.getAttribute('d')])"
+        )
     )
     found = dict.fromkeys(LAYERS, 0)
     for layer, outline in drawn:
@@ -180,7 +184,9 @@ def test_what_is_saved_is_what_was_seen(browser: Browser, home: str, state: str,
 
     lines = _saved(page, name, "CSV", tmp_path).read_text().splitlines()
     notes = [line for line in lines if line.startswith("# ")]
-    rows = [re.split(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", line) for line in lines if not line.startswith("# ")][1:]
+    rows = [
+        re.split(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", line) for line in lines if not line.startswith("# ")
+    ][1:]
     assert all(any(part in note for note in notes) for part in (*own, "ε = 1"))
     assert {row[0]: row[1:4] for row in rows if row[1]} == {key: ends for key, ends in told.items() if ends}
     assert [row[0] for row in rows][: len(told)] == list(told)
@@ -190,8 +196,11 @@ def test_what_is_saved_is_what_was_seen(browser: Browser, home: str, state: str,
     report = download.value.path().read_text()
     figure = re.search(rf"<figure><h3>([^<]* by {name}\b[^<]*)</h3>(<svg.*?</svg>)", report, re.DOTALL)
     assert figure is not None
-    drawn = ET.fromstring(figure[2].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-                          if "xmlns=" not in figure[2][:200] else figure[2])
+    drawn = ET.fromstring(
+        figure[2].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        if "xmlns=" not in figure[2][:200]
+        else figure[2]
+    )
     assert _layers(drawn) == _layers(root)
     assert figure[1] == texts[0]
     assert ".plot .bar" in report
@@ -237,7 +246,7 @@ def test_a_heatmap_is_saved_as_it_is_seen(browser: Browser, home: str, tmp_path:
 
 
 def test_a_statement_is_saved_and_linked(browser: Browser, explorer: Explorer, tmp_path: Path) -> None:
-    """The file of a statement does not claim a filter that was not applied; the link restores the statement."""
+    """The file of a statement claims no filter that was not applied; the link restores the statement."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000}, accept_downloads=True)
     page.goto(f"{explorer.url}#view=hospital.pview")
     _rest(page)
@@ -248,7 +257,9 @@ def test_a_statement_is_saved_and_linked(browser: Browser, explorer: Explorer, t
     page.get_by_role("button", name="Run the statement").click()
     expect(page.locator("#panel-select tbody tr")).to_have_count(8)
     notes = [
-        line for line in _saved(page, "the result", "CSV", tmp_path).read_text().splitlines() if line[0] == "#"
+        line
+        for line in _saved(page, "the result", "CSV", tmp_path).read_text().splitlines()
+        if line[0] == "#"
     ]
     assert not any("age >=" in note for note in notes)
     assert any("SELECT ward, COUNT(*) AS n FROM view" in note for note in notes)

@@ -9,10 +9,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from questions import GETS, HOME, POSTS, asked
+from questions import GETS, POSTS, asked
 
 from hdpview.explore.recent import Recent
-from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
 WHERE = "age >= 65 AND sex = 'Female'"

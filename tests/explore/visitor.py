@@ -60,7 +60,7 @@ class Visitor:
 
 
 def unfold(page: Page) -> None:
-    """Open the field of the filter, which is folded while nobody types there; and put the first steps away."""
+    """Open the field of the filter, which is folded while idle, and put the first steps away."""
     page.evaluate("document.getElementById('sql').open = true")
     page.evaluate("document.getElementById('tour').hidden = true")
 
@@ -171,10 +171,9 @@ def numbers_of(page: Page, name: str) -> list[str]:
 
 def under(page: Page, name: str) -> list[str]:
     """The texts under the bars of a chart, from left to right."""
-    texts = card(page, name).locator("text.under").evaluate_all(
-        "all => all.sort((x, y) => x.getAttribute('x') - y.getAttribute('x')).map((one) => one.textContent)"
-    )
-    return list(texts)
+    texts = card(page, name).locator("text.under")
+    places = texts.evaluate_all("all => all.map((one) => [Number(one.getAttribute('x')), one.textContent])")
+    return [text for _, text in sorted(places)]
 
 
 def saves(page: Page, what: str, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""The server: a few JSON answers and the page's own files. Stateless and read-only; every request is untrusted.
+"""The server: a few JSON answers and the page's own files. Treats every request as untrusted.
 
 Only the views it was started with are served. Requests are limited in size, time and number at once; answers
 are computed from blocks in memory and reach no file, no shell and no database. The same question has the same
@@ -257,9 +257,7 @@ def _add_facts(app: FastAPI, answerer: _Answerer) -> None:
         described: dict[str, Any] = await answerer.computed(answers.describe_schema, *answerer.chosen(view))
         return described
 
-    @app.get(
-        "/api/content", summary="The released numbers that the page computes from", responses=_REFUSALS
-    )
+    @app.get("/api/content", summary="The released numbers that the page computes from", responses=_REFUSALS)
     async def content(view: Annotated[str | None, Query(max_length=300)] = None) -> Response:
         return await answerer.content(view)
 

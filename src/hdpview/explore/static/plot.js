@@ -93,7 +93,7 @@ function drawRows(model, drawing) {
   const labels = shortened(bars.map(({ label }) => label), names, TEXT);
   for (const [value, , isMinor] of marks)
     paths[isMinor ? "minor" : "rule"].push(`M${tidy(x(value))} 0V${bottom}`);
-  drawMarks(marks, texts, (value) => x(value), (text, at) => ["tick", at, bottom + 13, "middle", text], 30);
+  drawMarks(marks, texts, (value) => x(value), (text, at) => ["tick", at, bottom + 13, "middle", text], 20);
   bars.forEach((bar, i) => {
     const y = i * ROW + ROW / 2;
     const look = `${bar.isOff ? " off" : ""}${bar.isFaint ? " faint" : ""}`;
@@ -125,7 +125,7 @@ function drawRows(model, drawing) {
 function drawMarks(marks, texts, at, textOf, room) {
   let last = -Infinity;
   for (const [value, text] of marks)
-    if (text && Math.abs(at(value) - last) >= Math.max(room, widthOf(text, SMALL) + 8)) {
+    if (text && Math.abs(at(value) - last) >= Math.max(room, widthOf(text, SMALL) + 5)) {
       texts.push(textOf(text, tidy(at(value))));
       last = at(value);
     }
