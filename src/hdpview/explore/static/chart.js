@@ -496,7 +496,7 @@ export class Chart {
 
   /** What a press at a place begins: a new range, or the brushed one is moved or gets another end. */
   #grip(event) {
-    const range = this.attribute.ends ? this.model?.brush : null;
+    const range = this.attribute.ends ? this.model?.brush?.bars : null;
     if (!range || !this.current?.range) return { kind: "new" };
     const x = event.clientX - this.svg.getBoundingClientRect().left;
     const hits = [...this.targets.children];

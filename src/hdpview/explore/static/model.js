@@ -142,10 +142,12 @@ export function isOff(attribute, { first, last }, filter) {
   return filter.missing ? true : !filter.codes.includes(first);
 }
 
-/** The bars that a range of codes covers. */
+/** The first and last bar that a range of codes meets, and where it begins and ends, counted in bars. */
 function brushed(groups, [first, last]) {
-  const inside = groups.flatMap((group, i) => (group.last >= first && group.first <= last ? [i] : []));
-  return inside.length ? [inside[0], inside.at(-1)] : null;
+  const start = groups.findIndex((group) => group.last >= first);
+  const end = groups.findLastIndex((group) => group.first <= last);
+  const place = (i, code) => i + (code - groups[i].first) / (groups[i].last + 1 - groups[i].first);
+  return { bars: [start, end], from: place(start, first), to: place(end, last + 1) };
 }
 
 /** Runs of neighbours in a sorted chart whose order is uncertain, as [first, last]. */

@@ -148,8 +148,8 @@ function drawColumns(model, drawing) {
     paths[isMinor ? "minor" : "rule"].push(`M${tidy(left)} ${tidy(y(value))}H${tidy(width)}`);
   drawMarks(marks, texts, y, (text, tick) => ["tick", left - 5, tick + 4, "end", text], 14);
   if (model.brush) {
-    const [first, last] = model.brush;
-    paths.brush.push(box(at(first), top - 4, (last - first + 1) * step, bottom - top + 4));
+    const { from, to } = model.brush;
+    paths.brush.push(box(at(from), top - 4, (to - from) * step, bottom - top + 4));
   }
   bars.forEach((bar, i) => {
     const middle = at(i) + step / 2;
