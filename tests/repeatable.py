@@ -19,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts import learn
-from hdpview.privacy import noise
+from hdpview.privacy import mechanism
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 Integers = NDArray[np.int64]
@@ -34,27 +34,27 @@ def repeatable_noise(seed: int = 1) -> Iterator[None]:
     def fresh() -> Randomness:
         return Randomness(hashlib.blake2b(b"%d %d" % (seed, next(numbers)), digest_size=32).digest())
 
-    def laplace(exact_counts: Integers, scale: float) -> Integers:
+    def sampled(exact_counts: Integers, law: str, scale: float, *_: object) -> Integers:
         chance, shape = -math.expm1(-1 / scale), np.shape(exact_counts)
+        if law == "gaussian":
+            return exact_counts + np.rint(rng.normal(0, scale, shape)).astype(np.int64)
         return exact_counts + rng.geometric(chance, shape) - rng.geometric(chance, shape)
 
-    def gaussian(exact_counts: Integers, scale: float, rho: Fraction) -> Integers:
-        return exact_counts + np.rint(rng.normal(0, scale, np.shape(exact_counts))).astype(np.int64)
-
     def with_threshold(
-        exact_counts: dict[str, int], epsilon: Fraction, delta: Fraction, max_rows: int = 1
+        exact_counts: dict[str, int], scale: float, epsilon: Fraction, delta: Fraction, k: int
     ) -> dict[str, int]:
-        scale = float(max_rows / epsilon)
-        noisy = laplace(np.array([*exact_counts.values()], np.int64), scale)
-        least = max_rows + scale * math.log(1 / float(delta))
+        noisy = sampled(np.array([*exact_counts.values()], np.int64), "laplace", scale)
+        least = k + scale * math.log(k / float(delta))
         return {text: int(count) for text, count in zip(exact_counts, noisy, strict=True) if count >= least}
+
+    def seed_of(mechanism: Mechanism, purpose: str) -> NDArray[np.uint32]:
+        return mechanism._randomness.root_key("public randomness for " + purpose)
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(Randomness, "fresh", fresh))
-        for module in (noise, learn):
-            stack.enter_context(patch.object(module, "opendp_laplace", laplace))
-            stack.enter_context(patch.object(module, "laplace_with_threshold", with_threshold))
-        stack.enter_context(patch.object(noise, "opendp_gaussian", gaussian))
+        stack.enter_context(patch.object(mechanism, "_sampled", sampled))
+        stack.enter_context(patch.object(mechanism, "_laplace_with_threshold", with_threshold))
+        stack.enter_context(patch.object(Mechanism, "_seed", seed_of))
         yield
 
 

@@ -25,10 +25,11 @@ import numpy as np
 from hdpview.build import release
 from hdpview.counts import ingest, sources
 from hdpview.counts.sparse import SparseCounts
-from hdpview.methods import Hdpview, Method, Mixture, mixture, quality
+from hdpview.methods import Hdpview, Method, Mixture
 from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy import noise
+from hdpview.privacy import mechanism
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
@@ -78,15 +79,15 @@ def noise_replaced(
     """Other noise on some vectors. is_meant: by their exact values and purpose; replaced: from the exact
     values and the right noise.
     """
-    right = noise._with_noise
+    right = Mechanism._with_noise
 
-    def wrong(exact: Any, randomness: Randomness, purpose: str, *laws: Any) -> Any:
+    def wrong(self: Mechanism, exact: Any, law: Any, purpose: str, *rest: Any) -> Any:
         def add(values: Any) -> Any:
-            return right(values, randomness, purpose, *laws)
+            return right(self, values, law, purpose, *rest)
 
         return replaced(exact, add) if is_meant(exact, purpose) else add(exact)
 
-    return lambda: patch.object(noise, "_with_noise", wrong)
+    return lambda: patch.object(Mechanism, "_with_noise", wrong)
 
 
 def no_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
@@ -97,14 +98,14 @@ def half_the_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
     return add(2 * exact) // 2
 
 
-def best_choices(module: Any) -> Patch:
+def best_choices() -> Patch:
     """The best is chosen, always: an exponential mechanism without its randomness."""
-    right = module.choose
+    right: Any = mechanism._choose  # type: ignore[attr-defined]
 
-    def wrong(*arguments: Any) -> Any:
-        return right(*(CERTAIN if isinstance(one, Fraction) else one for one in arguments))
+    def wrong(scores: Any, _rate: Fraction, *rest: Any) -> Any:
+        return right(scores, CERTAIN, *rest)
 
-    return lambda: patch.object(module, "choose", wrong)
+    return lambda: patch.object(mechanism, "_choose", wrong)
 
 
 @contextmanager
@@ -122,12 +123,12 @@ def one_row_too_many() -> Iterator[None]:
 @contextmanager
 def one_noise_for_all() -> Iterator[None]:
     """The same noise on the counts of all leaves."""
-    right = noise._keyed_laplace
+    right = mechanism._keyed_laplace
 
-    def wrong(keys: Any, epsilon: Fraction) -> Any:
-        return np.repeat(right(keys[:1], epsilon), len(keys))
+    def wrong(draws: Any, scale: float) -> Any:
+        return np.repeat(right(draws[:1], scale), len(draws))
 
-    with patch.object(noise, "_keyed_laplace", wrong):
+    with patch.object(mechanism, "_keyed_laplace", wrong):
         yield
 
 
@@ -250,7 +251,7 @@ def is_total(exact: Any, purpose: str) -> bool:
 
 
 def is_first_histogram(exact: Any, purpose: str) -> bool:
-    return purpose == "table 0"
+    return purpose == "histograms of attributes: 0"
 
 
 NOBODY = pair("one", np.zeros(4, np.int64), (1,))
@@ -270,10 +271,10 @@ PLANTED = {
         2, Mixture(), noise_replaced(is_first_histogram, half_the_noise), TWO_HISTOGRAMS, 1_000
     ),
     "mixture: pairs chosen by exact argmax": planted(
-        1, Mixture(), best_choices(mixture), tables.undecided_tables(1.0), 400
+        1, Mixture(), best_choices(), tables.undecided_tables(1.0), 400
     ),
     "mixture: sizes of errors chosen by exact argmax": planted(
-        1, Mixture(), best_choices(quality), tables.undecided_quality(1.0), 200, quality=True
+        1, Mixture(), best_choices(), tables.undecided_quality(1.0), 200, quality=True
     ),
     "mixture with delta: half the noise": planted(
         4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 400
@@ -325,8 +326,8 @@ RARE = {
 
 @contextmanager
 def _half_on_leaves() -> Iterator[None]:
-    right = noise._keyed_laplace
-    with patch.object(noise, "_keyed_laplace", lambda keys, epsilon: right(keys, 2 * epsilon)):
+    right = mechanism._keyed_laplace
+    with patch.object(mechanism, "_keyed_laplace", lambda draws, scale: right(draws, scale / 2)):
         yield
 
 

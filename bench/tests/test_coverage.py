@@ -19,6 +19,7 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category, Integer, Schema
 from hdpview.errors import QueryError
 from hdpview.methods import DEFAULT_METHOD
+from hdpview.privacy.exact import unprotected
 from hdpview.pview import PView
 from hdpview.query.question.batch import pack_boxes
 from hdpview_bench import coverage
@@ -168,7 +169,7 @@ def test_workloads_ask_what_they_say() -> None:
         assert (boxes.lower >= 0).all()
         assert (boxes.lower < boxes.upper).all()
         assert (boxes.upper <= sizes[boxes.attribute]).all()
-        for q, found in enumerate(counts.exact_box_counts(boxes)[:5]):
+        for q, found in enumerate(unprotected(counts.exact_box_counts(boxes))[:5]):
             codes = counts.exact_codes[:, boxes.attribute[q]]
             inside = ((codes >= boxes.lower[q]) & (codes < boxes.upper[q])).all(axis=1)
             assert found == counts.exact_counts[inside].sum()

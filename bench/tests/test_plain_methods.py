@@ -16,7 +16,7 @@ from hdpview.domain import Integer, Schema
 from hdpview.errors import QueryError
 from hdpview.methods.protocol import Release, release_with
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Charge
+from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.contenders import KnownError
 from hdpview_bench.rivals.histograms import Histograms, ProductRelease

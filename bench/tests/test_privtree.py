@@ -26,8 +26,9 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.methods.protocol import release_with
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Charge
-from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.privacy.mechanism import Charge
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Draws
 from hdpview_bench.rivals.privtree import Privtree, SplitRule, empty_children_to_split
 from hdpview_bench.rivals.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
 from hdpview_bench.workloads import WORKLOADS, draw

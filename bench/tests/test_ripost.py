@@ -20,7 +20,7 @@ from hdpview.domain import Integer, Schema
 from hdpview.errors import MethodError
 from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Charge
+from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import fault_in_tiling
 from hdpview_bench.rivals.ripost import Ripost, chance_to_stop, choose_cut, level_share

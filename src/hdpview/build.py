@@ -20,13 +20,14 @@ from hdpview.counts.preview import preview as preview_here
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
-from hdpview.errors import MethodError, SchemaError, unknown_name
+from hdpview.errors import BudgetError, MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.methods.quality import QUALITY_SHARE, measure_quality
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Budget, exact_delta, exact_epsilon
+from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
+from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress, silent
@@ -39,6 +40,8 @@ from hdpview.view.quality import prior_quality
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"
 _ENGINES = ("local", "spark")
+# ε of one row, below which the noise on a table may exceed what files hold: 10¹² records.
+_LEAST_PER_RECORD = 1e-7
 _log = logging.getLogger("hdpview")
 
 
@@ -62,6 +65,7 @@ def build(
     test_key: bytes | None = None,
     progress: Progress | None = None,
     on_charge: Callable[[Receipt], object] | None = None,
+    resume: bool = False,
     **settings: Any,
 ) -> PView:
     """Build a view of a table, spending `epsilon`, and `delta` if there is one, once.
@@ -98,6 +102,12 @@ def build(
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
+            Whoever
+            gives it calls the receipt's `name_view` when the view is written; until then the build can be
+            resumed.
+        resume: finish a build that broke off after its charge. Nothing more is charged, and what was drawn
+            then is
+            used again. All other arguments have to be those of that build.
         **settings: settings of the method, such as `focus=[("age", "income")]`.
 
     Returns:
@@ -112,20 +122,48 @@ def build(
     _check_feasible(chosen, schema, budget, limits.max_rows)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     account = account_of(source, ledger, table, randomness.is_test)
-    name = None if account is None else account.check(table or name_of(source), budget, delta_of(chosen))
-    _log.info(budget_line(account, name, budget))
+    name = None if account is None else table or name_of(source)
+    if account is not None and name is not None and not resume:
+        account.check(name, budget, delta_of(chosen))
+    if account is None and resume:
+        raise BudgetError("A build is resumed from its ledger, and none is kept for this table.")
+    _log.info(budget_line(account, name, None if resume else budget))
     salt = randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
     # Read, then charge, then draw.
+    order = {
+        "schema": schema.to_dict(),
+        "epsilon": str(budget),
+        "delta": str(delta_of(chosen)),
+        "method": repr(chosen),
+        "contributions": repr(limits),
+        "quality": quality,
+        "test": randomness.is_test,
+    }
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
-        _charged(account, name, budget, chosen, limits, _reasons(schema, randomness)) as receipt,  # [P12]
+        _charged(
+            account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
+        ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
             on_charge(receipt)
-        view = release(counts, budget, chosen, randomness, threads, progress, limits, where, quality=quality)
+        view = release(
+            counts,
+            budget,
+            chosen,
+            randomness,
+            threads,
+            progress,
+            limits,
+            where,
+            quality=quality,
+            outcomes=None if receipt is None else receipt.outcomes,
+        )
         if receipt is not None and not randomness.is_test:
             view = _on_record(view, receipt)
+    if receipt is not None and on_charge is None:
+        receipt.outcomes.close(remove=True)
     _log.info(budget_line(account, name, None))
     kind = kind_of(source)
     return view if kind is None else view.with_frames(kind)
@@ -160,7 +198,12 @@ def budget_line(account: Ledger | None, name: str | None, coming: Fraction | Non
         return "Budget: no ledger is kept of this build" + (
             "." if coming is None else f" of epsilon {float(coming):g}."
         )
-    return account.describe(name, coming)
+    try:
+        return account.describe(name, coming)
+    except BudgetError as problem:
+        if coming is not None:
+            raise
+        return f"Budget: the view is finished. {problem}"
 
 
 def account_of(
@@ -190,8 +233,10 @@ def _charged(
     method: Method,
     limits: Contributions,
     why_not_private: Sequence[str],
+    order: dict[str, Any],
+    resume: bool,
 ) -> AbstractContextManager[Receipt | None]:
-    """Charges the ledger, if there is one, when it is entered."""
+    """Charges the ledger, if there is one, when it is entered; or resumes what was charged before."""
     if account is None or name is None:
         return nullcontext()
     return account.charged(
@@ -202,6 +247,8 @@ def _charged(
         limits.max_rows,
         delta_of(method),
         "; ".join(why_not_private) or None,
+        order=order,
+        resume=resume,
     )
 
 
@@ -227,6 +274,11 @@ def _check_engine(engine: str, method: Method | None = None) -> None:
 
 def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: int) -> None:
     """Raise, before anything is read or spent, where the method cannot make such a view."""
+    if budget / max_rows < _LEAST_PER_RECORD:
+        raise BudgetError(
+            f"Epsilon {float(budget):g} for {max_rows:,} rows of a person is less than {_LEAST_PER_RECORD:g} "
+            "a row: noise would exceed any table. Nothing was spent. Use a larger epsilon, or fewer rows."
+        )
     for_one = for_one_record(method, budget, max_rows)
     reason = (
         for_one.why_infeasible(schema, float(budget / max_rows))
@@ -269,33 +321,31 @@ def release(
     limits: Contributions = EACH_ROW,
     engine: Engine | None = None,
     quality: bool = False,
+    outcomes: Outcomes | None = None,
 ) -> PView:
     """A view of exact counts: the method's release, what was measured of its errors, and what all of it cost.
 
-    Methods protect one record. Whoever has up to k of them is protected at k times that budget, so the method
-    gets the k-th part.
+    outcomes: of a build that broke off, to go on from.
     """
-    k, delta, for_one = limits.max_rows, delta_of(method), for_one_record(method, epsilon, limits.max_rows)
-    for_quality = epsilon / k * QUALITY_SHARE if quality else Fraction(0)
-    where = engine or LocalEngine(threads)
-    for_view = epsilon / k - for_quality  # [P11]
-    released, charges = release_with(for_one, counts, for_view, randomness, where, progress)
-    growth = delta / delta_of(for_one) if delta else Fraction(1)  # [P14]
+    k, where = limits.max_rows, engine or LocalEngine(threads)
+    for_quality = epsilon * QUALITY_SHARE if quality else Fraction(0)
+    released, charges = release_with(
+        method, counts, epsilon - for_quality, randomness, where, progress, max_rows=k, outcomes=outcomes
+    )
     if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
     prior = prior_quality(released.components, released.tables)
     part = ViewPart(released.components, prior, released.tables)
     if quality:
-        left = Budget(for_quality)
-        part = replace(part, quality=measure_quality(part, counts, left, randomness, progress))
-        charges = (*charges, *left.close())
+        mechanism = Mechanism(for_quality, randomness, max_rows=k, outcomes=outcomes)
+        part = replace(part, quality=measure_quality(part, counts, mechanism, progress))
+        charges = (*charges, *mechanism.close())
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,
         epsilon=epsilon,
         spending=tuple(
-            Spending(charge.purpose, charge.epsilon * k, charge.times, charge.delta * growth)
-            for charge in charges
+            Spending(charge.purpose, charge.epsilon, charge.times, charge.delta) for charge in charges
         ),
         settings=method.settings(),
         parameters=released.parameters,
@@ -304,7 +354,7 @@ def release(
         not_private_because=_reasons(counts.schema, randomness),
         max_rows=k,
         count_column=limits.count,
-        delta=delta,
+        delta=delta_of(method),
         created="" if randomness.is_test else datetime.now(UTC).date().isoformat(),
         focus=getattr(method, "focus", ()),
     )
@@ -313,8 +363,8 @@ def release(
 
 def _on_record(view: PView, receipt: Receipt) -> PView:
     """The view with what the ledger says of its table."""
-    spent = receipt.ledger.spent(receipt.table)
-    return PView(replace(view.manifest, table=receipt.table, spent_on_table=spent), view.parts, view.frame)
+    manifest = replace(view.manifest, table=receipt.table, spent_on_table=receipt.spent)
+    return PView(manifest, view.parts, view.frame)
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:

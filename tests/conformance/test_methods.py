@@ -18,7 +18,7 @@ from hdpview.errors import MethodError
 from hdpview.methods import Method
 from hdpview.methods.protocol import Release, ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Charge
+from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.rivals import METHODS, method_named
 from hdpview_bench.workloads import WORKLOADS, CodeBoxes, draw

@@ -34,6 +34,7 @@ from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import microseconds
 from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.privacy.exact import unprotected
 
 RowCodes = Callable[..., NDArray[np.int64]]
 Postgres = tuple[psycopg.Connection[Any], Any]
@@ -227,8 +228,11 @@ def statistics_of(counts: Counts) -> list[list[int]]:
     ]
     attribute = rng.integers(0, len(sizes), (60, 2))
     ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 60, 2)), axis=0)
-    boxes = counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1]))
-    return [*(table.reshape(-1).tolist() for table in counts.exact_tables(shapes)), boxes.tolist()]
+    boxes = unprotected(counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1])))
+    return [
+        *(unprotected(table).reshape(-1).tolist() for table in counts.exact_tables(shapes)),
+        boxes.tolist(),
+    ]
 
 
 @cache

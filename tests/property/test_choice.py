@@ -22,7 +22,7 @@ from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import halves
 from hdpview.privacy.choice import choose, exp_bounds, is_below
-from hdpview.privacy.randomness import Bounds, Draws, Randomness, Uniform
+from hdpview.privacy.randomness import Bounds, Randomness, Uniform
 
 RATES = st.fractions(min_value="1/1000", max_value=3, max_denominator=1000)
 SCORES = st.lists(st.integers(-400, 400).map(lambda n: n / 8), min_size=2, max_size=9)
@@ -43,14 +43,6 @@ class Written:
         more = 512 * n_blocks
         whole = (self.bits << more) + (2**more - 1 if self.ones else 0)
         return Fraction(whole, 2 ** (53 + more)), Fraction(whole + 1, 2 ** (53 + more))
-
-
-@dataclass(frozen=True)
-class WrittenDraws:
-    number: Written
-
-    def next(self) -> Any:
-        return self.number
 
 
 def running_shares(scores: list[float], rate: Fraction, prior: list[int]) -> list[Fraction]:
@@ -89,16 +81,16 @@ def test_a_choice_is_the_one_of_the_exact_law_next_to_every_boundary(
                 continue
             value = number.bounds(1)[number.ones]
             expected = sum(value >= other for other in boundaries)
-            draws: Any = WrittenDraws(number)
-            assert choose(np.array(scores), rate, draws, np.array(prior, float)) == expected
+            uniform: Any = number
+            assert choose(np.array(scores), rate, uniform, np.array(prior, float)) == expected
 
 
 def test_equal_scores_are_parted_where_fractions_say() -> None:
     """A third is no double: the number whose first bits are those of 1/3 goes by the bits behind."""
     place = 2**53 // 3
     low, high = (
-        choose(np.zeros(3), Fraction(1), draws)
-        for draws in (WrittenDraws(Written(place)), WrittenDraws(Written(place, True)))  # type: ignore[misc]
+        choose(np.zeros(3), Fraction(1), uniform, np.ones(3))  # type: ignore[arg-type]
+        for uniform in (Written(place), Written(place, True))
     )
     assert (low, high) == (0, 1)
 
@@ -107,8 +99,8 @@ def test_equal_scores_are_parted_where_fractions_say() -> None:
 def test_scores_far_apart_leave_no_doubt(scores: list[float]) -> None:
     """Where all weight is on one outcome, any number but one of no likelihood leads there."""
     for bits in (1, 2**52, 2**53 - 1):
-        draws: Any = WrittenDraws(Written(bits))
-        assert choose(np.array(scores), Fraction(1), draws) == int(np.argmax(scores))
+        uniform: Any = Written(bits)
+        assert choose(np.array(scores), Fraction(1), uniform, np.ones(len(scores))) == int(np.argmax(scores))
 
 
 @given(st.fractions(min_value=0, max_value=50, max_denominator=10**6), st.integers(20, 80))
@@ -137,8 +129,8 @@ def test_a_choice_follows_the_exponential_mechanism() -> None:
     off is.
     """
     scores, rate, n = np.array([0.0, 1.5, 2.0, -1.0]), Fraction(1, 2), 60_000
-    draws = Draws(Randomness.from_test_key(b"choices").root_key("x"))
-    found = np.bincount([choose(scores, rate, draws) for _ in range(n)], minlength=4)
+    key = Randomness.from_test_key(b"choices").root_key("x")
+    found = np.bincount([choose(scores, rate, Uniform(key, i), np.ones(4)) for i in range(n)], minlength=4)
 
     def p_value(factor: float) -> float:
         weights = np.exp(float(rate) * factor * scores)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.methods import Hdpview, Mixture, quality
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.exact import Exact, unprotected
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.data import ViewPart
 from hdpview_bench.audit.tables import sparse
@@ -38,12 +39,12 @@ def scores_on(part: ViewPart, exact_counts: SparseCounts) -> list[NDArray[np.flo
     """What factors are drawn by, for each number of attributes, if the first candidate is drawn each time."""
     seen: list[NDArray[np.float64]] = []
 
-    def note(scores: NDArray[np.float64], *_rest: object) -> int:
-        seen.append(scores)
+    def note(_self: Mechanism, _purpose: str, scores: Exact, *_rest: object) -> int:
+        seen.append(unprotected(scores))
         return 0
 
-    with patch.object(quality, "choose", note):
-        quality.measure_quality(part, exact_counts, Budget(Fraction(1)), Randomness.fresh())
+    with patch.object(Mechanism, "choose", note):
+        quality.measure_quality(part, exact_counts, Mechanism(Fraction(1), Randomness.fresh()))
     return seen
 
 

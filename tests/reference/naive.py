@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from hdpview.privacy.randomness import child_keys, draw_block
 
 Bounds = tuple[int, ...]
-_NOISE_BLOCK = 2**31  # where a block's stream is read for its test noise
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,8 @@ def _cut_by_rejection(x: NDArray[np.int64], epsilon_cut: float, draws: Stream) -
         i += 2
 
 
-def keyed_noise(key: NDArray[np.uint32], epsilon_counts: float) -> int:
-    """Test noise of one leaf: the difference of two geometric variables with success probability 1 − e^−ε."""
-    first, second = (math.floor(math.log1p(-u) / -epsilon_counts) for u in uniforms(key, _NOISE_BLOCK)[:2])
+def keyed_noise(key: NDArray[np.uint32], i: int, epsilon_counts: float) -> int:
+    """Test noise of leaf i: the difference of two geometric variables with success probability 1 − e^−ε."""
+    draws = Stream(key)
+    first, second = (math.floor(-math.log1p(-draws[j]) / epsilon_counts) for j in (2 * i, 2 * i + 1))
     return first - second

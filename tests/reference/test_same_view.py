@@ -19,7 +19,8 @@ from hdpview.partition import local
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.budget import Budget, exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 BASE_SEED = 20220915
@@ -127,17 +128,19 @@ def test_fast_and_naive_release_the_same_counts(
     exactly.
     """
     tensor = random_tensor(shape, kind, seed)
-    randomness, ledger = Randomness.from_test_key(test_key), Budget(exact_epsilon(epsilon))
-    release = Hdpview().release(sparse(tensor, seed), ledger, randomness, LocalEngine(1))
+    randomness = Randomness.from_test_key(test_key)
+    mechanism = Mechanism(exact_epsilon(epsilon), randomness)
+    release = Hdpview().release(sparse(tensor, seed), mechanism, LocalEngine(1))
     n = naive.numbers(float(epsilon), tensor.size)
     leaves = naive.partition(tensor, n, randomness.root_key("partition")).leaves
+    noise_key = randomness.root_key("noise on counts of blocks")
     assert release.components.lower.tolist() == [list(leaf.lower) for leaf in leaves]
     assert release.components.upper.tolist() == [list(leaf.upper) for leaf in leaves]
     assert release.components.depth.tolist() == [leaf.depth for leaf in leaves]
     assert release.components.noisy_counts.tolist() == [
-        leaf.total + naive.keyed_noise(leaf.key, n.epsilon_counts) for leaf in leaves
+        leaf.total + naive.keyed_noise(noise_key, i, n.epsilon_counts) for i, leaf in enumerate(leaves)
     ]
-    assert ledger.remaining == 0
+    assert mechanism.remaining == 0
 
 
 def test_the_same_leaves_by_every_way_of_cutting() -> None:

@@ -363,3 +363,45 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
     ]
     assert "people" in run("ledger", "show").stdout
     assert "no ledger" in run("ledger", "show", "--ledger", "nothing.sqlite").stderr
+
+
+def test_nobody_earns_a_budget(account: Ledger) -> None:
+    """A negative charge would have made room for another build."""
+    for epsilon, delta in ((-1, 0), (0, 0), (1, -1)):
+        with pytest.raises(BudgetError, match="above 0"):
+            account.charge("t", Fraction(epsilon), "x", delta=Fraction(delta))
+    assert not account.path.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["Admissions", "admissions ", "ADMISSIONS", "ad\u200bmissions", "ａdmissions"]
+)
+def test_spellings_of_a_name_share_one_account(name: str, account: Ledger) -> None:
+    """Case, blanks and invisible signs open no second budget."""
+    account.set_limit("admissions", Fraction(1))
+    account.charge(name, Fraction(3, 4), "x")
+    assert account.spent("admissions") == Fraction(3, 4)
+    assert account.tables() == [name]
+    with pytest.raises(BudgetError, match=r"0\.25 of 1"):
+        account.charge("admissions", Fraction(1, 2), "x")
+
+
+@pytest.mark.parametrize("written", ["abc", "1/0", "-5", ""])
+def test_a_ledger_that_was_changed_by_hand_is_refused_in_words(written: str, account: Ledger) -> None:
+    """Also where a negative charge would make room."""
+    account.charge("t", Fraction(1), "x")
+    with sqlite3.connect(account.path) as con:
+        con.execute("UPDATE charges SET epsilon = ?", (written,))
+    con.close()
+    for ask in (account.charges, lambda: account.spent("t"), lambda: account.charge("t", Fraction(1), "x")):
+        with pytest.raises(BudgetError, match="changed by hand"):
+            ask()
+
+
+def test_a_link_to_a_table_leads_to_its_ledger(tmp_path: Path) -> None:
+    """A link in another folder opened a second ledger, which knew of nothing."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "t.csv").write_text("age\n1\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "data" / "t.csv")
+    assert ledger_for(tmp_path / "link.csv") == tmp_path / "data" / LEDGER_NAME
+    assert name_of(tmp_path / "link.csv") == "t"

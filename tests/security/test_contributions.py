@@ -9,7 +9,9 @@ from typing import Any
 
 import ibis
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ import hdpview as hv
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.sparse import SparseCounts
+from hdpview.counts.transcode import LONGEST_LINE
 from hdpview.errors import DataError
 from hdpview.view.manifest_json import from_dict, to_dict
 
@@ -323,3 +326,63 @@ def test_merged_views_promise_no_more_than_each_part() -> None:
     ) == ("1/10", "1/5")
     persons = [hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=k) for k in (2, 5)]
     assert hv.merge(persons).manifest.max_rows == 5
+
+
+def n_chosen(source: Any, k: int = 2) -> int:
+    """Records that are counted, of six rows of two persons."""
+    return cells(read_counts(source, SCHEMA, ReadOptions(limits=Contributions("who", k), salt="s"))).total()
+
+
+AGES = {"age": [0, 1, 2, 3, 4, 5], "ill": [True] * 6}
+
+
+@pytest.mark.parametrize(
+    "ids", [[1, "1"], [True, "true"], [b"ab", "b'ab'"], [1, True], [1.5, "1.5"]], ids=lambda ids: repr(ids)
+)
+def test_objects_that_look_alike_are_different_persons(ids: list[Any]) -> None:
+    """They shared one quota, so that one person changed which rows of the other were counted."""
+    who = pd.Series([ids[0]] * 3 + [ids[1]] * 3, dtype=object)
+    assert n_chosen(pd.DataFrame({"who": who, **AGES})) == 4
+    limits = Contributions("who", 2, no_person=("1", "true"))
+    some = read_counts(pd.DataFrame({"who": who, **AGES}), SCHEMA, ReadOptions(limits=limits, salt="s"))
+    assert cells(some).total() == 4 - 2 * sum(str(one).lower() in ("1", "true") for one in ids)
+
+
+def test_moments_a_nanosecond_apart_are_different_persons(tmp_path: Path) -> None:
+    """From frames and from files."""
+    table = pa.table({"who": pa.array([1] * 3 + [2] * 3, pa.timestamp("ns")), **AGES})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert [n_chosen(source) for source in (table, table.to_pandas(), tmp_path / "t.parquet")] == [4] * 3
+
+
+def test_an_id_that_cannot_be_decoded_names_nobody(tmp_path: Path) -> None:
+    """What is left of such ids may be equal: two persons would share one quota."""
+    lines = [b"who,age,ill", *(b"M\xf6ller,%d,true" % i for i in range(3))]
+    lines += [*(b"M\xfcller,%d,true" % i for i in range(3)), b"Maier,1,true"]
+    (tmp_path / "t.csv").write_bytes(b"\n".join(lines))
+    assert n_chosen(tmp_path / "t.csv") == 1
+    who = pd.Series(["M\udcf6"] * 3 + ["M\udcfc"] * 3, dtype=object)
+    assert n_chosen(pd.DataFrame({"who": who, **AGES})) == 0
+
+
+def test_an_id_that_is_cut_off_names_nobody(tmp_path: Path) -> None:
+    """Of a line that is too long the end is lost: what is left of `1234` must not be `12`."""
+    filler = b"x" * (LONGEST_LINE - 10)
+    (tmp_path / "t.csv").write_bytes(b"age,ill,note,who\n1,true,%b,123456\n2,true,,12\n" % filler)
+    assert n_chosen(tmp_path / "t.csv", k=1) == 1
+
+
+def test_whole_numbers_that_become_doubles_stop_no_build(tmp_path: Path) -> None:
+    """One file has whole numbers, another fractions: 2⁵³ + 1, which no double holds, refused the table. Where
+    such numbers name persons, which would become one, the types are refused.
+    """
+    ints, doubles = pa.array([1, 2**53 + 1], pa.int64()), pa.array([1.0, 2.5])
+    for i, ages in enumerate((ints, doubles)):
+        pq.write_table(
+            pa.table({"who": ["a", "b"], "age": ages, "ill": [True] * 2}), tmp_path / f"{i}.parquet"
+        )
+    assert n_chosen(tmp_path, k=4) == 4
+    for i, who in enumerate((ints, doubles)):
+        pq.write_table(pa.table({"who": who, "age": [1, 2], "ill": [True] * 2}), tmp_path / f"{i}.parquet")
+    with pytest.raises(DataError, match="could make two persons one"):
+        n_chosen(tmp_path)

@@ -9,6 +9,8 @@ from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +26,18 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import learnable_columns, learnt_text
 from hdpview.counts.learn import _edges, learn
 from hdpview.privacy.budget import exact_epsilon
-from hdpview.privacy.noise import laplace_with_threshold
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.randomness import Randomness
 
 TINY = Fraction(1, 10**9)
 KINDS = {"age": "integer", "balance": "real", "born": "datetime", "city": "category", "ill": "boolean"}
+
+
+def frequent(texts: dict[str, int], epsilon: Fraction, delta: Fraction, max_rows: int = 1) -> dict[str, int]:
+    """The texts that pass the threshold, with noisy counts."""
+    mechanism = Mechanism(epsilon, Randomness.fresh(), delta=delta, max_rows=max_rows, law="laplace")
+    return mechanism.frequent("texts", Exact(texts), mechanism.total, delta)
 
 
 def table(n: int = 5_000) -> pa.Table:
@@ -141,9 +151,7 @@ def test_bins_of_numbers_lie_side_by_side(power_bin: int) -> None:
 
 def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:
     """With δ = 0.05 a text that one row has is shown in at most 5 % of the draws, and not never."""
-    shown = Counter(
-        bool(laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000)
-    )
+    shown = Counter(bool(frequent({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000))
     assert 20 < shown[True] <= 4_000 * 0.05 + 60
 
 
@@ -204,7 +212,7 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
         assert "Traceback" not in done.stderr
     assert not (tmp_path / "l.sqlite").exists()
     with pytest.raises(hv.BudgetError, match="certifies no delta below"):
-        laplace_with_threshold({"x": 1}, Fraction(1), Fraction(1, 2**54))
+        frequent({"x": 1}, Fraction(1), Fraction(1, 2**54))
 
 
 def test_a_schema_remembers_any_budget_that_can_be_spent() -> None:
@@ -302,3 +310,66 @@ def test_words_of_databases_go_to_a_file_of_the_curator_alone(
     assert str(file) in str(refused.value)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "Traceback" in file.read_text()
+
+
+def test_a_text_with_a_nul_changes_no_other() -> None:
+    """OpenDP's binding ends texts at NUL: one row "yes\\0" overwrote the count of "yes"."""
+    answers = ["yes"] * 5_000 + ["no"] * 5_000
+    for rows in (answers, [*answers, "yes\0"]):
+        found = learn(pa.table({"a": rows}), {"a": "category"}, Fraction(1), TINY)
+        assert found.attributes["a"].values == ("no", "yes")  # type: ignore[union-attr]
+    with pytest.raises(hv.BudgetError, match="NUL"):
+        frequent({"yes": 5_000, "yes\0": 1}, Fraction(1), TINY)
+
+
+def test_the_threshold_is_found_at_once() -> None:
+    """With a thousand rows of a person the search for it made so many mechanisms that it took a minute."""
+    import opendp.prelude as dp
+
+    right, made = dp.m.make_laplace_threshold, list[int]()
+
+    def counting(*arguments: object, **names: object) -> object:
+        made.append(1)
+        return right(*arguments, **names)
+
+    with patch.object(dp.m, "make_laplace_threshold", counting):
+        assert frequent({"x": 10**9}, Fraction(1, 10), TINY, max_rows=1_000)
+    assert len(made) < 20
+
+
+@pytest.mark.parametrize(
+    ("columns", "delta", "why"),
+    [
+        ({"a": ["x", "y"]}, "0", "needs a delta"),
+        ({"a": [True, False]}, "1e-9", "truth values"),
+        ({"n" * 300: [1, 2]}, "0", "name"),
+    ],
+    ids=["texts without a delta", "only booleans", "a long name"],
+)
+def test_what_cannot_be_learnt_costs_nothing(
+    columns: dict[str, Any], delta: str, why: str, tmp_path: Path
+) -> None:
+    """Public facts: they are looked at before the charge."""
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    words = ["schema", "draft", "t.parquet", "--learn-bounds-epsilon", "1", "--learn-delta", delta]
+    done = command_line.run(*words, "-o", "t.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not (tmp_path / "hdpview-ledger.sqlite").exists()
+
+
+def test_a_column_may_have_any_name(tmp_path: Path) -> None:
+    """`self` is an argument of Ibis's own functions."""
+    table = pa.table({"self": list(range(2_000)), "name": [1.5] * 2_000, "text": ["a"] * 2_000})
+    kinds = {"self": "integer", "name": "real", "text": "category"}
+    found = learn(table, kinds, Fraction(10), TINY)
+    assert list(found.attributes) == ["self", "name", "text"]
+
+
+def test_a_learning_that_finds_nothing_leaves_a_draft(tmp_path: Path) -> None:
+    """It was paid for: what is known of the columns, their types, is written."""
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "t.parquet")
+    words = ["schema", "draft", "t.parquet", "--learn-bounds-epsilon", "0.001", "-o", "t.toml"]
+    done = command_line.run(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'type = "integer"' in (tmp_path / "t.toml").read_text()

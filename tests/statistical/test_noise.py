@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from testers import frequencies_are_rejected, laplace_scale_is_rejected, laplace_shape_is_rejected
 
-from hdpview.privacy.noise import gaussian_scale, gaussian_vector, laplace_scale, noisy_counts, noisy_vector
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.noise import Law, Noise, gaussian_scale, laplace_scale
 from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # draws: 5 % of a scale are 12 standard errors
@@ -18,18 +20,24 @@ EXACT = np.arange(N) % 7 * 1_000
 
 
 def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
-    leaf_keys = np.random.default_rng(5).integers(0, 2**32, (N, 8), dtype=np.uint32)
-    return noisy_counts(EXACT, epsilon, randomness, leaf_keys) - EXACT
-
-
-def draw_vector(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
+    """The whole way, charge included."""
     exact = EXACT.reshape(-1, 100)
-    noise = noisy_vector(exact, epsilon, randomness, "a vector") - exact
+    noise = Mechanism(epsilon, randomness).noisy("a table", Exact(exact), epsilon) - exact
     assert noise.shape == exact.shape
     return noise.reshape(-1)
 
 
-@pytest.mark.parametrize("draw", [draw, draw_vector])
+def draw_for_several(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
+    """A vector of which a record changes three entries, for a person of two records: six times the noise."""
+    mechanism = Mechanism(6 * epsilon, randomness, max_rows=2)
+    return mechanism.noisy("a vector", Exact(EXACT, in_all=3), mechanism.total) - EXACT
+
+
+def noisy(exact: np.ndarray, law: Law, amount: Fraction, randomness: Randomness, purpose: str) -> np.ndarray:
+    return Mechanism(amount, randomness)._with_noise(exact, Noise(law, amount), purpose)
+
+
+@pytest.mark.parametrize("draw", [draw, draw_for_several])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, draw: Draw) -> None:
@@ -45,7 +53,7 @@ def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, dra
     assert laplace_scale_is_rejected(noise, scale / 1.05)
 
 
-@pytest.mark.parametrize("draw", [draw, draw_vector])
+@pytest.mark.parametrize("draw", [draw, draw_for_several])
 def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
     """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm
     rate 1e-6).
@@ -75,10 +83,10 @@ def test_long_vectors_and_different_purposes_share_no_noise() -> None:
     """
     exact, test = np.zeros(2**20 + 50_000, np.int64), Randomness.from_test_key(b"noise")
     one, other = (
-        noisy_vector(exact, Fraction(1, 50), test, "one"),
-        noisy_vector(exact, Fraction(1, 50), test, "other"),
+        noisy(exact, "laplace", Fraction(1, 50), test, "one"),
+        noisy(exact, "laplace", Fraction(1, 50), test, "other"),
     )
-    assert (one == noisy_vector(exact, Fraction(1, 50), test, "one")).all()
+    assert (one == noisy(exact, "laplace", Fraction(1, 50), test, "one")).all()
     for a, b in [(one, other), (one[: -(2**20)], one[2**20 :])]:
         assert abs(np.corrcoef(a, b)[0, 1]) * np.sqrt(len(a)) < 4.9  # z-test, false-alarm rate 1e-6
 
@@ -101,8 +109,12 @@ def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction
     rejected, Laplace noise too.
     """
     noise = (
-        gaussian_vector(
-            EXACT, rho, Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), "x"
+        noisy(
+            EXACT,
+            "gaussian",
+            rho,
+            Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"),
+            "x",
         )
         - EXACT
     )

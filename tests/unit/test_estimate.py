@@ -39,7 +39,7 @@ def test_the_budget_for_a_wanted_error_reaches_it() -> None:
         SMALL, 5_000, error=wanted, progress=lambda fraction, _: fractions.append(fraction or 0.0)
     )
     assert found.errors["range of two attributes"].expected <= wanted
-    assert 0.4 <= found.epsilon <= 0.6
+    assert 0.4 <= found.epsilon <= 0.7
     # One bar from 0 to 1, and a few budgets tried, on five tables each.
     assert fractions == sorted(fractions)
     assert fractions[-1] <= 1

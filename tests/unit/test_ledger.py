@@ -17,53 +17,63 @@ from hypothesis import strategies as st
 from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.budget import Budget, exact_epsilon
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.randomness import Randomness
+
+EXACT = Exact(np.arange(3))
+
+
+def mechanism(epsilon: Fraction = Fraction(1)) -> Mechanism:
+    return Mechanism(epsilon, Randomness.from_test_key(b"ledger"))
 
 
 def test_a_finished_build_leaves_exactly_zero() -> None:
-    """Charges that add up to the budget leave 0 as a fraction, and close returns them in order."""
-    ledger = Budget(Fraction(1, 10))
-    assert ledger.charge("a", Fraction(1, 70), times=3) == Fraction(1, 70)
-    ledger.charge("b", Fraction(4, 70))
-    assert ledger.remaining == 0
-    charges = ledger.close()
-    assert [(charge.purpose, charge.total) for charge in charges] == [
+    """Charges that add up to the budget leave 0 as a fraction; close adds up those of one heading."""
+    budget = mechanism(Fraction(1, 10))
+    budget.noisy("a: 1", EXACT, Fraction(1, 70))
+    budget.noisy("b", EXACT, Fraction(4, 70))
+    budget.noisy("a: 2", EXACT, Fraction(2, 70))
+    assert budget.remaining == 0
+    assert [(charge.purpose, charge.total) for charge in budget.close()] == [
         ("a", Fraction(3, 70)),
         ("b", Fraction(4, 70)),
     ]
 
 
-def test_one_charge_too_many_raises_and_is_not_recorded() -> None:
-    """A charge beyond the budget, by however little, raises before it is written down."""
-    ledger = Budget(Fraction(1))
-    ledger.charge("all", Fraction(1, 3), times=3)
+def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charge beyond the budget, by however little, raises before anything is drawn."""
+    budget = mechanism()
+    budget.noisy("all", EXACT, Fraction(1))
+    monkeypatch.setattr("hdpview.privacy.mechanism._sampled", None)
     with pytest.raises(BudgetError, match=r"'more' needs .*only 0 of 1 is left"):
-        ledger.charge("more", Fraction(1, 10**30))
-    assert len(ledger.charges) == 1
+        budget.noisy("more", EXACT, Fraction(1, 10**30))
+    assert budget.close()
 
 
-def test_times_is_charged_for_every_use() -> None:
-    """k uses of ε each cost k·ε: one use more than fits raises."""
-    ledger = Budget(Fraction(1))
-    with pytest.raises(BudgetError):
-        ledger.charge("cuts", Fraction(1, 10), times=11)
-    ledger.charge("cuts", Fraction(1, 10), times=10)
-    assert ledger.remaining == 0
+def test_a_purpose_is_drawn_for_once() -> None:
+    """The same draw again would be another look at the table."""
+    budget = mechanism()
+    budget.noisy("a", EXACT, Fraction(1, 2))
+    for again in (budget.noisy, budget.choose):
+        with pytest.raises(BudgetError, match="'a' was drawn already"):
+            again("a", EXACT, Fraction(1, 2))
 
 
-@pytest.mark.parametrize(("epsilon", "times"), [(Fraction(-1), 1), (Fraction(1), -1)])
-def test_negative_charges_are_refused(epsilon: Fraction, times: int) -> None:
+@pytest.mark.parametrize("epsilon", [Fraction(-1), Fraction(0)])
+def test_nothing_is_had_for_nothing(epsilon: Fraction) -> None:
     """Nobody can win budget back by a negative charge."""
-    with pytest.raises(BudgetError, match="negative"):
-        Budget(Fraction(1)).charge("refund", epsilon, times)
+    with pytest.raises(BudgetError, match="budgets are positive"):
+        mechanism().noisy("refund", EXACT, epsilon)
 
 
 def test_a_remainder_is_an_error() -> None:
     """Closing with budget left over raises."""
-    ledger = Budget(Fraction(1))
-    ledger.charge("some", Fraction(999, 1000))
+    budget = mechanism()
+    budget.noisy("some", EXACT, Fraction(999, 1000))
     with pytest.raises(BudgetError, match="1/1000"):
-        ledger.close()
+        budget.close()
 
 
 @given(st.decimals(min_value="0.001", max_value=100, places=3), st.integers(1, 10**300))
@@ -71,11 +81,9 @@ def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) ->
     """For any budget and domain the method's three charges add up to it with no remainder."""
     budget = exact_epsilon(str(epsilon))
     parameters = PartitionParameters.choose(Hdpview(), budget, n_cells)
-    ledger = Budget(budget)
-    ledger.charge("cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)
-    ledger.charge("converge", parameters.epsilon_converge)
-    ledger.charge("counts", parameters.epsilon_counts)
-    assert ledger.close()
+    cuts = parameters.epsilon_cut * parameters.n_private_cut_levels
+    assert cuts + parameters.epsilon_converge + parameters.epsilon_counts == budget
+    assert parameters.converge_loss() <= parameters.epsilon_converge
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from cells import random_mixture, tables_of
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.methods import quality
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.exact import Exact, unprotected
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
@@ -37,7 +38,7 @@ def _counts(rows: NDArray[np.int64]) -> SparseCounts:
 
 def _measured(part: ViewPart, rows: NDArray[np.int64], epsilon: int) -> Quality:
     return quality.measure_quality(
-        part, _counts(rows), Budget(Fraction(epsilon)), Randomness.from_test_key(b"q")
+        part, _counts(rows), Mechanism(Fraction(epsilon), Randomness.from_test_key(b"q"))
     )
 
 
@@ -58,11 +59,11 @@ def test_one_record_moves_scores_by_one_at_most() -> None:
     rows = rng.integers(0, SIZES, (800, len(SIZES)))
     seen: list[NDArray[np.float64]] = []
 
-    def note(scores: NDArray[np.float64], *_rest: object) -> int:
-        seen.append(scores)
+    def note(_self: Mechanism, _purpose: str, scores: Exact, *_rest: object) -> int:
+        seen.append(unprotected(scores))
         return 20
 
-    with patch.object(quality, "choose", note):
+    with patch.object(Mechanism, "choose", note):
         for more in range(6):
             _measured(part, np.concatenate([rows, rng.integers(0, SIZES, (min(more, 1), len(SIZES)))]), 1)
     first, rest = seen[:4], seen[4:]
@@ -116,7 +117,7 @@ def test_groups_of_small_errors_do_not_hide_what_large_ones_show() -> None:
     table = SparseCounts(schema, np.ascontiguousarray(cells.astype(np.uint8)), counts.astype(np.int64))
     drawn = [
         quality.measure_quality(
-            part, table, Budget(Fraction(1, 25)), Randomness.from_test_key(b"%d" % i)
+            part, table, Mechanism(Fraction(1, 25), Randomness.from_test_key(b"%d" % i))
         ).factors[2]
         for i in range(20)
     ]

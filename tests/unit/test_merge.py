@@ -188,3 +188,25 @@ def test_two_halves_of_a_table_are_the_table() -> None:
         for each in (halves, whole)
     )
     assert ours == theirs
+
+
+def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path: Path) -> None:
+    """Their manifests name the table, or the same counts are in both: the larger epsilon would understate
+    what was spent on whoever is in it.
+    """
+    schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
+
+    def built(name: str) -> hv.PView:
+        table = pa.table({"age": [1, 2, 3]})
+        return hv.build(table, schema, 1, ledger=tmp_path / "l.sqlite", table=name)
+
+    one, two, other = built("visits"), built(" Visits"), built("staff")
+    one.save(tmp_path / "one.pview")
+    copy = hv.open(tmp_path / "one.pview")
+    both = hv.merge([one, other])
+    assert both.manifest.epsilon == 1
+    both.save(tmp_path / "both.pview")
+    for views in ([one, two], [one, copy], [both, one], [hv.open(tmp_path / "both.pview"), copy]):
+        with pytest.raises(hv.SchemaError, match="whoever is in one of them is in the other"):
+            hv.merge(views)
+        assert hv.merge(views, overlapping=True).manifest.epsilon == 2

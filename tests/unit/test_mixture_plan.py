@@ -15,7 +15,6 @@ from hdpview.methods.mixture import Mixture
 from hdpview.methods.mixture.accounting import Accounting, delta_helps, split
 from hdpview.methods.mixture.bins import Axis, Gathering, axes_of, bins_of, membership, refinement
 from hdpview.methods.mixture.plan import effort_for, nearly_constant, plan_for, shape_for
-from hdpview.privacy.budget import Budget
 
 NO_LOTS = np.zeros(200)
 
@@ -24,7 +23,7 @@ def plan_of(
     n_attributes: int, noisy_total: float, epsilon: str = "1", focus: tuple[tuple[int, ...], ...] = ()
 ):  # type: ignore[no-untyped-def]
     axes = tuple(Axis(10, 10) for _ in range(n_attributes))
-    return plan_for(axes, focus, noisy_total, Accounting(Budget(Fraction(epsilon))))
+    return plan_for(axes, focus, noisy_total, Accounting("laplace", Fraction(epsilon)))
 
 
 @pytest.mark.parametrize("n_attributes", [1, 2, 4, 9, 30])
@@ -65,7 +64,7 @@ def test_too_few_tables_to_connect_all_attributes_get_a_fifth() -> None:
 
 def plan_with_sizes(sizes: Sequence[int], noisy_total: float):  # type: ignore[no-untyped-def]
     axes = tuple(Axis(size, size) for size in sizes)
-    return plan_for(axes, (), noisy_total, Accounting(Budget(Fraction(1))))
+    return plan_for(axes, (), noisy_total, Accounting("laplace", Fraction(1)))
 
 
 def test_few_attributes_and_many_records_have_all_tables_of_three() -> None:
@@ -106,7 +105,7 @@ def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
     left_out = nearly_constant(shares, 4_000.0, 20.0)
     assert left_out == {0}
     axes = tuple(Axis(2, 0) for _ in shares)
-    plan = plan_for(axes, ((0, 1),), 4_000.0, Accounting(Budget(Fraction(1))), left_out)
+    plan = plan_for(axes, ((0, 1),), 4_000.0, Accounting("laplace", Fraction(1)), left_out)
     assert plan.focus == ((0, 1),)
     assert {a for table in plan.candidates for a in table} == {1, 2, 3}
 
@@ -117,7 +116,7 @@ def test_histograms_of_many_codes_get_more() -> None:
     shares = []
     for size in (2, 10, 100, 10_000, 60_000):
         axes = tuple(Axis(size, size) for _ in range(6))
-        shares.append(plan_for(axes, (), 1e6, Accounting(Budget(Fraction(1)))).shares()[0])
+        shares.append(plan_for(axes, (), 1e6, Accounting("laplace", Fraction(1))).shares()[0])
     assert shares == sorted(set(shares[:3])) + shares[3:]
     assert shares[-1] == Fraction(6, 10)
 

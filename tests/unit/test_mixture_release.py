@@ -14,7 +14,7 @@ from hdpview.domain import Category, Integer, Schema
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Charge
+from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
 
 SIZES = (8, 6, 5, 12)

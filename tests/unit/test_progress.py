@@ -7,11 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import hdpview as hv
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain.tables import CodeBoxes, TableShape
-from hdpview.privacy import noise
+from hdpview.privacy import mechanism
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=99), hv.Integer(name="height", min=0, max=99)])
@@ -26,15 +29,16 @@ def test_noise_is_added_part_by_part_and_says_how_far_it_is(
     """The fraction rises from 0 with each part; every count gets its own noise, under a test key the same as
     all at once.
     """
-    exact, keys = (
-        np.arange(250) * 1_000,
-        np.random.default_rng(1).integers(0, 2**32, (250, 8), dtype=np.uint32),
-    )
-    at_once = noise.noisy_counts(exact, Fraction(1, 10), randomness, keys)
-    monkeypatch.setattr(noise, "_ENTRIES_AT_ONCE", 100)
-    told: list[tuple[float | None, str]] = []
-    in_parts = noise.noisy_counts(exact, Fraction(1, 10), randomness, keys, lambda *step: told.append(step))
-    assert told == [(0.0, "adding noise"), (0.4, "adding noise"), (0.8, "adding noise")]
+    exact, told = np.arange(250) * 1_000, list[tuple[float | None, str]]()
+
+    def noisy() -> NDArray[np.int64]:
+        tenth = Fraction(1, 10)
+        return Mechanism(tenth, randomness).noisy("x", Exact(exact), tenth, lambda *step: told.append(step))
+
+    at_once = noisy()
+    monkeypatch.setattr(mechanism, "_ENTRIES_AT_ONCE", 100)
+    in_parts = noisy()
+    assert told[1:] == [(0.0, "adding noise"), (0.4, "adding noise"), (0.8, "adding noise")]
     assert (at_once == in_parts).all() == randomness.is_test
     assert (
         0 < np.abs(in_parts - exact).mean() < 50

@@ -16,9 +16,9 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Schema
 from hdpview.methods import Hdpview
 from hdpview.partition.local import LocalEngine
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import (
-    Draws,
     Randomness,
     chacha20_block,
     child_keys,
@@ -148,7 +148,7 @@ def _release(randomness: Randomness) -> Blocks:
     cells = np.argwhere(tensor)
     schema = Schema([Integer(name="a", min=0, max=11), Integer(name="b", min=0, max=8)])
     counts = SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), tensor[tuple(cells.T)])
-    return Hdpview().release(counts, Budget(Fraction(1)), randomness, LocalEngine(1)).components
+    return Hdpview().release(counts, Mechanism(Fraction(1), randomness), LocalEngine(1)).components
 
 
 def test_two_fresh_builds_differ_and_two_test_builds_do_not() -> None:
@@ -173,27 +173,10 @@ def test_two_fresh_builds_differ_and_two_test_builds_do_not() -> None:
     )
 
 
-def test_fresh_noise_is_fresh_even_for_the_same_blocks() -> None:
-    """Leaf noise of a private build does not come from the blocks' keys: the same keys give other noise each
-    time.
-    """
-    from hdpview.privacy.noise import noisy_counts
-
-    leaf_keys, zeros = np.zeros((64, 8), np.uint32), np.zeros(64, np.int64)
-    randomness = Randomness.fresh()
-    first, second = (noisy_counts(zeros, Fraction(1, 100), randomness, leaf_keys) for _ in range(2))
+def test_fresh_noise_does_not_come_from_the_key() -> None:
+    """Noise of a private build is OpenDP's: the same key and purpose give other noise each time."""
+    zeros, randomness = Exact(np.zeros(64, np.int64)), Randomness.fresh()
+    first, second = (
+        Mechanism(Fraction(1, 100), randomness).noisy("zeros", zeros, Fraction(1, 100)) for _ in range(2)
+    )
     assert first.tolist() != second.tolist()
-
-
-def test_draws_in_order_are_the_keys_stream() -> None:
-    """However many are asked for at a time, the draws are blocks of the key's stream, and none comes
-    twice.
-    """
-    key = Randomness.from_test_key(b"draws").root_key("order")
-    draws, words, block = Draws(key), np.empty(16, np.uint32), np.empty(8)
-    for n, first in [(3, 0), (8, 1), (17, 2), (0, 5), (1, 5)]:
-        expected = []
-        for i in range(first, first + -(-n // 8)):
-            draw_block(key, i, words, block)
-            expected += block.tolist()
-        assert draws.uniform(n).tolist() == expected[:n]

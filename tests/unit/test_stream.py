@@ -23,9 +23,9 @@ from hdpview.counts.sparse import local_cells
 from hdpview.counts.stream import StoredRows, streamed_counts
 from hdpview.domain.tables import TableShape
 from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import laplace_scale, noisy_vector
-from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.exact import unprotected
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.noise import laplace_scale
 from hdpview.view.blocks import Blocks
 
 AGE = hv.Schema([hv.Integer(name="age", min=0, max=99)])
@@ -58,7 +58,7 @@ def test_interruption_stops_a_pass() -> None:
 
         with pytest.raises(KeyboardInterrupt):
             counts.exact_tables([OF_AGE], interrupt)
-        assert counts.exact_tables([OF_AGE])[0].tolist() == [4000] * 100
+        assert unprotected(counts.exact_tables([OF_AGE])[0]).tolist() == [4000] * 100
 
 
 def test_rows_past_the_limit_go_to_a_file_without_a_name(
@@ -72,7 +72,7 @@ def test_rows_past_the_limit_go_to_a_file_without_a_name(
         file: Any = counts.exact_rows._file._file
         assert isinstance(file.fileno(), int)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-        assert counts.exact_tables([OF_AGE])[0].tolist() == [4000] * 100
+        assert unprotected(counts.exact_tables([OF_AGE])[0]).tolist() == [4000] * 100
     assert file.closed
 
 
@@ -132,19 +132,17 @@ class OneBlock(Method):
     def release(
         self,
         counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         engine: Engine,
         progress: Progress | None = None,
     ) -> ViewRelease:
         assert not isinstance(counts, CellCounts)
-        epsilon = budget.charge("noise on counts", budget.epsilon)
-        total = counts.exact_tables([TableShape.of_codes((0,), counts.schema.sizes)], progress)[0].sum()
-        noisy = noisy_vector(np.array([total]), epsilon, randomness, "total")
+        total = counts.exact_tables([TableShape.of_codes((0,), counts.schema.sizes)], progress)[0].total()
+        noisy = mechanism.noisy("noise on counts", total, mechanism.total)
         lower = np.zeros((1, len(counts.schema)), np.int32)
         upper = np.array([counts.schema.sizes], np.int32)
-        blocks = Blocks(lower, upper, noisy, np.ones(1, np.int32), laplace_scale(epsilon))
-        return ViewRelease(blocks, {})
+        blocks = Blocks(lower, upper, noisy, np.ones(1, np.int32), laplace_scale(mechanism.total))
+        return ViewRelease(blocks)
 
 
 def test_the_form_that_is_read_follows_from_the_method() -> None:

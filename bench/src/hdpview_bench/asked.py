@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Attribute, Category, Integer, Schema
 from hdpview.domain.tables import CodeBoxes
+from hdpview.privacy.exact import unprotected
 from hdpview.pview import PView
 from hdpview_bench.questions import (
     codes_of_records,
@@ -138,7 +139,7 @@ def _counted(asking: Asking, boxes: CodeBoxes) -> Asked:
     ]
     found = asking.view.count_many(wheres, confidence=asking.confidence)
     if boxes.attribute.shape[1]:
-        truth = asking.table.counts.exact_box_counts(boxes).astype(np.float64)
+        truth = unprotected(asking.table.counts.exact_box_counts(boxes)).astype(np.float64)
     else:
         truth = np.array([float(asking.table.counts.exact_counts.sum())])
     return Asked(truth, found.estimate, found.typical, found.guaranteed)
@@ -249,7 +250,7 @@ def _differences(asking: Asking) -> Asked:
     differ = code[:, 0, 0] != code[:, 1, 0]
     attribute, code = attribute[differ], code[differ]
     sides = [CodeBoxes(attribute, code[:, side], code[:, side] + 1) for side in (0, 1)]
-    truth = [counts.exact_box_counts(boxes).astype(np.float64) for boxes in sides]
+    truth = [unprotected(counts.exact_box_counts(boxes)).astype(np.float64) for boxes in sides]
     asked = [
         " - ".join(
             f"COUNT(*) FILTER (WHERE {_conjunction(asking.table, attribute[i], code[i, side])})"

@@ -21,7 +21,7 @@ from typing import Any
 from hdpview.build import build
 from hdpview.machine import available_cores
 from hdpview.methods import quality as measurement
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.pview import PView
@@ -132,7 +132,7 @@ def _measured_again(view: PView, counts: Any, epsilon: Fraction) -> PView:
     """A view with its errors measured as constants now are."""
     part = view.parts[0]
     part = replace(part, quality=prior_quality(part.components, part.tables))
-    quality = measurement.measure_quality(part, counts, Budget(epsilon), Randomness.fresh())
+    quality = measurement.measure_quality(part, counts, Mechanism(epsilon, Randomness.fresh()))
     return replace(view, parts=(replace(part, quality=quality),))
 
 

@@ -61,6 +61,10 @@ MemoryLimit = Annotated[
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
 ]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Finish a build that broke off after its charge, without paying again."),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
 ]
@@ -88,6 +92,7 @@ def build(
     memory_limit: MemoryLimit = None,
     test_key: TestKey = None,
     focus: Focus = None,
+    resume: Resume = False,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
@@ -108,6 +113,7 @@ def build(
         "threads": threads,
         "memory_limit": memory_limit,
         "test_key": None if test_key is None else test_key.encode(),
+        "resume": resume,
     }
     if focus:
         options["focus"] = [tuple(output.names_in(names)) for names in focus]
@@ -136,7 +142,8 @@ def _built(
     is_test = options["test_key"] is not None
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
-    typer.echo(budget_line(account, name, exact_epsilon(epsilon)), err=True)
+    coming = None if options["resume"] else exact_epsilon(epsilon)
+    typer.echo(budget_line(account, name, coming), err=True)
     with ProgressBar() as progress:
         view = build_view(data, described, epsilon, progress=progress, on_charge=saver.keep, **options)
         progress(None, "writing the view")

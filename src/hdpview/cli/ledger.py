@@ -34,10 +34,8 @@ def show(ledger: LedgerFile = None, format: Format = output.JsonOrTable.table) -
     from hdpview.privacy.ledger import Ledger, default_ledger
 
     account = _existing(Ledger(ledger or default_ledger()))
-    limits, charges = account.limits(), account.charges()
-    tables = sorted({*limits, *(charge.table for charge in charges)})
-    totals = []
-    for name in tables:
+    charges, totals = account.charges(), []
+    for name in account.tables():
         limit, spent, delta = account.limit(name), account.spent(name), account.spent_delta(name)
         totals.append(
             {

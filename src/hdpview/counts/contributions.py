@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import ibis
 
+from hdpview.counts.frames import NOT_TEXT
 from hdpview.counts.values import Column, exact_float, exact_int, is_one_of, whole_number
 from hdpview.errors import DataError, unknown_name
 
@@ -33,7 +34,7 @@ class Contributions:
     count: the column of an aggregated table that says how many records a row stands for; None where each row
         is one record.
     no_person: what the unit holds where nobody is named, such as "NA" or "unknown"; such rows are left out.
-        Any other text is somebody: rows that all say "unknown" are one person with one quota.
+        Any other text identifies a person; all rows that say "unknown" count as one.
     """
 
     unit: str | None = None
@@ -139,10 +140,12 @@ def _records(column: Column) -> Column:
 
 def _names_somebody(unit: Column, no_person: tuple[str, ...]) -> Column:
     """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have
-    for it, nor by NaN, nor by what the curator says stands for nobody.
+    for it, nor by NaN or a text that could not be decoded, nor by what the curator says stands for nobody.
     """
     if unit.type().is_string():
-        return unit.notnull() & unit.strip().notin(("", *(value.strip() for value in no_person)))
+        # [P11] Where bytes could not be decoded, different persons may have become one.
+        nobody = ["", *(value.strip() + tag for value in no_person for tag in ("", *NOT_TEXT))]
+        return unit.notnull() & unit.strip().notin(nobody) & ~unit.contains("\ufffd")
     named = unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
     return named & unit.cast("string").notin(no_person) if no_person else named
 

@@ -77,10 +77,6 @@ def learnable_columns(
 
 def learnt_text(found: Learnt, epsilon: Fraction, delta: Fraction) -> str:
     """Text of a schema file with what was learnt, and what it cost: ε, and δ where it is above 0."""
-    if not found.attributes:
-        raise DataError(
-            "Nothing could be learnt with this budget. The budget is spent; write the bounds yourself."
-        )
     drafts = tuple(
         DraftColumn(name, kind, _known(found.attributes[name]))
         if name in found.attributes

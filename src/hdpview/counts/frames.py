@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,18 @@ _BATCH_ROWS = 131_072
 _WIDE = ("HUGEINT", "UHUGEINT")
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}  # units that reach further than microseconds of 64 bits
 _BATCHES_AHEAD = 4  # that are read from files before they are asked for
+# Invisible signs, put behind an object that names a person and is no text: any other object, a number.
+NOT_TEXT = ("\u2063\u2063", "\u2063")
 
 
-def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordBatchReader:
+def arrow_of(
+    source: Any, wanted: Sequence[str] | None, exact_text: Sequence[str] = ()
+) -> pa.Table | pa.RecordBatchReader:
     """A frame as an Arrow table, or as a stream of batches where it can be one.
 
     wanted: the columns that are needed. The others are left behind, unless one of these is absent: then all
         names are kept, to say what there is.
+    exact_text: columns that name persons, in which no two values may become one.
     """
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -48,7 +54,7 @@ def arrow_of(source: Any, wanted: Sequence[str] | None) -> pa.Table | pa.RecordB
         ).to_reader()
     if isinstance(source, pa.RecordBatchReader):
         return clean_reader(source)
-    return _clean_table(_from_frame(source, wanted))
+    return _clean_table(_from_frame(source, wanted, exact_text))
 
 
 def clean_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -67,10 +73,13 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
     blur.
 
     It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
-    UTF-8, which may make two texts one: that matters for those of `exact_text`, which name persons.
+    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters in
+    columns of `exact_text`, which name persons.
     """
-    for file in files:
-        schema = pq.read_schema(file)
+    schemas = [pq.read_schema(file) for file in files]
+    if any(len({each.field(n).type for each in schemas if n in each.names}) > 1 for n in exact_text):
+        return True
+    for schema in schemas:
         for name in set(wanted) & set(schema.names):
             kind = schema.field(name).type
             if _is_far_reaching(kind) or (name in exact_text and _is_text(kind)):
@@ -78,19 +87,41 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
     return False
 
 
-def clean_parquet(files: Sequence[Path], wanted: Sequence[str]) -> pa.RecordBatchReader:
-    """Parquet files as a stream of batches with null for values that a database would refuse."""
-    schema = pa.unify_schemas([pq.read_schema(file) for file in files], promote_options="permissive")
+def clean_parquet(
+    files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str] = ()
+) -> pa.RecordBatchReader:
+    """Parquet files as a stream of batches with null for values that a database would refuse.
+
+    Each file is read by its own types: the type that holds those of all files may round a value, and a reader
+    that minds would refuse the table for it. [P7]
+    """
+    schemas = [pq.read_schema(file) for file in files]
+    schema = pa.unify_schemas(schemas, promote_options="permissive").remove_metadata()
+    for name in exact_text:
+        kinds = {each.field(name).type for each in schemas if name in each.names}
+        if len(kinds) > 1 and pa.types.is_floating(schema.field(name).type):
+            raise DataError(
+                f"Column {quoted(name)} names persons, and has {len(kinds)} types in these files, which "
+                "could make two persons one. Write it as one type."
+            )
+    kept = [schema.field(name) for name in _kept(schema.names, wanted)]
     how = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    names = [str(file) for file in files]
-    dataset = pads.dataset(names, schema=schema.remove_metadata(), format=how)
-    scanner = dataset.scanner(
-        columns=_kept(schema.names, wanted),
-        batch_size=_BATCH_ROWS,
-        batch_readahead=_BATCHES_AHEAD,
-        fragment_readahead=1,
-    )
-    return clean_reader(scanner.to_reader())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            dataset = pads.dataset(str(file), format=how)
+            own = [field.name for field in kept if field.name in dataset.schema.names]
+            read = dataset.scanner(columns=own, batch_size=_BATCH_ROWS, batch_readahead=_BATCHES_AHEAD)
+            for batch in read.to_batches():
+                columns = [
+                    batch[field.name].cast(field.type, safe=False)
+                    if field.name in own
+                    else pa.nulls(len(batch), field.type)
+                    for field in kept
+                ]
+                yield pa.record_batch(columns, schema=pa.schema(kept))
+
+    return clean_reader(pa.RecordBatchReader.from_batches(pa.schema(kept), batches()))
 
 
 def _clean_table(table: pa.Table) -> pa.Table:
@@ -157,7 +188,7 @@ def _narrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return relation.select(*(narrowed.get(name, duckdb.ColumnExpression(name)) for name in relation.columns))
 
 
-def _from_frame(source: Any, wanted: Sequence[str] | None) -> pa.Table:
+def _from_frame(source: Any, wanted: Sequence[str] | None, exact_text: Sequence[str]) -> pa.Table:
     if nw.dependencies.is_pandas_dataframe(source):
         _check_names(list(source.columns))
     try:
@@ -168,7 +199,9 @@ def _from_frame(source: Any, wanted: Sequence[str] | None) -> pa.Table:
     frame = frame.select(_kept(frame.collect_schema().names(), wanted))
     if isinstance(frame, nw.LazyFrame):
         return frame.collect("pyarrow").to_arrow()
-    return pa.table({series.name: _column(series) for series in frame.iter_columns()})
+    return pa.table(
+        {series.name: _column(series, series.name in exact_text) for series in frame.iter_columns()}
+    )
 
 
 def _check_names(names: Sequence[Any]) -> None:
@@ -186,15 +219,24 @@ def _check_names(names: Sequence[Any]) -> None:
         raise DataError(f"The frame has two columns named {quoted(twice[0])}. Rename one of them.")
 
 
-def _column(series: nw.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    """A pandas column of objects becomes text: a guessed type would let one row change others."""
+def _column(series: nw.Series[Any], is_exact: bool) -> pa.Array | pa.ChunkedArray:
+    """A pandas column of objects becomes text: a guessed type would let one row change others.
+
+    is_exact: whether 1 and "1" have to stay two: then what is no text is marked.
+    """
     if series.dtype != nw.Object:
         try:
             return series.to_arrow()
         # pandas says text, having looked at the first rows only
         except (pa.ArrowException, TypeError, ValueError):
             pass
-    return pa.array([_text(value) for value in series.to_list()], pa.large_string())
+    texts = [_text(value) for value in series.to_list()]
+    if is_exact:
+        texts = [
+            text if text is None or isinstance(value, str) else text + NOT_TEXT[isinstance(value, Number)]
+            for text, value in zip(texts, series.to_list(), strict=True)
+        ]
+    return pa.array(texts, pa.large_string())
 
 
 def _text(value: Any) -> str | None:
@@ -205,7 +247,7 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, str):
         # a lone surrogate is no text that a database takes
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e15:

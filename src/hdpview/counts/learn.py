@@ -1,12 +1,11 @@
-"""Learn bounds and frequent categories from a table, for a price: noisy histograms over bins that are fixed
+"""Learn bounds and frequent categories from a table, for a price: noisy histograms over bins fixed
 beforehand.
 
-    column ─ bin of each value, by a rule for that value alone ─▶ counts ─ OpenDP noise ─▶ bins that clearly
-    hold something ─▶ bounds
+    column ─ bin of each value, by a rule for that value alone ─▶ counts ─ noise ─▶ bins that hold something
 
 Numbers fall into bins by sign and power of two, moments by year: the bins are public, so this is purely
-ε-private. Which texts there are is not public, so categories need a δ: a text is shown if its noisy count
-passes a threshold, which a text that a single row has passes with probability δ at most.
+ε-private. Which texts there are is not public, so categories need a δ: a text is reported if its noisy count
+exceeds a threshold; a text held by one row does so with probability at most δ.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,15 +30,18 @@ from hdpview.counts.sources import OpenSource, open_source, step_by_step
 from hdpview.counts.values import Column, exact_float, make_castable, real_number
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, TextFormat
 from hdpview.domain.text_format import PLAIN
-from hdpview.errors import BudgetError
-from hdpview.privacy.budget import Budget
+from hdpview.errors import BudgetError, DataError
+from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger
-from hdpview.privacy.noise import laplace_scale, laplace_with_threshold, opendp_laplace
+from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.randomness import Randomness
 
-# of two; what is nearer to 0 counts as 0, what is beyond as the last bin
-_LEAST_POWER, _LARGEST_POWER = -20, 62
+# Powers of two: what is nearer to 0 counts as 0, what is beyond as the last bin.
+_LEAST_POWER = -20
+_LARGEST_POWER = 62
 _POWERS = _LARGEST_POWER - _LEAST_POWER + 1
-_FIRST_YEAR, _LAST_YEAR = 1900, 2099
+_FIRST_YEAR = 1900
+_LAST_YEAR = 2099
 _CALENDAR = Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y")
 # An attribute of each kind, by which texts are put into plain spelling.
 _PLAIN_KINDS: dict[str, Attribute] = {
@@ -48,7 +51,9 @@ _PLAIN_KINDS: dict[str, Attribute] = {
     "category": Category(name="any", values=("any",)),
 }
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
-_MOST_BINS, MOST_CATEGORIES = 1_000, 1_000
+_MOST_BINS = 1_000
+MOST_CATEGORIES = 1_000
+_LONGEST_TEXT = 200  # characters of a category
 # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
 _LEAST_DELTA = Fraction(1, 10**12)
 UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
@@ -78,15 +83,21 @@ def learn_charged(
     limits: Contributions,
     text: TextFormat = PLAIN,
 ) -> Learnt:
-    """As `learn`, for a budget that is charged to a table's ledger before a value is looked at. [P12]"""
+    """As `learn`, for a budget that is charged to a table's ledger when all that can fail has been tried.
+    [P12]
+    """
     if 0 < delta < _LEAST_DELTA:
         raise BudgetError(
             f"Categories are learnt for a delta of {float(_LEAST_DELTA):g} or more, such as 1e-9, not "
             f"{float(delta):g}."
         )
-    unit = limits.unit or EACH_ROW_UNIT
-    with ledger.charged(table, epsilon, "learn bounds", unit, limits.max_rows, delta):
-        return learn(source, kinds, epsilon, delta, limits, text)
+    ledger.check(table, epsilon, delta)
+
+    def charged() -> AbstractContextManager[object]:
+        unit = limits.unit or EACH_ROW_UNIT
+        return ledger.charged(table, epsilon, "learn bounds", unit, limits.max_rows, delta)
+
+    return learn(source, kinds, epsilon, delta, limits, text, charged)
 
 
 def learn(
@@ -96,6 +107,8 @@ def learn(
     delta: Fraction,
     limits: Contributions = EACH_ROW,
     text: TextFormat = PLAIN,
+    charged: Callable[[], AbstractContextManager[object]] = nullcontext,
+    outcomes: Outcomes | None = None,
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
@@ -103,76 +116,204 @@ def learn(
         learnt first. A row has one value in each column, so the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
+    charged: entered after all checks of public facts and before anything is drawn.
     """
-    budget = Budget(epsilon)
+    _check_learnable(kinds, delta)
 
     def read() -> Learnt:
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            decided = _decided(opened, kinds, budget, limits)
-            return Learnt(decided, _learn_columns(opened, decided, budget, delta, limits, text))
+            learning = _Learning(opened, limits, text, epsilon, delta, outcomes)
+            learning.try_reading(kinds)
+            with charged():
+                decided = learning.decided(kinds)
+                found = Learnt(decided, learning.attributes(decided))
+                learning.mechanism.close()
+                return found
 
-    found = quoting_no_value(source, read)
-    budget.close()
-    return found
+    return quoting_no_value(source, read)
 
 
-def _decided(
-    opened: OpenSource, kinds: Mapping[str, str], budget: Budget, limits: Contributions
-) -> dict[str, str]:
-    """The kinds, with those of text columns found under noise by what most values can be read as."""
-    texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
-    if not texts:
-        return dict(kinds)
-    share = budget.charge(
-        "types of columns", _SHARE_FOR_KINDS * budget.epsilon / len(texts), times=len(texts)
-    )  # [P13]
-    bins = {name: _kind_bin(opened.table[name]) for name in texts}
-    rows = _rows(opened, opened.table, bins, {}, limits)
-    found = {}
-    for name in texts:
-        exact_counts = _counts(opened, rows, name, len(_TEXT_KINDS))
-        noisy = opendp_laplace(exact_counts, laplace_scale(share / limits.max_rows)).clip(min=0)
-        found[name] = _likely_kind(noisy / max(1, noisy.sum()))
-    return {name: found.get(name, kind) for name, kind in kinds.items()}
+def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
+    """Refuse what cannot succeed, before anything is charged: names no schema can have, nothing to learn."""
+    for name in kinds:
+        Boolean(name=name)
+    texts = [name for name, kind in kinds.items() if kind == "category"]
+    if all(kind in ("boolean", "category") for kind in kinds.values()) and not (texts and delta):
+        why = (
+            "These columns hold only texts. Learning text values needs a delta, because the list of values "
+            "is itself private. Nothing was spent. Add a delta such as 1e-9."
+            if texts
+            else "The columns to learn are truth values, of which everything is known. Nothing was spent."
+        )
+        raise DataError(why)
+
+
+class _Learning:
+    """What one budget learns about the columns of a table that is open."""
+
+    def __init__(
+        self,
+        opened: OpenSource,
+        limits: Contributions,
+        text: TextFormat,
+        epsilon: Fraction,
+        delta: Fraction,
+        outcomes: Outcomes | None,
+    ) -> None:
+        self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
+        self.mechanism = Mechanism(
+            epsilon,
+            Randomness.fresh(),
+            delta=delta,
+            max_rows=limits.max_rows,
+            law="laplace",
+            outcomes=outcomes,
+        )
+        self._known: tuple[dict[str, str] | None, ibis.Table] = (None, opened.table)
+
+    def try_reading(self, kinds: Mapping[str, str]) -> None:
+        """Read the rows as learning will, so that a refusal of the table comes before the charge."""
+        self._prepared({name: "real" if kind == UNDECIDED else kind for name, kind in kinds.items()})
+
+    def decided(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """The kinds, with those of text columns found under noise by what most values can be read as."""
+        texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
+        if not texts:
+            return dict(kinds)
+        amount = _SHARE_FOR_KINDS * self.mechanism.total / len(texts)
+        rows = self._rows(self.opened.table, {name: _kind_bin(self.opened.table[name]) for name in texts}, {})
+        likely = {}
+        for name in texts:
+            counts = self._counts(rows, name, len(_TEXT_KINDS))
+            noisy = self.mechanism.noisy(f"types of columns: {name}", counts, amount).clip(min=0)  # [P13]
+            likely[name] = _likely_kind(noisy / max(1, noisy.sum()))
+        return {name: likely.get(name, kind) for name, kind in kinds.items()}
+
+    def attributes(self, kinds: Mapping[str, str]) -> dict[str, Attribute]:
+        """What was learnt of each column, in their order."""
+        asked = self._asked(kinds)
+        if not asked:
+            self.mechanism.forgo("bounds and categories")
+        amount = self.mechanism.remaining / max(1, len(asked))
+        rows = self._prepared(kinds)
+        learnt: dict[str, Attribute | None] = {
+            name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
+        }
+        n_texts = sum(kind == "category" for kind in asked.values())
+        for name, kind in asked.items():
+            if kind == "category":
+                learnt[name] = self._category(rows, name, amount, self.delta / n_texts)
+            else:
+                learnt[name] = self._ordered(rows, name, kind, amount)
+        return {name: attribute for name in kinds if (attribute := learnt.get(name)) is not None}
+
+    def _asked(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Columns that budget is spent on."""
+        return {
+            name: kind
+            for name, kind in kinds.items()
+            if kind != "boolean" and (kind != "category" or self.delta > 0)
+        }
+
+    def _prepared(self, kinds: Mapping[str, str]) -> ibis.Table:
+        """The rows that count, with the bins and texts of all columns that are asked about. Read once."""
+        asked = self._asked(kinds)
+        if asked == self._known[0]:
+            return self._known[1]
+        table = _plain_table(self.opened.table, asked, self.text, self.limits)
+        texts = {name: table[name].cast("string") for name, kind in asked.items() if kind == "category"}
+        bins = {
+            name: _year_bin(table[name]) if kind == "datetime" else _power_bin(table[name])
+            for name, kind in asked.items()
+            if kind != "category"
+        }
+        self._known = asked, self._rows(table, bins, texts) if asked else self.opened.table
+        return self._known[1]
+
+    def _rows(self, table: ibis.Table, bins: Mapping[str, Column], texts: Mapping[str, Column]) -> ibis.Table:
+        """Bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]
+
+        Columns `bin of …` and `text of …`. In a database of our own they are stored, since a stream is read
+        once.
+        """
+        limits, opened = self.limits, self.opened
+        columns = [column.name(f"bin of {name}") for name, column in bins.items()]
+        columns += [column.name(f"text of {name}") for name, column in texts.items()]
+        if limits.unit is None:
+            rows = table.select(*columns)
+        else:
+            numbered = [*bins.values(), *(md5(text) for text in texts.values())]
+            words = [column.name(f"word_{i}") for i, column in enumerate(numbered)]
+            kept = table.select(table[limits.unit].name("unit"), *words, *columns)
+            names = [column.get_name() for column in columns]
+            rows = bounded(kept, limits, secrets.token_hex(16), is_ours=opened.is_ours).select(*names)
+        if not opened.is_ours:
+            return rows
+        stored = f"learnt_{secrets.token_hex(4)}"
+        with step_by_step(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Ibis calls DuckDB by names that it renamed
+            opened.backend.con.execute(f"CREATE TEMP TABLE {stored} AS {opened.backend.compile(rows)}")
+            return opened.backend.table(stored)
+
+    def _counts(self, rows: ibis.Table, name: str, n_bins: int) -> Exact:
+        """Rows per bin of a column, shape (n_bins,). One row is in one bin at most."""
+        binned = rows.select(bin=rows[f"bin of {name}"])
+        kept = binned.filter(binned["bin"].notnull())
+        exact_counts = np.zeros(n_bins, np.int64)
+        for batch in self.opened.batches(kept.group_by("bin").aggregate(n=kept.count()), 10_000):
+            places = np.clip(np.array(batch["bin"].to_pylist(), dtype=np.int64), 0, n_bins - 1)
+            np.add.at(exact_counts, places, np.array(batch["n"].to_pylist(), dtype=np.int64))
+        return Exact(exact_counts)
+
+    def _ordered(self, rows: ibis.Table, name: str, kind: str, amount: Fraction) -> Attribute | None:
+        """Bounds of numbers or moments."""
+        n_bins = _LAST_YEAR - _FIRST_YEAR + 1 if kind == "datetime" else 2 * _POWERS + 1
+        bins = self._noticed(rows, name, n_bins, amount)
+        if not bins:
+            return None
+        if kind == "datetime":
+            first, last = _FIRST_YEAR + bins[0], _FIRST_YEAR + bins[-1]
+            return Datetime(name=name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
+        low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
+        if kind == "real":
+            return real_between(name, low, high, nullable=True)
+        # bins of positive numbers lack their upper end, the others have it
+        beyond = math.ceil(high) - 1 if high > 0 else math.floor(high)
+        least = math.ceil(low)
+        return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
+
+    def _noticed(self, rows: ibis.Table, name: str, n_bins: int, amount: Fraction) -> list[int]:
+        """Bins whose noisy counts noise alone would hardly reach."""
+        exact_counts = self._counts(rows, name, n_bins)
+        threshold = self.mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
+        noisy = self.mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
+        noticed: list[int] = np.flatnonzero(noisy > threshold).tolist()
+        return noticed
+
+    def _category(self, rows: ibis.Table, name: str, amount: Fraction, delta: Fraction) -> Attribute | None:
+        """Frequent texts. Longer ones than a schema holds, and those with a NUL, are none. [P13]"""
+        texts = rows.select(text=rows[f"text of {name}"])
+        length = texts["text"].length()
+        kept = texts.filter(texts["text"].notnull() & (length > 0) & (length <= _LONGEST_TEXT))
+        exact_counts: dict[str, int] = {}
+        for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
+            counted = zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True)
+            exact_counts.update((text, n) for text, n in counted if "\0" not in text)
+        noisy = self.mechanism.frequent(
+            f"bounds and categories: {name}", Exact(exact_counts), amount, delta
+        )  # [P13]
+        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
+        if not values:
+            return None
+        return Category(name=name, values=tuple(sorted(values)), other="other", nullable=True)
 
 
 def _likely_kind(shares: NDArray[np.float64]) -> str:
     whole, real, moment, truth, _ = shares
     candidates = (("integer", whole), ("real", whole + real), ("datetime", moment), ("boolean", truth))
     return next((kind for kind, share in candidates if share >= _MOST_VALUES), "category")
-
-
-def _learn_columns(
-    opened: OpenSource,
-    kinds: Mapping[str, str],
-    budget: Budget,
-    delta: Fraction,
-    limits: Contributions,
-    text: TextFormat,
-) -> dict[str, Attribute]:
-    """What was learnt of each column, in their order."""
-    asked = {
-        name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
-    }
-    n_asked = max(1, len(asked))
-    share = budget.charge("bounds and categories", budget.remaining / n_asked, times=n_asked)  # [P13]
-    table = _plain_table(opened.table, asked, text, limits)
-    texts = {name: table[name].cast("string") for name, kind in asked.items() if kind == "category"}
-    bins = {
-        name: _year_bin(table[name]) if kind == "datetime" else _power_bin(table[name])
-        for name, kind in asked.items()
-        if kind != "category"
-    }
-    rows = _rows(opened, table, bins, texts, limits) if asked else opened.table
-    found: dict[str, Attribute | None] = {
-        name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
-    }
-    for name, kind in asked.items():
-        own = _Column(opened, rows, name, share, limits.max_rows)
-        found[name] = own.category(delta / len(texts)) if kind == "category" else own.ordered(kind)
-    return {name: attribute for name in kinds if (attribute := found.get(name)) is not None}
 
 
 def _plain_table(
@@ -183,99 +324,15 @@ def _plain_table(
     """
     own = [name for name in limits.columns if name not in asked]
     plain = table.select(
-        *own, **{name: plain_text(table[name], _PLAIN_KINDS[kind], text) for name, kind in asked.items()}
+        *own,
+        *(plain_text(table[name], _PLAIN_KINDS[kind], text).name(name) for name, kind in asked.items()),
     )
     moments = [name for name, kind in asked.items() if kind == "datetime"]
     return (
-        plain.mutate(**{name: make_castable(plain[name], _CALENDAR) for name in moments})
+        plain.mutate(*(make_castable(plain[name], _CALENDAR).name(name) for name in moments))
         if moments
         else plain
     )
-
-
-def _rows(
-    opened: OpenSource,
-    table: ibis.Table,
-    bins: Mapping[str, Column],
-    texts: Mapping[str, Column],
-    limits: Contributions,
-) -> ibis.Table:
-    """Bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]
-
-    Columns `bin of …` and `text of …`. In a database of our own they are stored, since a stream is read once.
-    """
-    columns = {f"bin of {name}": column for name, column in bins.items()}
-    columns |= {f"text of {name}": column for name, column in texts.items()}
-    if limits.unit is None:
-        rows = table.select(**columns)
-    else:
-        numbered = [*bins.values(), *(md5(text) for text in texts.values())]
-        words = {f"word_{i}": column for i, column in enumerate(numbered)}
-        kept = table.select(unit=table[limits.unit], **words, **columns)
-        rows = bounded(kept, limits, secrets.token_hex(16), is_ours=opened.is_ours).select(*columns)
-    if not opened.is_ours:
-        return rows
-    name = f"learnt_{secrets.token_hex(4)}"
-    with step_by_step(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Ibis calls DuckDB by names that it has renamed
-        opened.backend.con.execute(f"CREATE TEMP TABLE {name} AS {opened.backend.compile(rows)}")
-        return opened.backend.table(name)
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One column's rows, and what may be spent on it. max_rows: that one person has among them."""
-
-    opened: OpenSource
-    rows: ibis.Table
-    name: str
-    epsilon: Fraction
-    max_rows: int
-
-    def ordered(self, kind: str) -> Attribute | None:
-        """Bounds of numbers or moments."""
-        if kind == "datetime":
-            return self._moments()
-        bins = self._noticed(2 * _POWERS + 1)
-        if not bins:
-            return None
-        low, high = _edges(bins[0])[0], _edges(bins[-1])[1]
-        if kind == "real":
-            return real_between(self.name, low, high, nullable=True)
-        # bins of positive numbers lack their upper end, the others have it
-        beyond = math.ceil(high) - 1 if high > 0 else math.floor(high)
-        least = math.ceil(low)
-        return integer_between(self.name, least, max(least, min(beyond, 2**62)), nullable=True)
-
-    def _moments(self) -> Attribute | None:
-        bins = self._noticed(_LAST_YEAR - _FIRST_YEAR + 1)
-        if not bins:
-            return None
-        first, last = _FIRST_YEAR + bins[0], _FIRST_YEAR + bins[-1]
-        return Datetime(name=self.name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
-
-    def _noticed(self, n_bins: int) -> list[int]:
-        """Bins whose noisy counts noise alone would hardly reach."""
-        exact_counts = _counts(self.opened, self.rows, self.name, n_bins)
-        scale = laplace_scale(self.epsilon / self.max_rows)
-        threshold = scale * math.log(len(exact_counts) / (2 * _FALSE_BINS))
-        noticed: list[int] = np.flatnonzero(opendp_laplace(exact_counts, scale) > threshold).tolist()
-        return noticed
-
-    def category(self, delta: Fraction) -> Attribute | None:
-        """Frequent texts."""
-        texts = self.rows.select(text=self.rows[f"text of {self.name}"])
-        kept = texts.filter(
-            texts["text"].notnull() & (texts["text"].length() > 0) & (texts["text"].length() <= 200)
-        )
-        exact_counts: dict[str, int] = {}
-        for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
-            exact_counts.update(zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True))
-        noisy = laplace_with_threshold(exact_counts, self.epsilon, delta, self.max_rows)
-        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
-        if not values:
-            return None
-        return Category(name=self.name, values=tuple(sorted(values)), other="other", nullable=True)
 
 
 def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Integer:
@@ -337,14 +394,3 @@ def _edges(power_bin: int) -> tuple[float, float]:
     power = abs(power_bin - _POWERS) + _LEAST_POWER - 1
     low, high = 2.0**power, 2.0 ** (power + 1)
     return (low, high) if power_bin > _POWERS else (-high, -low)
-
-
-def _counts(opened: OpenSource, rows: ibis.Table, name: str, n_bins: int) -> NDArray[np.int64]:
-    """Rows per bin of a column, shape (n_bins,). One row is in one bin at most."""
-    binned = rows.select(bin=rows[f"bin of {name}"])
-    kept = binned.filter(binned["bin"].notnull())
-    exact_counts = np.zeros(n_bins, np.int64)
-    for batch in opened.batches(kept.group_by("bin").aggregate(n=kept.count()), 10_000):
-        places = np.clip(np.array(batch["bin"].to_pylist(), dtype=np.int64), 0, n_bins - 1)
-        np.add.at(exact_counts, places, np.array(batch["n"].to_pylist(), dtype=np.int64))
-    return exact_counts

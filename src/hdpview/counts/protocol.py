@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import MethodError
+from hdpview.privacy.exact import Exact
 from hdpview.progress import Progress
 
 
@@ -20,13 +18,11 @@ class Counts(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[NDArray[np.int64]]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Exact counts of the cells of each table, in its shape: one pass over the rows for all."""
         ...
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
         """Exact number of records in each box, shape (n,): one pass over the rows for all."""
         ...
 

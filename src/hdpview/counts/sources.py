@@ -88,7 +88,7 @@ def open_source(
     text: how CSV files are written.
     """
     if isinstance(source, ibis.Table):
-        yield _opened(source, source.get_backend())
+        yield _opened(source, source.get_backend(), exact_text)
         return
     with _private_duckdb(memory_limit, threads) as (backend, room):
         with warnings.catch_warnings():
@@ -97,9 +97,9 @@ def open_source(
             if isinstance(source, (str, Path)):
                 table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text, text, room)
             else:
-                backend.con.register("frame", arrow_of(source, wanted))
+                backend.con.register("frame", arrow_of(source, wanted, exact_text))
                 table = backend.table("frame")
-        yield _opened(table, backend, is_ours=True)
+        yield _opened(table, backend, exact_text, is_ours=True)
 
 
 def _open_files(
@@ -113,7 +113,7 @@ def _open_files(
 ) -> ibis.Table:
     is_parquet = kind_of_file(files[0]) == "parquet"
     if is_parquet and wanted is not None and needs_cleaning(files, wanted, exact_text):
-        backend.con.register("frame", clean_parquet(files, wanted))  # [P7]
+        backend.con.register("frame", clean_parquet(files, wanted, exact_text))  # [P7]
         return backend.table("frame")
     return open_files(backend, files, parallel=parallel_csv, text=text, room=room)
 
@@ -178,11 +178,13 @@ def step_by_step() -> Iterator[None]:
         ibis.options.sql.fuse_selects = before
 
 
-def _opened(table: ibis.Table, backend: Any, is_ours: bool = False) -> OpenSource:
+def _opened(
+    table: ibis.Table, backend: Any, exact_text: Sequence[str] = (), is_ours: bool = False
+) -> OpenSource:
     """The table with DuckDB's own types put into ones that Ibis knows and that no value makes it refuse."""
     if backend.name == "duckdb":
-        replaced = {name: _replacement(table[name]) for name in table.columns}
-        table = table.mutate(**{name: column for name, column in replaced.items() if column is not None})
+        replaced = {name: _replacement(table[name], name in exact_text) for name in table.columns}
+        table = table.mutate(*(column.name(name) for name, column in replaced.items() if column is not None))
     return OpenSource(table, backend, is_ours)
 
 
@@ -208,7 +210,8 @@ def isfinite(real: float) -> bool:  # type: ignore[empty-body]
     """Whether it is neither infinite nor NaN."""
 
 
-def _replacement(column: Column) -> Column | None:
+def _replacement(column: Column, is_exact: bool) -> Column | None:
+    """is_exact: whether no two values may become one."""
     dtype = column.type()
     if dtype.is_floating():
         # Parquet's statistics leave NaN out and DuckDB 2 believes them: of a column from 0 to 9 it takes
@@ -221,9 +224,11 @@ def _replacement(column: Column) -> Column | None:
     if name == "NULL":
         return ibis.null("string")
     if name == "UHUGEINT":
-        return column.cast("float64")
+        return column.cast("string" if is_exact else "float64")
     # a cast would round to microseconds, not floor
     if name == "TIMESTAMPTZ_NS" or (dtype.is_timestamp() and dtype.scale == 9):
+        if is_exact:
+            return column.cast("string")
         nanoseconds = epoch_ns(column)
         return make_timestamp(divide(nanoseconds, 1000) - ibis.ifelse(nanoseconds % 1000 < 0, 1, 0))
     # seconds and milliseconds reach further than microseconds: null there

@@ -15,6 +15,7 @@ from hdpview.counts.unpack import Codes as Codes
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import MethodError
+from hdpview.privacy.exact import Exact
 from hdpview.progress import Progress
 
 
@@ -38,13 +39,11 @@ class SparseCounts:
         """Occupied cells in all."""
         return len(self.exact_counts)
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[NDArray[np.int64]]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
         return tally.exact_tables(_Parts(self), shapes, self.threads, progress)
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
         """Records in each box, shape (n,)."""
         return tally.exact_box_counts(_Parts(self), boxes, self.threads, progress)
 

@@ -18,9 +18,7 @@ from tempfile import SpooledTemporaryFile
 from threading import Event
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hdpview.counts import tally
 from hdpview.counts.ingest import BATCH_ROWS, READ_ALL, ReadOptions, packed_rows, read_with, run_query
@@ -28,6 +26,7 @@ from hdpview.counts.rows import RowLayout, Rows
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.privacy.exact import Exact
 from hdpview.progress import Progress
 
 _BYTES_IN_MEMORY = 256 << 20
@@ -71,13 +70,11 @@ class StreamedCounts:
     exact_rows: StoredRows
     threads: int | None = None
 
-    def exact_tables(
-        self, shapes: Sequence[TableShape], progress: Progress | None = None
-    ) -> list[NDArray[np.int64]]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
         return tally.exact_tables(self.exact_rows, shapes, self.threads, progress)
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> NDArray[np.int64]:
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
         """Records in each box, shape (n,)."""
         return tally.exact_box_counts(self.exact_rows, boxes, self.threads, progress)
 

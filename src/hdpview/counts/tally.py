@@ -24,13 +24,11 @@ from hdpview.counts.rows import Parts, Rows
 from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.jit import numba as nb
 from hdpview.machine import available_cores
+from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.progress import Progress, silent
 
 Ints = NDArray[np.int64]
 
-# Rows that stand for many records could overflow 64 bits, so sums are held here: far beyond any table, exact
-# as doubles, and no two neighbours get further apart by it.
-MOST_RECORDS = 2**52
 # Threads have sums of their own; beyond this for all of them together there are fewer threads.
 _BYTES_OF_SUMS = 256 << 20
 # Rows that a kernel takes at once: their bins stay in the cache while one table after another is added up.
@@ -54,17 +52,26 @@ class Tally(Protocol):
 
 def exact_tables(
     parts: Parts, shapes: Sequence[TableShape], threads: int | None = None, progress: Progress | None = None
-) -> list[Ints]:
-    """Records per cell of each table, in its shape, from one pass over the rows."""
+) -> list[Exact]:
+    """Records per cell of each table, in its shape, from one pass over the rows. A record is in one cell of
+    each.
+    """
     tally = TableTally(tuple(shapes))
     return tally.tables(_exact_sums(tally, parts, threads, progress, "Adding up tables"))
 
 
 def exact_box_counts(
     parts: Parts, boxes: CodeBoxes, threads: int | None = None, progress: Progress | None = None
-) -> Ints:
+) -> Exact:
     """Records in each box, shape (n,), from one pass over the rows."""
-    return _exact_sums(BoxTally(boxes), parts, threads, progress, "Counting records in boxes")
+    return counts_of_boxes(
+        _exact_sums(BoxTally(boxes), parts, threads, progress, "Counting records in boxes")
+    )
+
+
+def counts_of_boxes(exact_sums: Ints) -> Exact:
+    """Records in each box. A record may be in all of them."""
+    return Exact(exact_sums, per_entry=1, in_all=max(1, len(exact_sums)))
 
 
 def add_all(tally: Tally, parts: Iterable[Rows]) -> Ints:
@@ -159,10 +166,10 @@ class TableTally:
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
         _add_tables(bins, _counts_of(rows), *self._axes, starts, exact_sums)
 
-    def tables(self, exact_sums: Ints) -> list[Ints]:
+    def tables(self, exact_sums: Ints) -> list[Exact]:
         """The sums, each table in its shape."""
         parts = np.split(exact_sums, np.cumsum(self.lengths)[:-1]) if self.shapes else []
-        return [part.reshape(shape.shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return [Exact(part.reshape(shape.shape)) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

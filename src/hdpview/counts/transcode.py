@@ -86,9 +86,11 @@ class _LineCutter:
             body = line.rstrip("\r\n") if ends else line
             part = body[: max(0, LONGEST_LINE - self.length)]
             self.n_quotes += part.count(self.quote) if self.quote else 0
+            # A value that is cut is marked as one that could not be read: it may be the beginning of another.
+            mark = "\ufffd" if self.length <= LONGEST_LINE < self.length + len(body) else ""
             self.length += len(body)
             is_open = ends and self.length > LONGEST_LINE and self.n_quotes % 2
-            kept.append(part + (self.quote if is_open else "") + line[len(body) :])
+            kept.append(part + mark + (self.quote if is_open else "") + line[len(body) :])
             if ends:
                 self.length = self.n_quotes = 0
         return "".join(kept)

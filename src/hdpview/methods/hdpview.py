@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from hdpview.counts.protocol import Counts, as_cells
 from hdpview.domain import Schema
 from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
-from hdpview.privacy.budget import Budget, exact_epsilon
-from hdpview.privacy.noise import laplace_scale, noisy_counts
-from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.noise import laplace_scale
 from hdpview.view.blocks import Blocks
 
 _CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
@@ -38,27 +37,8 @@ class Hdpview(PartitionSettings, Method):
         )
 
     def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
+        self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
     ) -> ViewRelease:
-        parameters = PartitionParameters.choose(self, budget.epsilon, counts.schema.n_cells)
-        budget.charge("choose cuts", parameters.epsilon_cut, times=parameters.n_private_cut_levels)  # [P3]
-        budget.charge("decide when to stop", parameters.epsilon_converge)  # [P4]
-        epsilon_counts: Fraction = budget.charge("noise on counts", parameters.epsilon_counts)  # [P6]
-        leaves = engine.grow(as_cells(counts), parameters, randomness.root_key("partition"), progress)
-        noisy = noisy_counts(leaves.exact_sum, epsilon_counts, randomness, leaves.keys, progress)
-        return ViewRelease(
-            components=Blocks(leaves.lower, leaves.upper, noisy, leaves.depth, laplace_scale(epsilon_counts)),
-            parameters={
-                "epsilon_counts": float(epsilon_counts),
-                "epsilon_cut": float(parameters.epsilon_cut),
-                "n_private_cut_levels": parameters.n_private_cut_levels,
-                "converge_noise_scale": parameters.converge_noise_scale,
-                "converge_bias_per_level": parameters.converge_bias_per_level,
-                "converge_threshold": parameters.converge_threshold,
-            },
-        )
+        parameters = PartitionParameters.choose(self, mechanism.total, counts.schema.n_cells)
+        blocks = mechanism.grow(as_cells(counts), parameters, engine, progress)
+        return ViewRelease(Blocks(*blocks, laplace_scale(parameters.epsilon_counts)), partition=parameters)

@@ -17,7 +17,8 @@ from hdpview.domain.tables import CodeBoxes
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.budget import Budget, Charge, exact_delta
+from hdpview.privacy.budget import exact_delta
+from hdpview.privacy.mechanism import Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
 from hdpview.query.estimate.estimates import sums_over_components
@@ -28,6 +29,14 @@ from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
 Reads = Literal["cells", "tables"]
+_PARTITION_FACTS = (
+    "epsilon_counts",
+    "epsilon_cut",
+    "n_private_cut_levels",
+    "converge_noise_scale",
+    "converge_bias_per_level",
+    "converge_threshold",
+)
 
 
 class Engine(Protocol):
@@ -58,11 +67,26 @@ class Release(Protocol):
 
 @dataclass(frozen=True)
 class ViewRelease:
-    """A release that can be a view: components, tables, and public facts about how they came about."""
+    """A release that can be a view: components, the tables behind them, and the parameters of a partition."""
 
     components: Blocks | Mixture
-    parameters: Mapping[str, float]
     tables: tuple[Table, ...] = ()
+    partition: PartitionParameters | None = None
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Public facts for the manifest: of what was released, or of what was planned without the table."""
+        if self.partition is not None:
+            return {name: float(getattr(self.partition, name)) for name in _PARTITION_FACTS}
+        if isinstance(self.components, Blocks):
+            return {}
+        cells = [table.counts.size for table in self.tables if len(table.shape.attributes) > 1]
+        return {
+            "n_tables": float(len(cells)),
+            "n_cells": float(sum(cells)),
+            "n_components": float(len(self.components)),
+            "n_fits": float(self.components.member.max() + 1),
+        }
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Raw counts of blocks, as the paper has them; estimates of a mixture."""
@@ -104,14 +128,9 @@ class Method(Protocol):
         return None
 
     def release(
-        self,
-        counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
-        engine: Engine,
-        progress: Progress | None = None,
+        self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
     ) -> Release:
-        """Make the release, spending all of the budget. Rows of `counts` may be reordered, nothing else."""
+        """Make the release, spending all of the mechanism's budget. Rows of `counts` may be reordered."""
         ...
 
 
@@ -140,8 +159,11 @@ def release_with(
     randomness: Randomness,
     engine: Engine,
     progress: Progress | None = None,
+    *,
+    max_rows: int = 1,
+    outcomes: Outcomes | None = None,
 ) -> tuple[Release, tuple[Charge, ...]]:
     """Run a method on a budget of its own; returns what it spent too."""
-    budget = Budget(epsilon, delta=delta_of(method))
-    released = method.release(counts, budget, randomness, engine, progress)
-    return released, budget.close()
+    mechanism = Mechanism(epsilon, randomness, delta=delta_of(method), max_rows=max_rows, outcomes=outcomes)
+    released = method.release(counts, mechanism, engine, progress)
+    return released, mechanism.close()

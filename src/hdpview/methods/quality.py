@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from hdpview.counts.protocol import Counts
 from hdpview.domain.tables import CodeBoxes
 from hdpview.errors import HdpviewError
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.choice import choose
-from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.privacy.exact import Exact
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.progress import Progress
 from hdpview.query.interval.errors import model_scales
 from hdpview.query.interval.tails import typical_tail
@@ -73,19 +72,17 @@ class _Questions(NamedTuple):
 
 
 def measure_quality(
-    part: ViewPart, counts: Counts, budget: Budget, randomness: Randomness, progress: Progress | None = None
+    part: ViewPart, counts: Counts, mechanism: Mechanism, progress: Progress | None = None
 ) -> Quality:
-    """The sizes of a view's errors on the table, spending what is left of a budget."""
+    """The sizes of a view's errors on the table, spending all of a mechanism's budget."""
     classes = range(1, min(N_ORDERS, len(part.components.sizes)) + 1)
     asked = {k: questions_about(part, k) for k in classes}
     if progress is not None:
         progress(None, "measuring the view's own errors")
-    exact_counts = [counts.exact_box_counts(asked[k].boxes, progress) for k in classes]
-    epsilon = budget.charge(_PURPOSE, budget.remaining / len(classes), times=len(classes))  # [P16]
-    draws = Draws(randomness.root_key("quality"))
-    factors = list(part.quality.factors)
-    for k, exact_truth in zip(classes, exact_counts, strict=True):
-        factors[k - 1] = _drawn_factor(asked[k], exact_truth, factors, k, epsilon, draws)
+    exact_counts = {k: counts.exact_box_counts(asked[k].boxes, progress) for k in classes}
+    amount, factors = mechanism.total / len(classes), list(part.quality.factors)
+    for k in classes:
+        factors[k - 1] = _drawn_factor(asked[k], exact_counts[k], factors, k, mechanism, amount)  # [P16]
     if isinstance(part.components, Blocks):
         # Synthetic records of blocks are spread evenly, unlike real ones: their cells show too little of the
         # error.
@@ -137,11 +134,11 @@ def _boxes(attribute: Ints, lower: Ints, upper: Ints) -> CodeBoxes:
 
 def _drawn_factor(
     asked: _Questions,
-    exact_truth: NDArray[np.int64],
+    exact_counts: Exact,
     factors: Sequence[float],
     k: int,
-    epsilon: Fraction,
-    draws: Draws,
+    mechanism: Mechanism,
+    amount: Fraction,
 ) -> float:
     """A factor for errors that show in k attributes, by the exponential mechanism. [P16]
 
@@ -150,23 +147,21 @@ def _drawn_factor(
     from the view alone. One record moves the errors of one question of each group by one at most, so each
     sum, their quantile and the score.
     """
-    n_groups = int(asked.group[-1]) + 1
     squared = np.square(factors)
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
-    exact_errors = np.zeros(n_groups, np.int64)
-    np.add.at(exact_errors, asked.group, np.abs(np.rint(asked.estimate).astype(np.int64) - exact_truth))
-    size = np.bincount(asked.group, np.sqrt(np.maximum(asked.model[k - 1], 0.0)))
+    model = np.maximum(asked.model[k - 1], 0.0)
+    size = np.bincount(asked.group, np.sqrt(model))
     seen = size >= _SEEN * size.max()
     place = math.ceil(_HELD[k - 1] * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
-    exact_scores = []
-    for factor in candidates:
-        expected = _MEAN_ERROR * np.sqrt(known + factor**2 * np.maximum(asked.model[k - 1], 0.0))
-        sums = np.ceil(np.bincount(asked.group, expected)).astype(np.int64)
-        exact_scores.append(-abs(int(np.sort((exact_errors - sums)[seen])[place])))  # [P16]
+    expected = [
+        np.ceil(np.bincount(asked.group, _MEAN_ERROR * np.sqrt(known + factor**2 * model)))
+        for factor in candidates
+    ]
+    exact_errors = exact_counts.errors(asked.estimate, asked.group)
+    scores = exact_errors.nearness(np.array(expected).astype(np.int64), place, seen)
     prior = np.exp(-np.abs(EXPONENTS) / np.where(EXPONENTS < 0, _FALL_BELOW, _FALL_ABOVE))
-    chosen = choose(np.array(exact_scores, np.float64), epsilon / 2, draws, prior)  # [P16]
-    return float(candidates[chosen])
+    return float(candidates[mechanism.choose(f"{_PURPOSE}: {_KINDS[k - 1]}", scores, amount, prior)])
 
 
 def _within(asked: _Questions, factors: Sequence[float]) -> float:

@@ -98,6 +98,10 @@ class PartitionParameters:
             floor = math.nextafter(floor, math.inf)
         return floor
 
+    def converge_loss(self) -> Fraction:
+        """What random converge reveals with these very numbers, rounded up. [P4]"""
+        return _converge_loss(self.converge_noise_scale, self.converge_bias_per_level)
+
     @property
     def chance_to_stop_when_empty(self) -> float:
         """Probability that a block at the floor converges. At ½ or below, empty blocks split without end."""

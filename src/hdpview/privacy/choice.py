@@ -22,7 +22,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.privacy.randomness import Bounds, Draws, Uniform
+from hdpview.privacy.randomness import Bounds, Uniform
 
 _FIRST_DIGITS = 40  # to which boundaries are looked at when doubles do not tell
 _FAR = 1_000_000  # beyond, e^−x is less than any number of digits in use can show
@@ -31,25 +31,21 @@ _FAR = 1_000_000  # beyond, e^−x is less than any number of digits in use can 
 Boundaries = Callable[[int], Sequence[Bounds]]
 
 
-def choose(
-    scores: NDArray[np.float64], rate: Fraction, draws: Draws, prior: NDArray[np.float64] | None = None
-) -> int:
+def choose(scores: NDArray[np.float64], rate: Fraction, uniform: Uniform, prior: NDArray[np.float64]) -> int:
     """The exponential mechanism: i is drawn with probability ∝ prior_i · exp(rate · score_i), exactly. [P15]
 
     Args:
         scores: shape (n,), each taken for the dyadic rational that a double is. They are what one record may
-            move by their sensitivity at most, as they stand: see `privacy/grid.py`.
+            move by their sensitivity at most, as they stand: see `privacy/exact.py`.
         rate: ε/2Δ, for a sensitivity of Δ.
-        draws: the next of them decides.
-        prior: shape (n,), public and positive; uniform where it is left out.
+        uniform: decides.
+        prior: shape (n,), public and positive.
     """
-    weights = np.ones(len(scores)) if prior is None else np.asarray(prior, np.float64)
-    uniform = draws.next()
-    found = _choose_in_doubles(scores, float(rate), weights, uniform.first)
-    if found is not None:
-        return found
+    chosen = _choose_in_doubles(scores, float(rate), prior, uniform.first)
+    if chosen is not None:
+        return chosen
     exact = [Fraction(score) for score in scores.tolist()]
-    return choose_exactly(exact, rate, [Fraction(weight) for weight in weights.tolist()], uniform)
+    return choose_exactly(exact, rate, [Fraction(weight) for weight in prior.tolist()], uniform)
 
 
 def choose_exactly(

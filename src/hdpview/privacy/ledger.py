@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hdpview.errors import BudgetError
+from hdpview.privacy.checkpoint import Checkpoint
+from hdpview.privacy.mechanism import Outcomes
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
 LEDGER_VARIABLE = "HDPVIEW_LEDGER"
@@ -43,6 +46,7 @@ CREATE TABLE charges (
 _FROM_VERSION_1 = "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT"
 _Found = TypeVar("_Found")
 BEGUN, FINISHED, FAILED, LOST = "begun", "finished", "failed", "lost"
+_HOW_TO_RESUME = " To finish it without paying again, repeat the command with --resume (resume=True)."
 _log = logging.getLogger("hdpview")
 
 
@@ -77,20 +81,27 @@ class Limits:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A charge that is on the disk."""
+    """A charge that is on the disk. spent: on the table in all, this charge included.
+
+    outcomes: what has been drawn for it; its file is kept until the view has been written.
+    """
 
     ledger: Ledger
     number: int
     table: str
     epsilon: Fraction
+    spent: Fraction
+    outcomes: Outcomes
 
     def name_view(self, view: str) -> None:
-        """Note the file that this charge's view went into."""
+        """Note the file that this charge's view went into. Nothing is left to be resumed."""
         self.ledger.settle(self.number, FINISHED, view)
+        self.outcomes.close(remove=True)
 
     def lose_view(self) -> None:
         """Note that there is no view: it could not be written."""
         self.ledger.settle(self.number, LOST)
+        self.outcomes.close(remove=False)
 
 
 class Ledger:
@@ -103,14 +114,17 @@ class Ledger:
         """What may be spent on a table in all."""
         return self._read(lambda con: _limit(con, table), Limits(None))
 
-    def limits(self) -> dict[str, Limits]:
-        query = "SELECT name FROM limits ORDER BY name"
-        return self._read(lambda con: {name: _limit(con, name) for (name,) in con.execute(query)}, {})
+    def tables(self) -> list[str]:
+        """The name of each table that has a limit or a charge, once, as it was written first."""
+        query = "SELECT name FROM charges UNION ALL SELECT name FROM limits"
+        names = self._read(lambda con: [str(name) for (name,) in con.execute(query)], list[str]())
+        return sorted({_account(name): name for name in reversed(names)}.values())
 
     def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
         """State what may be spent on a table in all; of δ, by default 1e-6. What is spent stays spent."""
         with self._write() as con:
             wanted = {"epsilon": epsilon, "delta": delta}
+            _check_amounts(epsilon, delta or Fraction(0))
             for (what, limit), spent in zip(wanted.items(), _spent(con, _checked(table)), strict=True):
                 if limit is not None and spent > limit:
                     raise BudgetError(
@@ -118,11 +132,12 @@ class Ledger:
                         f"be {_shown(limit)}."
                     )
             row = (table, str(epsilon), None if delta is None else str(delta))
-            con.execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", row)
+            con.execute("DELETE FROM limits WHERE account(name) = account(?)", (table,))
+            con.execute("INSERT INTO limits VALUES (?, ?, ?)", row)
 
     def charges(self, table: str | None = None) -> list[Spent]:
         """All charges, oldest first."""
-        query = "SELECT * FROM charges WHERE ?1 IS NULL OR name = ?1 ORDER BY id"
+        query = "SELECT * FROM charges WHERE ?1 IS NULL OR account(name) = account(?1) ORDER BY id"
         return self._read(lambda con: [_charge(row) for row in con.execute(query, (table,))], [])
 
     def spent(self, table: str) -> Fraction:
@@ -169,7 +184,21 @@ class Ledger:
 
         not_private: why the promise will not hold for what is built; None where it will.
         """
+        return self._charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)[0]
+
+    def _charge(
+        self,
+        table: str,
+        epsilon: Fraction,
+        purpose: str,
+        privacy_unit: str,
+        max_rows: int,
+        delta: Fraction,
+        not_private: str | None,
+    ) -> tuple[int, Fraction]:
+        """As `charge`; returns what is spent in all, too."""
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
+        _check_amounts(epsilon, delta)
         with self._write() as con:  # [P12] looked up and written under one lock
             _refuse_beyond_limit(con, _checked(table), epsilon, delta)
             budget, protected = (str(epsilon), str(delta)), (privacy_unit, max_rows)
@@ -178,6 +207,7 @@ class Ledger:
                 f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (table, *budget, purpose, *protected, moment, BEGUN, not_private),
             ).lastrowid
+            spent = _spent(con, table)[0]
         assert number is not None
         if is_new:
             _log.warning(
@@ -187,14 +217,18 @@ class Ledger:
                 table,
                 LEDGER_VARIABLE,
             )
-        return number
+        return number, spent
 
     def settle(self, number: int, state: str, view: str | None = None) -> None:
-        """Note what became of a charge. It stays what it is."""
-        with self._write() as con:
-            con.execute(
-                "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?", (state, view, number)
-            )
+        """Note what became of a charge, which stays what it is. Where the ledger is busy, only the note is
+        lost.
+        """
+        try:
+            with self._write() as con:
+                noted = "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?"
+                con.execute(noted, (state, view, number))
+        except BudgetError as problem:
+            _log.warning("Charge %d stays as it is in the ledger, and is %s: %s", number, state, problem)
 
     @contextmanager
     def charged(
@@ -206,22 +240,50 @@ class Ledger:
         max_rows: int = 1,
         delta: Fraction = Fraction(0),
         not_private: str | None = None,
+        *,
+        order: dict[str, Any] | None = None,
+        resume: bool = False,
     ) -> Iterator[Receipt]:
-        """Work that was paid for: charged before it begins, settled by how it ends, never refunded."""
-        number = self.charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)
+        """Work that was paid for: charged before it begins, settled by how it ends, never refunded.
+
+        order: what is built, in public words. resume: go on with the last charge of this table that has
+            outcomes
+            on the disk, and charge nothing.
+        """
+        if resume:
+            number, spent = self._unfinished(table), self.spent(table)
+        else:
+            number, spent = self._charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)
+        place = self._place_of(number)
+        outcomes = Outcomes() if order is None else Checkpoint(place, order, resume=resume)
         try:
-            yield Receipt(self, number, table, epsilon)
+            yield Receipt(self, number, table, epsilon, spent, outcomes)
         except BaseException:
             self.settle(number, FAILED)
+            outcomes.close(remove=False)
             _log.warning(
-                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says.",
+                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says.%s",
                 _shown(epsilon),
                 table,
                 number,
                 self.path,
+                _HOW_TO_RESUME if place.exists() else "",
             )
             raise
         self.settle(number, FINISHED)
+
+    def _place_of(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.stem}-charge-{number}.released")
+
+    def _unfinished(self, table: str) -> int:
+        """The last charge of a table whose outcomes are on the disk."""
+        for charge in reversed(self.charges(_checked(table))):
+            if self._place_of(charge.id).exists():
+                return charge.id
+        raise BudgetError(
+            f"No build of {table!r} is left to be resumed, as far as {str(self.path)!r} shows. "
+            "Build without --resume."
+        )
 
     def _read(self, work: Callable[[sqlite3.Connection], _Found], if_absent: _Found) -> _Found:
         if not self.path.exists():
@@ -251,6 +313,7 @@ class Ledger:
             try:
                 # the folder is synchronised too when the journal goes
                 con.execute("PRAGMA synchronous = EXTRA")
+                con.create_function("account", 1, _account, deterministic=True)
                 _prepare(con, self.path)
                 yield con
             finally:
@@ -278,7 +341,11 @@ def ledger_for(source: Any, table: str | None = None) -> Path | None:
         return None
     if configured:
         return Path(configured).expanduser()
-    return Path(LEDGER_NAME) if place is None else _folder_beside(place) / LEDGER_NAME
+    return (
+        Path(LEDGER_NAME)
+        if place is None
+        else _folder_beside(place.resolve() if place.is_symlink() else place) / LEDGER_NAME
+    )
 
 
 def default_ledger() -> Path:
@@ -336,22 +403,48 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
 
 
 def _checked(table: str) -> str:
-    if not isinstance(table, str) or not table.strip() or len(table) > 200:
+    if not isinstance(table, str) or not _account(table) or len(table) > 200:
         raise BudgetError(f"The name of a table is a text of 1 to 200 characters, not {table!r}.")
     return table
 
 
+def _account(name: object) -> str:
+    """What two spellings of one name have in common: case, blanks and invisible signs open no new account."""
+    plain = unicodedata.normalize("NFKC", str(name))
+    return " ".join("".join(c for c in plain if unicodedata.category(c) != "Cf").casefold().split())
+
+
+def _check_amounts(epsilon: Fraction, delta: Fraction) -> None:
+    if epsilon <= 0 or delta < 0:
+        raise BudgetError(f"Epsilon is above 0 and delta not below: not {epsilon} and {delta}.")
+
+
+def _amount(written: object) -> Fraction:
+    """A budget as the file holds it."""
+    try:
+        amount = Fraction(str(written))
+    except (ValueError, ZeroDivisionError):
+        amount = Fraction(-1)
+    if amount < 0:
+        raise BudgetError(
+            "The ledger was changed by hand: a budget in it is no number. Restore a copy of it."
+        )
+    return amount
+
+
 def _limit(con: sqlite3.Connection, table: str) -> Limits:
-    row = con.execute("SELECT epsilon, delta FROM limits WHERE name = ?", (table,)).fetchone()
-    if row is None:
-        return Limits(None)
-    return Limits(Fraction(row[0]), DEFAULT_DELTA_LIMIT if row[1] is None else Fraction(row[1]))
+    query = "SELECT epsilon, delta FROM limits WHERE account(name) = account(?)"
+    rows = con.execute(query, (table,)).fetchall()
+    deltas = [_amount(delta) for _, delta in rows if delta is not None]
+    epsilons = [_amount(epsilon) for epsilon, _ in rows]
+    return Limits(min(epsilons, default=None), min(deltas, default=DEFAULT_DELTA_LIMIT))
 
 
 def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:
     """ε and δ of all charges of a table."""
-    rows = con.execute("SELECT epsilon, delta FROM charges WHERE name = ?", (table,)).fetchall()
-    return sum((Fraction(e) for e, _ in rows), Fraction(0)), sum((Fraction(d) for _, d in rows), Fraction(0))
+    query = "SELECT epsilon, delta FROM charges WHERE account(name) = account(?)"
+    rows = [(_amount(epsilon), _amount(delta)) for epsilon, delta in con.execute(query, (table,))]
+    return sum((epsilon for epsilon, _ in rows), Fraction(0)), sum((delta for _, delta in rows), Fraction(0))
 
 
 def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction, delta: Fraction) -> None:
@@ -373,7 +466,7 @@ def _beyond(what: str, wanted: Fraction, table: str, left: Fraction, limit: Frac
 
 def _charge(row: tuple[Any, ...]) -> Spent:
     number, name, epsilon, delta, *rest = row
-    return Spent(number, name, Fraction(epsilon), Fraction(delta), *rest)
+    return Spent(number, name, _amount(epsilon), _amount(delta), *rest)
 
 
 def _shown(epsilon: Fraction) -> str:

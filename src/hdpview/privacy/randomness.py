@@ -191,22 +191,3 @@ class Uniform:
             further = int.from_bytes(further_bits(self.key, self.i, block), "little")
             bits, n_bits = (bits << _BITS_PER_BLOCK) | further, n_bits + _BITS_PER_BLOCK
         return Fraction(bits, 2**n_bits), Fraction(bits + 1, 2**n_bits)
-
-
-class Draws:
-    """Uniform draws under one key, in order: for methods that always decide in the same order."""
-
-    def __init__(self, key: NDArray[np.uint32]) -> None:
-        self._key, self._n_blocks_used = key, 0
-
-    def uniform(self, n: int) -> NDArray[np.float64]:
-        """The next `n` draws, uniform on multiples of 2⁻⁵³ in [0, 1)."""
-        drawn = np.empty(n)
-        draw_many(self._key, self._n_blocks_used, drawn)
-        self._n_blocks_used += -(-n // _DRAWS_PER_BLOCK)
-        return drawn
-
-    def next(self) -> Uniform:
-        """One draw with as many bits as its user needs."""
-        self._n_blocks_used += 1
-        return Uniform(self._key, (self._n_blocks_used - 1) * _DRAWS_PER_BLOCK)

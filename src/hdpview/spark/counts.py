@@ -28,10 +28,11 @@ from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import RowLayout
 from hdpview.counts.sources import step_by_step
 from hdpview.counts.sparse import code_type
-from hdpview.counts.tally import MOST_RECORDS, BoxTally, TableTally, Tally
+from hdpview.counts.tally import BoxTally, TableTally, Tally, counts_of_boxes
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import DataError
+from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.progress import Progress
 from hdpview.spark import tasks
 from hdpview.spark.chunks import CHUNK, CHUNK_OF_ROWS, chunks_of_cells, chunks_of_rows, mapped
@@ -60,23 +61,24 @@ class _OnWorkers(ABC):
     def _exact_n(self) -> int:
         """How many rows or cells there are in all chunks."""
 
-    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Ints]:
+    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
-        tables = self._exact(TableTally(tuple(shapes)), progress, "Adding up tables")
-        return [table.reshape(shape.shape) for table, shape in zip(tables, shapes, strict=True)]
+        tally = TableTally(tuple(shapes))
+        return tally.tables(self._exact(tally, progress, "Adding up tables"))
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Ints:
+    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
         """Records in each box, shape (n,)."""
-        return self._exact(BoxTally(boxes), progress, "Counting records in boxes")[0]
+        return counts_of_boxes(self._exact(BoxTally(boxes), progress, "Counting records in boxes"))
 
-    def _exact(self, tally: Tally, progress: Progress | None, text: str) -> list[Ints]:
+    def _exact(self, tally: Tally, progress: Progress | None, text: str) -> Ints:
         task = tasks.Tallied(self.chunks, tally)
         n_rows, *found = sums_by_slot(
             self.session, self.exact_chunks, task, [1, *tally.lengths], progress, text
         )
         if int(n_rows[0]) != self._exact_n:
             raise DataError(CHANGED)
-        return [np.minimum(numbers, MOST_RECORDS) for numbers in found]
+        held: Ints = np.minimum(np.concatenate([np.empty(0, np.int64), *found]), MOST_RECORDS)
+        return held
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,7 +193,11 @@ def _queried(
     from hdpview.spark.sources import open_on_spark
 
     def query() -> DataFrame:
-        with open_on_spark(session, source, options.wanted(schema), schema.source) as opened, step_by_step():
+        wanted, persons = options.wanted(schema), options.limits.columns
+        with (
+            open_on_spark(session, source, wanted, schema.source, persons) as opened,
+            step_by_step(),
+        ):
             check_columns(opened.types, schema)
             options.limits.check(opened.types)
             return opened.backend.frame(chunking.query(opened.table, schema, options.limits, options.salt))

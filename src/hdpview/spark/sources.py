@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import pyarrow as pa
 from ibis.backends.pyspark import Backend
 from ibis.backends.sql.compilers.pyspark import PySparkCompiler
 
@@ -55,7 +56,11 @@ class SparkBackend(Backend):  # type: ignore[misc]
 
 @contextmanager
 def open_on_spark(
-    session: Session, source: Any, wanted: Sequence[str] | None = None, text: TextFormat = PLAIN
+    session: Session,
+    source: Any,
+    wanted: Sequence[str] | None = None,
+    text: TextFormat = PLAIN,
+    exact_text: Sequence[str] = (),
 ) -> Iterator[OpenSource]:
     """Open a table for queries on Spark, in a child session.
 
@@ -64,10 +69,11 @@ def open_on_spark(
         table, which is sent to the workers.
     wanted: the columns that will be asked for; all when None.
     text: how CSV files are written.
+    exact_text: columns that name persons, in which no two values may become one.
     """
     # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
     view = f"hdpview_{secrets.token_hex(8)}"
-    _frame_of(session, source, wanted, text).createOrReplaceGlobalTempView(view)
+    _frame_of(session, source, wanted, text, exact_text).createOrReplaceGlobalTempView(view)
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
@@ -79,7 +85,13 @@ def open_on_spark(
         session.catalog.dropGlobalTempView(view)
 
 
-def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None, text: TextFormat) -> DataFrame:
+def _frame_of(
+    session: Session,
+    source: Any,
+    wanted: Sequence[str] | None,
+    text: TextFormat,
+    exact_text: Sequence[str],
+) -> DataFrame:
     if is_spark_frame(source):
         return source
     if isinstance(source, ibis.Table):
@@ -91,8 +103,13 @@ def _frame_of(session: Session, source: Any, wanted: Sequence[str] | None, text:
         return session.sql(source.get_backend().compile(source))
     if isinstance(source, (str, Path)):
         return _named(session, source, text)
-    rows = arrow_of(source, wanted)
-    return session.createDataFrame(rows.read_all() if hasattr(rows, "read_all") else rows)
+    rows = arrow_of(source, wanted, exact_text)
+    table = rows.read_all() if hasattr(rows, "read_all") else rows
+    for position, field in enumerate(table.schema):
+        # Spark knows microseconds.
+        if field.name in exact_text and pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            table = table.set_column(position, field.name, table[position].cast(pa.string()))
+    return session.createDataFrame(table)
 
 
 def _named(session: Session, source: str | Path, text_format: TextFormat) -> DataFrame:

@@ -131,7 +131,9 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
     surplus = np.cumsum(falling) - total
-    n_kept = np.flatnonzero(falling * np.arange(1, len(values) + 1) > surplus)[-1] + 1
+    # The largest is always kept, also where it is so far above the total that rounding hides the difference.
+    kept = np.flatnonzero(falling * np.arange(1, len(values) + 1) > surplus)
+    n_kept = kept[-1] + 1 if len(kept) else 1
     projected: NDArray[np.float64] = np.maximum(values - surplus[n_kept - 1] / n_kept, 0.0)
     return projected
 

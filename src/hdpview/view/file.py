@@ -33,12 +33,14 @@ _MAX_BYTES_IN_MEMORY = 8_000_000_000
 
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
-    """Write a view, whole or not at all, and over nothing but an older view."""
+    """Write a view, whole or not at all, over nothing but an older view, and only if it can be read back."""
     target = Path(path)
     try:
         _refuse_what_is_no_view(target)
         with written_whole(target) as file:
             _write_to(file, view)
+            file.flush()
+            read(file.name)
     except OSError as problem:
         raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
 

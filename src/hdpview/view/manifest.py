@@ -48,6 +48,7 @@ class Part(_Facts):
     parameters: Mapping[str, float]
     library_version: str
     delta: Fraction = Fraction(0)
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,13 @@ class Manifest(_Facts):
     def as_parts(self) -> tuple[Part, ...]:
         """The parts of a merged view, or this view as the one part of itself."""
         own = Part(
-            self.method, self.epsilon, self.settings, self.parameters, self.library_version, self.delta
+            self.method,
+            self.epsilon,
+            self.settings,
+            self.parameters,
+            self.library_version,
+            self.delta,
+            self.table,
         )
         return self.parts or (own,)
 

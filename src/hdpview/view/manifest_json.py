@@ -132,6 +132,7 @@ def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
             _numbers(part["parameters"]),
             _short(part["library_version"]),
             _delta(part),
+            None if part.get("table") is None else _short(part["table"]),
         )
         for part in content["parts"][: MAX_PARTS + 1]
     )

@@ -7,13 +7,15 @@ person only from the one they are in, so the merged view costs the largest ε am
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 
 from hdpview._version import __version__
 from hdpview.domain import Schema
 from hdpview.errors import SchemaError
-from hdpview.view.data import ViewData
+from hdpview.view.blocks import Blocks
+from hdpview.view.data import ViewData, ViewPart
 from hdpview.view.manifest import MAX_PARTS, Manifest, Spending
 
 
@@ -24,14 +26,11 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     """
     if len(views) < 2 or not all(isinstance(view, ViewData) for view in views):
         raise SchemaError("Merging takes a list of at least two views.")
-    if not overlapping and len({id(view) for view in views}) < len(views):
-        raise SchemaError(
-            "One of the views is there twice, so whoever is in it is in two of them. Name it once, or "
-            "say that they overlap."
-        )
     first = views[0].manifest
     for number, view in enumerate(views[1:], start=2):
         _check_alike(first, view.manifest, number)
+    if not overlapping:
+        _check_apart(views)
     parts = [part for view in views for part in view.manifest.as_parts()]
     if len(parts) > MAX_PARTS:
         raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
@@ -91,6 +90,37 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
             f"View 1 protects each {first.privacy_unit}, view {number} each {other.privacy_unit}; "
             "merged, neither promise would hold as it is written."
         )
+
+
+def _check_apart(views: Sequence[ViewData]) -> None:
+    """Refuse to add up views as if nobody were in two of them, where they share a table or a part."""
+    tables: set[str] = set()
+    seen: set[bytes] = set()
+    for view in views:
+        own = {_part_print(part) for part in view.parts}
+        named = {part.table.strip().casefold() for part in view.manifest.as_parts() if part.table}
+        if seen & own:
+            why = "A view is there twice"
+        elif tables & named:
+            why = f"Two of the views are of the table {min(tables & named)!r}"
+        else:
+            tables, seen = tables | named, seen | own
+            continue
+        raise SchemaError(
+            f"{why}, so whoever is in one of them is in the other. Merge each table once, or say that they "
+            "overlap (overlapping=True, --overlapping): then their budgets add up."
+        )
+
+
+def _part_print(part: ViewPart) -> bytes:
+    """The same for two copies of a part, and for no others: released counts have noise of their own."""
+    digest = hashlib.blake2b(digest_size=16)
+    released = [table.counts for table in part.tables]
+    if isinstance(part.components, Blocks):
+        released.append(part.components.noisy_counts)
+    for counts in released:
+        digest.update(counts.tobytes())
+    return digest.digest()
 
 
 def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.methods import quality
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.exact import Exact, unprotected
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.noise import laplace_variance
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
@@ -134,12 +135,12 @@ def _quality_scores(
     """What factors of errors are drawn by, on a table that the auditor knows, when these are drawn."""
     seen: list[NDArray[np.float64]] = []
 
-    def note(scores: NDArray[np.float64], *_rest: object) -> int:
-        seen.append(scores)
+    def note(_self: Mechanism, _purpose: str, scores: Exact, *_rest: object) -> int:
+        seen.append(unprotected(scores))
         return drawn[len(seen) - 1]
 
-    with patch.object(quality, "choose", note):
-        quality.measure_quality(part, exact_counts, Budget(Fraction(1)), Randomness.fresh())
+    with patch.object(Mechanism, "choose", note):
+        quality.measure_quality(part, exact_counts, Mechanism(Fraction(1), Randomness.fresh()))
     return seen
 
 

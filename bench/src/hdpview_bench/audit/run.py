@@ -21,7 +21,8 @@ from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.protocol import delta_of, with_delta
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.privacy.budget import exact_delta, exact_epsilon
-from hdpview.privacy.zcdp import rho_of
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview_bench.audit.bound import divergence_per_order, epsilon_lower_bound, rho_lower_bound
 from hdpview_bench.audit.builds import Build, builds
@@ -160,9 +161,9 @@ def claim_of(method: Method, epsilon: Fraction, max_rows: int = 1, quality: bool
     delta = delta_of(method)
     if not delta:
         return Claim(float(epsilon))
-    for_one, of_one = delta_of(for_one_record(method, epsilon, max_rows)), epsilon / max_rows
-    for_quality = of_one * QUALITY_SHARE if quality else Fraction(0)
-    rho = rho_of(of_one - for_quality, for_one) + for_quality**2 / 2
+    for_quality = epsilon * QUALITY_SHARE if quality else Fraction(0)
+    of_view = Mechanism(epsilon - for_quality, Randomness.fresh(), delta=delta, max_rows=max_rows)
+    rho = of_view.total + (for_quality / max_rows) ** 2 / 2
     # A person of k records is k neighbours away, and divergences grow with the square of that.
     return Claim(float(epsilon), float(delta), float(rho * max_rows**2))
 

@@ -20,6 +20,7 @@ from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Integer, Schema
 from hdpview.domain.tables import TableShape
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
+from hdpview.privacy.exact import unprotected
 
 Cells = NDArray[np.int64]
 
@@ -68,7 +69,8 @@ class Neighbours:
         key = (shape.attributes, *(bins.tobytes() for bins in shape.bin_of_code))
         if key not in self._known:
             exact, exact_more = (
-                counts.exact_tables([shape])[0] for counts in (self.exact_without, self.exact_with)
+                unprotected(counts.exact_tables([shape])[0])
+                for counts in (self.exact_without, self.exact_with)
             )
             self._known[key] = exact, exact_more
         return self._known[key]

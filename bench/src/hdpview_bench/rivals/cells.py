@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from hdpview.counts.protocol import Counts
 from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.methods.protocol import Engine, Method, Progress, Release
-from hdpview.privacy.budget import Budget
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Budget
 
 
 class CellMethod(Method):
@@ -18,12 +19,12 @@ class CellMethod(Method):
     def release(
         self,
         counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         engine: Engine,
         progress: Progress | None = None,
     ) -> Release:
-        return self.release_cells(local_cells(counts), budget, randomness)
+        budget = Budget(mechanism)
+        return self.release_cells(local_cells(counts), budget, budget.randomness)
 
     def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> Release:
         """Make the release, spending all of the budget."""

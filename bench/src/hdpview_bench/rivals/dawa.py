@@ -32,9 +32,8 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness, draw, new_stream
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod, exact_tensor
 from hdpview_bench.rivals.dense import DenseRelease
 

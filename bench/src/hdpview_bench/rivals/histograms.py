@@ -17,10 +17,10 @@ import numpy as np
 from hdpview.counts.protocol import Counts
 from hdpview.domain.tables import TableShape
 from hdpview.methods.protocol import Engine, Floats, Method, Progress
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import noisy_vector
-from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.exact import unprotected
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.view.blocks import project_to_simplex
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.workloads import CodeBoxes
 
 
@@ -58,16 +58,15 @@ class Histograms(Method):
     def release(
         self,
         counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         engine: Engine,
         progress: Progress | None = None,
     ) -> ProductRelease:
-        sizes = counts.schema.sizes
+        budget, sizes = Budget(mechanism), counts.schema.sizes
         epsilon = budget.charge("noise on histograms", budget.epsilon / len(sizes), times=len(sizes))
         shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
         noisy = [
-            noisy_vector(exact, epsilon, randomness, f"histogram {a}").astype(np.float64)
+            noisy_vector(unprotected(exact), epsilon, budget.randomness, f"histogram {a}").astype(np.float64)
             for a, exact in enumerate(counts.exact_tables(shapes, progress))
         ]
         precision = np.array([1.0 / size for size in sizes])

@@ -17,9 +17,10 @@ import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
-from hdpview.privacy.budget import Budget, exact_epsilon
-from hdpview.privacy.noise import laplace_variance, noisy_vector
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.noise import laplace_variance
 from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod, exact_tensor
 from hdpview_bench.rivals.dense import DenseRelease
 from hdpview_bench.workloads import kind_for

@@ -32,9 +32,8 @@ from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.protocol import Floats
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import noisy_vector
-from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Budget, Draws, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod
 from hdpview_bench.rivals.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
 

@@ -42,10 +42,10 @@ from hdpview.jit import numba as nb
 from hdpview.methods.protocol import ViewRelease
 from hdpview.partition.converge import laplace_cdf
 from hdpview.partition.cut import cut_number
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import laplace_scale, noisy_vector
+from hdpview.privacy.noise import laplace_scale
 from hdpview.privacy.randomness import Randomness, draw, new_stream
 from hdpview.view.blocks import Blocks
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod
 
 _FIRST, _SECOND = 0, 1  # phases
@@ -95,7 +95,6 @@ class Ripost(CellMethod):
         noisy = noisy_vector(sums, epsilon_counts, randomness, "leaves")
         return ViewRelease(
             components=Blocks(lower, upper, noisy, depth, laplace_scale(epsilon_counts)),
-            parameters={"epsilon_counts": float(epsilon_counts)},
         )
 
 

@@ -1,15 +1,16 @@
 """The mixture: histograms and tables of pairs with noise, and components fitted to them.
 
 First the number of records and a histogram of each attribute are released, then tables of pairs of
-attributes: a spanning tree, and in rounds those that the model so far explains worst. Components in each of
-    which attributes are
-independent are fitted to all of it, as post-processing. How many tables, and how finely, follows from the
-schema, the budget and released numbers; with a delta noise is Gaussian, which is less where there are many
-tables.
+attributes: a spanning tree, and in rounds those that the model so far explains worst. Components, in each of
+which attributes are independent, are fitted to all of it as post-processing. How many tables, and how finely,
+follows from the schema, the budget and released numbers. With a delta noise is Gaussian, which is less where
+there are many tables.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,7 +23,7 @@ from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.mixture.accounting import Accounting, delta_helps
 from hdpview.methods.mixture.bins import axes_of, in_order, refinement, sums_over
-from hdpview.methods.mixture.choose import choose, exact_distance, joins_parts
+from hdpview.methods.mixture.choose import choose, joins_parts
 from hdpview.methods.mixture.fit import Components, Target, fit, model_table
 from hdpview.methods.mixture.measure import Measured, Measurements, measure, n_cells
 from hdpview.methods.mixture.plan import (
@@ -36,8 +37,9 @@ from hdpview.methods.mixture.plan import (
     shape_for,
 )
 from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
-from hdpview.privacy.budget import Budget, exact_delta
-from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.privacy.budget import exact_delta
+from hdpview.privacy.exact import Exact, grid_for
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.progress import silent
 from hdpview.view import mixture as view
 from hdpview.view.contents import quantised
@@ -45,11 +47,16 @@ from hdpview.view.contents import quantised
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_TABLES = "tables of several attributes"
 # A table of more attributes has too many cells for its records.
 _MOST_IN_FOCUS = 3
-# While tables are still being chosen: a model that tells which pairs it explains worst need not be a fine
-# one.
-_CHOOSING_PASSES, _CHOOSING_ROUNDS, _CHOOSING_COMPONENTS = 2, 30, 128
+# Share of all records, of a component that is kept: far below one record of any table.
+_LEAST_WEIGHT = 1e-12
+# While tables are still being chosen: a model that ranks pairs by how badly it explains them need not be a
+# fine one.
+_CHOOSING_PASSES = 2
+_CHOOSING_ROUNDS = 30
+_CHOOSING_COMPONENTS = 128
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,13 @@ class Mixture(Method):
     def release(
         self,
         counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> ViewRelease:
         names = [attribute.name for attribute in counts.schema.attributes]
         focus = {tuple(sorted(names.index(name) for name in group)) for group in self.focus}
-        return _Build(counts, tuple(sorted(focus)), budget, randomness, progress).release()
+        return _Build(counts, tuple(sorted(focus)), mechanism, progress).release()
 
 
 class _Build:
@@ -117,34 +123,22 @@ class _Build:
         self,
         counts: Counts,
         focus: tuple[tuple[int, ...], ...],
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         progress: Progress | None,
     ) -> None:
-        self.counts, self.focus, self.randomness = counts, focus, randomness
-        self.accounting = Accounting(budget)
+        self.counts, self.focus, self.mechanism = counts, focus, mechanism
+        self.accounting = Accounting.of(mechanism)
         self.axes = axes_of(counts.schema)
-        self.draws = Draws(randomness.root_key("choice of tables"))
-        # The start of a fit decides between codes of which the same is known, so it must not follow their
-        # order.
-        self.rng = np.random.default_rng(randomness.root_key("start of the fit"))
+        # Random initial values break ties between exchangeable codes; seeding by position would bias them.
+        self.rng = mechanism.rng("start of the fit")
         self.progress = progress or silent
 
     def release(self) -> ViewRelease:
-        self.accounting.charge_delta()
         plan, measured = self._measure_histograms()
         if plan.total_weight:
             self._measure_tables(self._without_nearly_constant(plan, measured), measured)
-        self.accounting.close()
-        mixture = self._mixture(measured)
-        parameters = {
-            "n_tables": float(len(measured.tables)),
-            "n_cells": float(n_cells(measured.tables)),
-            "n_components": float(len(mixture)),
-            "n_fits": float(mixture.member.max() + 1),
-        }
         tables = (*(one.table for one in measured.histograms), *(one.table for one in measured.tables))
-        return ViewRelease(mixture, parameters, tables)
+        return ViewRelease(self._mixture(measured), tables)
 
     def _measure_histograms(self) -> tuple[Plan, Measurements]:
         """The number of records, what follows from it, and a histogram of each attribute."""
@@ -152,16 +146,13 @@ class _Build:
         shapes = [TableShape.of_codes([a], sizes) for a in range(len(sizes))]
         self.progress(None, "adding up histograms")
         exact_histograms = self.counts.exact_tables(shapes, self.progress)
-        amount = accounting.spend("number of records", accounting.total * TOTAL_SHARE)  # [P8]
-        noise = accounting.noise(amount)
-        exact_total = exact_histograms[0].sum(keepdims=True)
-        noisy_total = float(noise.on(exact_total, self.randomness, "number of records")[0])
-        measured = Measurements(self.axes, noisy_total, noise.variance)
+        amount = accounting.total * TOTAL_SHARE
+        noisy_total = self.mechanism.noisy("number of records", exact_histograms[0].total(), amount)  # [P8]
+        measured = Measurements(self.axes, float(noisy_total[0]), accounting.noise(amount).variance)
         plan = plan_for(self.axes, self.focus, measured.total_to_plan_with, accounting)
-        amount = accounting.spend("histograms of attributes", accounting.total * plan.shares()[0])  # [P8]
-        amounts = accounting.shared(amount, sizes)
+        amounts = accounting.shared(accounting.total * plan.shares()[0], sizes)
         measured.histograms = [
-            measure(exact, shape, accounting.noise(amount), self.randomness)
+            measure(self.mechanism, "histograms of attributes", exact, shape, amount)  # [P8]
             for exact, shape, amount in zip(exact_histograms, shapes, amounts, strict=True)
         ]
         return plan, measured
@@ -179,26 +170,19 @@ class _Build:
 
     def _measure_tables(self, plan: Plan, measured: Measurements) -> None:
         """Tables of several attributes: those of the focus, then the chosen ones in rounds."""
-        accounting = self.accounting
-        _, for_choices, for_tables = (accounting.total * share for share in plan.shares())
-        amount = accounting.spend("tables of several attributes", for_tables)  # [P8]
-        self.unit = amount / plan.total_weight
+        _, for_choices, for_tables = (self.accounting.total * share for share in plan.shares())
+        self.unit = for_tables / plan.total_weight
         candidates = _Candidates(self, plan, measured)
         candidates.measure(range(len(plan.focus)), FOCUS_WEIGHT)
         first = len(plan.focus)
         if not plan.chooses:
             candidates.measure(range(first, first + plan.n_choices), 1)
             return
-        n = plan.n_choices
-        if accounting.law == "laplace":
-            accounting.spend("choice of tables", for_choices / n, times=n)  # [P9]
-        else:
-            accounting.spend("choice of tables", for_choices)  # [P14]
-        epsilon = accounting.epsilon_of_choices(for_choices, n)
-        candidates.choose_tree(n, epsilon)
+        amount = for_choices / plan.n_choices
+        candidates.choose_tree(plan.n_choices, amount)
         for i in range(ROUNDS):
             left = plan.n_choices + first - len(measured.tables)
-            candidates.choose_worst(left // (ROUNDS - i), epsilon)
+            candidates.choose_worst(left // (ROUNDS - i), amount)
 
     def _mixture(self, measured: Measurements) -> view.Mixture:
         """Several fits to all that was released, side by side, with shares rounded to 16 bits."""
@@ -206,7 +190,7 @@ class _Build:
         fine = [in_order(bins) for bins in fine_bins(measured)]
         margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
         shape = tuple(share / margin[bins] for share, margin, bins in zip(shares, margins, fine, strict=True))
-        fits = self._fits(measured, fine, margins, total)
+        fits = [_without_empty(one) for one in self._fits(measured, fine, margins, total)]
         weight = np.concatenate(
             [one.weight.astype(np.float64) / one.weight.sum(dtype=np.float64) for one in fits]
         )
@@ -248,6 +232,12 @@ class _Build:
         return [Target(one.table, one.variance, fine, n_ordered) for one in measured.tables]
 
 
+def _without_empty(components: Components) -> Components:
+    """The components that have any weight: shares of one without are 0/0."""
+    kept = components.weight > _LEAST_WEIGHT * components.weight.sum()
+    return Components(components.weight[kept], tuple(own[:, kept] for own in components.share))
+
+
 def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:
     """Shares of several fits side by side, each column of sum 1 in doubles; shape (n_bins, n)."""
     joined = np.concatenate(shares, axis=1).astype(np.float64)
@@ -281,6 +271,7 @@ class _Candidates:
         build.progress(None, "adding up tables")
         self.exact = build.counts.exact_tables(self.shapes, build.progress)
         self.left = list(range(len(self.attributes)))
+        self.n_chosen = 0
         self.model: Components | None = None
 
     def measure(self, chosen: range | list[int], weight: int) -> None:
@@ -288,40 +279,44 @@ class _Candidates:
         if not len(chosen):
             return
         build = self.build
-        sizes = [int(self.exact[i].size) for i in chosen]
-        for i, amount in zip(
-            chosen, build.accounting.shared(build.unit * weight * len(chosen), sizes), strict=True
-        ):
-            noise = build.accounting.noise(amount)
-            self.measured.tables.append(measure(self.exact[i], self.shapes[i], noise, build.randomness))
+        sizes = [math.prod(self.exact[i].shape) for i in chosen]
+        amounts = build.accounting.shared(build.unit * weight * len(chosen), sizes)
+        for i, amount in zip(chosen, amounts, strict=True):
+            table = measure(build.mechanism, _TABLES, self.exact[i], self.shapes[i], amount)  # [P8]
+            self.measured.tables.append(table)
             self.left.remove(i)
 
-    def choose_tree(self, most: int, epsilon: Fraction) -> None:
-        """Choose tables that connect all attributes, by their distance from independence."""
-        exact_scores = np.array([self._exact_score(i, None) for i in self.left])
+    def choose_tree(self, most: int, amount: Fraction) -> None:
+        """Choose tables that connect all attributes, by their distance from independence; each costs
+        `amount`.
+        """
         joins = joins_parts([self.attributes[i] for i in self.left], len(self.build.axes))
-        self._measure_left(choose(exact_scores, most, epsilon, self.build.draws, joins))
+        self._choose(most, amount, lambda shape: independent_table(shape, self.shares), joins)
 
-    def choose_worst(self, n: int, epsilon: Fraction) -> None:
-        """Choose tables that a model of those measured so far explains worst."""
-        if not n:
-            return
-        self._refit()
-        exact_scores = np.array([self._exact_score(i, self.model) for i in self.left])
-        self._measure_left(choose(exact_scores, n, epsilon, self.build.draws))
+    def choose_worst(self, n: int, amount: Fraction) -> None:
+        """Choose tables that a model of those measured so far explains worst; each costs `amount`."""
+        if n:
+            model = self._refit()
+            self._choose(n, amount, lambda shape: model_table(shape, model, self.fine))
 
-    def _measure_left(self, chosen: list[int]) -> None:
+    def _choose(
+        self,
+        n: int,
+        amount: Fraction,
+        expected_shares: Callable[[TableShape], Floats],
+        still_open: Callable[[list[int]], NDArray[np.bool_]] | None = None,
+    ) -> None:
+        """Choose and measure tables by how far each is from what is expected, which is released. [P9]"""
+        exact_scores = []
+        for i in self.left:
+            expected = expected_shares(self.shapes[i]) * self.total
+            exact_scores.append(self.exact[i].distance(expected, grid_for(self.total, expected.size)))
+        build = self.build
+        chosen = choose(build.mechanism, Exact.stack(exact_scores), n, amount, self.n_chosen, still_open)
+        self.n_chosen += len(chosen)
         self.measure([self.left[i] for i in chosen], 1)
 
-    def _exact_score(self, i: int, model: Components | None) -> float:
-        """How far a table is from what is known so far: released, but for the exact table itself. [P9]"""
-        shape = self.shapes[i]
-        expected = (
-            independent_table(shape, self.shares) if model is None else model_table(shape, model, self.fine)
-        )
-        return exact_distance(self.exact[i], expected * self.total, self.total)
-
-    def _refit(self) -> None:
+    def _refit(self) -> Components:
         build, fresh = self.build, self.model is None
         self.fine = [
             refinement(
@@ -346,6 +341,7 @@ class _Candidates:
             lambda: build.progress(None, "choosing tables"),
             fresh,
         )
+        return self.model
 
 
 def independent_table(shape: TableShape, shares: list[Floats]) -> Floats:

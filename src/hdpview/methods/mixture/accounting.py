@@ -1,7 +1,8 @@
-"""How the method pays for its steps: in ε, or, where a little δ is spent, in ρ of zero-concentrated privacy.
+"""How a budget is shared among tables: plans in ε, or, where a little δ is spent, in ρ of zero-concentrated
+privacy.
 
-Every step is charged before it is taken. In ε noise grows with the number of tables that a record is in, in ρ
-with the root of that number.
+In ε noise grows with the number of tables that a record is in, in ρ with the root of that number. Nothing
+is charged here: a `Mechanism` does that when it draws.
 """
 
 from __future__ import annotations
@@ -10,87 +11,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.noise import Law, Noise
+from hdpview.privacy.zcdp import rho_of
 
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import (
-    gaussian_scale,
-    gaussian_vector,
-    laplace_scale,
-    laplace_variance,
-    noisy_vector,
-)
-from hdpview.privacy.randomness import Randomness
-from hdpview.privacy.zcdp import epsilon_of_choices, rho_of
-
-Integers = NDArray[np.int64]
-WITH_DELTA = "histograms, choices and tables, with delta"
-# Shares are rounded to multiples of this, so that fractions in the ledger stay short.
+# Shares are rounded to multiples of one part of so many, so that fractions in manifests stay short.
 _PARTS = 10**9
-# Noise of less than a thousandth of a record is none; the bound keeps precisions finite where ε is huge.
-_LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class TableNoise:
-    """Noise on one table, of which a record is in one cell. amount: ε for Laplace, ρ for Gaussian noise."""
-
-    law: Literal["laplace", "gaussian"]
-    amount: Fraction
-
-    @property
-    def scale(self) -> float:
-        return laplace_scale(self.amount) if self.law == "laplace" else gaussian_scale(self.amount)
-
-    @property
-    def variance(self) -> float:
-        exact = laplace_variance(self.amount) if self.law == "laplace" else gaussian_scale(self.amount) ** 2
-        return max(exact, _LEAST_VARIANCE)
-
-    def on(self, exact_table: Integers, randomness: Randomness, purpose: str) -> Integers:
-        """The table with noise on every count. [P8]"""
-        add = noisy_vector if self.law == "laplace" else gaussian_vector
-        return add(exact_table, self.amount, randomness, purpose)
-
-
 class Accounting:
-    """Pays for one build. Amounts are of ε, or of ρ where the budget has a δ."""
+    """What there is to spend on one record: total is of ε under the Laplace law, of ρ under the Gaussian
+    one.
+    """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self.law: Literal["laplace", "gaussian"] = "gaussian" if budget.delta else "laplace"
-        # What steps are charged to: the budget itself, or the same privacy in ρ.
-        self._steps = Budget(rho_of(budget.epsilon, budget.delta)) if budget.delta else budget
+    law: Law
+    total: Fraction
 
-    @property
-    def total(self) -> Fraction:
-        """All there is to spend."""
-        return self._steps.epsilon
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Accounting:
+        return cls(mechanism.law, mechanism.total)
 
-    def charge_delta(self) -> None:
-        """With a δ, charge ε and δ as a whole before the first step; steps then share the ρ that they buy."""
-        if self._budget.delta:
-            self._budget.charge(WITH_DELTA, self._budget.epsilon, delta=self._budget.delta)  # [P14]
-
-    def spend(self, purpose: str, amount: Fraction, times: int = 1) -> Fraction:
-        """Charge `times · amount`, before anything is drawn, and return the amount of one."""
-        return self._steps.charge(purpose, amount, times=times)
-
-    def close(self) -> None:
-        """Nothing may be left over."""
-        if self._steps is not self._budget:
-            self._steps.close()
-
-    def noise(self, amount: Fraction) -> TableNoise:
+    def noise(self, amount: Fraction) -> Noise:
         """What an amount buys."""
-        return TableNoise(self.law, amount)
-
-    def epsilon_of_choices(self, amount: Fraction, times: int) -> Fraction:
-        """ε of each of `times` choices by the exponential mechanism that cost `amount` together."""
-        return amount / times if self.law == "laplace" else epsilon_of_choices(amount, times)
+        return Noise(self.law, amount)
 
     def shared(self, amount: Fraction, n_cells: Sequence[int]) -> list[Fraction]:
         """An amount shared among tables such that the sum of the variances of all their cells is least.
@@ -117,6 +62,4 @@ def split(amount: Fraction, weights: Sequence[float]) -> list[Fraction]:
 def delta_helps(epsilon: Fraction, delta: Fraction, n_tables: int) -> bool:
     """Whether so many tables have less noise with the δ than without: with few they have more."""
     rho = rho_of(epsilon, delta)
-    return (
-        TableNoise("gaussian", rho / n_tables).variance < TableNoise("laplace", epsilon / n_tables).variance
-    )
+    return Noise("gaussian", rho / n_tables).variance < Noise("laplace", epsilon / n_tables).variance

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.accounting import TableNoise
 from hdpview.methods.mixture.bins import Axis, Bins, membership, refinement, sums_over
 from hdpview.methods.mixture.smooth import Histogram, shares_of
-from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.exact import MOST_RECORDS, Exact
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.view.tables import Table
 
 Floats = NDArray[np.float64]
@@ -41,11 +42,11 @@ class Measured:
 
 
 def measure(
-    exact_table: NDArray[np.int64], shape: TableShape, noise: TableNoise, randomness: Randomness
+    mechanism: Mechanism, heading: str, exact_table: Exact, shape: TableShape, amount: Fraction
 ) -> Measured:
-    """A table with noise on every cell; its budget was charged before. [P8]"""
-    purpose = "table " + " ".join(map(str, shape.attributes))
-    noisy = noise.on(exact_table, randomness, purpose)
+    """A table with noise on every cell. heading: what the manifest calls its kind. [P8]"""
+    purpose = f"{heading}: {' '.join(map(str, shape.attributes))}"
+    noisy, noise = mechanism.noisy(purpose, exact_table, amount), mechanism.noise(amount)
     return Measured(Table(shape, noisy, noise.law, noise.scale), noise.variance)
 
 
@@ -73,7 +74,7 @@ class Measurements:
         for one in [*self.histograms, *self.tables]:
             values.append(float(one.noisy.sum()))
             precisions.append(1 / (one.table.counts.size * one.variance))
-        return max(1.0, float(np.average(values, weights=precisions)))
+        return min(max(1.0, float(np.average(values, weights=precisions))), float(MOST_RECORDS))
 
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""

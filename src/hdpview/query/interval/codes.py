@@ -120,8 +120,12 @@ class Codes:
     @cached_property
     def _at_codes(self) -> Moments:
         """Of the function that is 1 at one code alone, with itself, for each code."""
-        codes, every = Functions(np.eye(len(self.margin))), np.arange(len(self.margin))
-        return self._of_whole(codes, codes, every, every)
+        size, parts = len(self.margin), list[Moments]()
+        for start in range(0, size, step := max(1, _AT_ONCE // size)):
+            codes = Functions(np.eye(min(step, size - start), size, start))
+            every = np.arange(len(codes))
+            parts.append(self._of_whole(codes, codes, every, every))
+        return Moments(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
         """Of functions that are not at one code alone."""

@@ -18,9 +18,10 @@ from hdpview.domain import Schema
 from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.protocol import Engine, Method, Progress
-from hdpview.privacy.budget import Budget, exact_epsilon
-from hdpview.privacy.noise import noisy_vector
-from hdpview.privacy.randomness import Randomness
+from hdpview.privacy.budget import exact_epsilon
+from hdpview.privacy.exact import unprotected
+from hdpview.privacy.mechanism import Mechanism
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.hdmm.release import FittedRelease, exact_measurements, fit
 from hdpview_bench.rivals.hdmm.strategy import Strategy, strategy_for
 from hdpview_bench.rivals.hdmm.workload import workload_named
@@ -66,25 +67,26 @@ class Hdmm(Method):
     def release(
         self,
         counts: Counts,
-        budget: Budget,
-        randomness: Randomness,
+        mechanism: Mechanism,
         engine: Engine,
         progress: Progress | None = None,
     ) -> FittedRelease:
+        budget = Budget(mechanism)
         reason = self.why_infeasible(counts.schema, float(budget.epsilon))
         if reason is not None:
             raise MethodError(reason)
         sizes, epsilon = counts.schema.sizes, budget.epsilon
         strategy = strategy_for(self.workload, sizes, epsilon)
         shapes = [TableShape.of_codes(chosen, sizes) for chosen in strategy.measured]
-        exact_tables, noisy_tables = counts.exact_tables(shapes, progress), []
+        exact_tables = map(unprotected, counts.exact_tables(shapes, progress))
+        noisy_tables = []
         for chosen, share, exact_table in zip(strategy.measured, strategy.shares, exact_tables, strict=True):
             purpose = "noise on " + (
                 " × ".join(counts.schema.names[i] for i in chosen) or "the number of records"
             )
             per_unit = budget.charge(purpose, share * epsilon) / strategy.sensitivity(chosen)
             exact = exact_measurements(exact_table, [strategy.factors[i] for i in chosen])
-            noisy_tables.append(noisy_vector(exact, per_unit, randomness, f"hdmm {chosen}"))
+            noisy_tables.append(noisy_vector(exact, per_unit, budget.randomness, f"hdmm {chosen}"))
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:

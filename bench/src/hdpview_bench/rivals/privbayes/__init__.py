@@ -22,9 +22,8 @@ import numpy as np
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
-from hdpview.privacy.budget import Budget
-from hdpview.privacy.noise import noisy_vector
 from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod
 from hdpview_bench.rivals.privbayes.network import ExactTables, choose_network
 from hdpview_bench.rivals.privbayes.synthesis import best_total, conditional, synthesise

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.jit import numba as nb
-from hdpview.privacy.randomness import Draws, Randomness
+from hdpview.privacy.randomness import Randomness
+from hdpview_bench.rivals.budget import Draws
 from hdpview_bench.rivals.privbayes.candidates import Parents, affordable_degree, parent_sets, size_at
 
 SCORE_SENSITIVITY = 2.0

@@ -1,0 +1,437 @@
+"""Replay: build a table, keep what every mechanism returned, and build another table with the same outcomes.
+
+Whatever else reaches the view must then be equal to the last byte. Beside that, the very numbers that
+samplers get are noted, so that the loss of a build on two neighbouring tables can be added up without
+trusting its accounts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import hdpview as hv
+from hdpview.build import release
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.ingest import ReadOptions, read_counts
+from hdpview.counts.learn import Learnt, learn
+from hdpview.counts.sparse import SparseCounts, code_type
+from hdpview.domain import Schema
+from hdpview.methods import Hdpview, Method, Mixture, mixture
+from hdpview.methods.quality import QUALITY_SHARE
+from hdpview.partition.local import LocalEngine
+from hdpview.privacy import mechanism
+from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.randomness import Randomness
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is built: a method on a table, a budget, and how many records a person has."""
+
+    name: str
+    schema: Schema
+    rows: Rows
+    method: Method
+    epsilon: Fraction
+    max_rows: int = 1
+    weight: int = 1  # records that each row stands for
+
+
+@dataclass
+class Draw:
+    """One call of a sampler: the exact numbers it got, and its law. rate: 1/scale, or that of a choice."""
+
+    kind: str
+    exact: NDArray[np.float64]
+    rate: float
+    noise: NDArray[np.float64] | None = None
+
+
+@dataclass
+class Recording(Outcomes):
+    """Outcomes in order, and the calls of samplers. With `of`, a recording of another build, its outcomes are
+    handed out; `strange` lists what this build asks for that the other did not.
+    """
+
+    of: Recording | None = None
+    draws: list[Draw] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    growth: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def recall(self, purpose: str, terms: str) -> list[NDArray[Any]] | None:
+        self.asked.append(f"{purpose}: {terms}")
+        if self.of is None:
+            return super().recall(purpose, terms)
+        then, arrays = self.of._known.get(purpose, ("nothing", []))
+        if then != terms:
+            self.strange.append(f"{purpose}: {terms}, where it was {then}")
+            return None
+        return arrays
+
+    def missing(self) -> list[str]:
+        """What the other build drew and this one did not ask for."""
+        return [] if self.of is None else sorted(set(self.of.asked) - set(self.asked))
+
+
+@contextmanager
+def noting(recording: Recording) -> Iterator[None]:
+    """Samplers note what they get; where outcomes are handed out, they still compute, and nobody looks."""
+    sampled: Any = mechanism._sampled
+    chosen: Any = mechanism._choose  # type: ignore[attr-defined]
+    thresholded, recalled = mechanism._laplace_with_threshold, Mechanism._recalled
+
+    def note_sampled(exact: Any, law: str, scale: float, *rest: Any) -> Any:
+        noisy = sampled(exact, law, scale, *rest)
+        recording.draws.append(Draw(law, np.array(exact, float), 1 / scale, np.array(noisy - exact, float)))
+        return noisy
+
+    def note_choice(scores: Any, rate: Fraction, *rest: Any) -> Any:
+        recording.draws.append(Draw("choice", np.array(scores, float), float(rate)))
+        return chosen(scores, rate, *rest)
+
+    def note_texts(exact: Any, scale: float, *rest: Any) -> Any:
+        counts = np.array([exact[text] for text in sorted(exact)], float)
+        recording.draws.append(Draw("texts", counts, 1 / scale))
+        return thresholded(exact, scale, *rest)
+
+    def always_draw(self: Mechanism, purpose: str, terms: str, draw: Callable[[], Any]) -> Any:
+        fresh = draw()
+        return recalled(self, purpose, terms, lambda: fresh)
+
+    with (
+        patch.object(mechanism, "_sampled", note_sampled),
+        patch.object(mechanism, "_choose", note_choice),
+        patch.object(mechanism, "_laplace_with_threshold", note_texts),
+        patch.object(Mechanism, "_recalled", always_draw),
+    ):
+        yield
+
+
+class SameBlocks:
+    """An engine that hands out the blocks of another build, with this table's counts in them."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def grow(self, counts: Any, parameters: Any, key: Any, progress: Any = None) -> Any:
+        self.recording.growth = parameters.numbers
+        grown = LocalEngine(1).grow(counts, parameters, key, progress)
+        if self.recording.of is None or "noise on counts" not in self.recording.of._known:
+            return grown
+        lower, upper = self.recording.of._known["noise on counts"][1][:2]
+        codes = counts.exact_codes[:, None, :].astype(np.int64)
+        inside = ((lower <= codes) & (codes < upper)).all(axis=2)
+        sums = (inside * counts.exact_counts[:, None]).sum(axis=0)
+        depth = self.recording.of._known["noise on counts"][1][3]
+        empty = np.zeros(len(sums), np.int64)
+        keys = np.zeros((len(sums), 8), np.uint32)
+        return replace(
+            grown,
+            lower=lower,
+            upper=upper,
+            depth=depth,
+            keys=keys,
+            exact_first=empty,
+            exact_last=empty,
+            exact_sum=sums,
+        )
+
+
+def cells(case: Case, rows: Rows) -> SparseCounts:
+    """The occupied cells. Rows beyond those of the case stand for one record each."""
+    found, place = np.unique(rows, axis=0, return_inverse=True)
+    counts = np.zeros(len(found), np.int64)
+    np.add.at(counts, place.reshape(-1), np.where(np.arange(len(rows)) < len(case.rows), case.weight, 1))
+    return SparseCounts(case.schema, np.ascontiguousarray(found.astype(code_type(case.schema))), counts, 1)
+
+
+def built(case: Case, rows: Rows, recording: Recording, test_key: bytes | None = b"k") -> bytes:
+    """The file of a view, with small fits: they are post-processing, and take most of the time."""
+    key = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
+    limits = Contributions("who" if case.max_rows > 1 else None, case.max_rows)
+    with noting(recording), small_fits(), tempfile.TemporaryDirectory() as folder:
+        view = release(
+            cells(case, rows),
+            case.epsilon,
+            case.method,
+            key,
+            1,
+            None,
+            limits,
+            SameBlocks(recording),
+            quality=True,
+            outcomes=recording,
+        )
+        view.save(f"{folder}/v.pview")
+        return Path(folder, "v.pview").read_bytes()
+
+
+@contextmanager
+def small_fits() -> Iterator[None]:
+    right: Any = mixture.effort_for  # type: ignore[attr-defined]
+
+    def little(n: int) -> Any:
+        return replace(right(n), n_components=16, passes=1, rounds=5, members=1)
+
+    with patch.object(mixture, "effort_for", little):
+        yield
+
+
+def neighbours(case: Case) -> Iterator[tuple[str, Rows]]:
+    """Tables with one person more: in a rare cell, in a common one; and with one less."""
+    rare = np.array([size - 1 for size in case.schema.sizes])
+    for name, cell in (("rare", rare), ("common", case.rows[0])):
+        yield f"one more, {name}", np.concatenate([case.rows, np.repeat(cell[None], case.max_rows, axis=0)])
+    if case.weight == 1:
+        yield "one less", case.rows[case.max_rows :]
+
+
+def another_table(case: Case) -> Rows:
+    """A table that has nothing in common with the case's but its schema."""
+    mirrored = np.array(case.schema.sizes) - 1 - case.rows
+    return np.concatenate([mirrored, mirrored, mirrored[: len(mirrored) // 2]])
+
+
+def problems_of(case: Case) -> list[str]:
+    """All that replay finds wrong with builds of a case; nothing for a private build."""
+    first = Recording()
+    file = built(case, case.rows, first)
+    found = [*_wrong_sums(case, first)]
+    for name, rows in (("another table", another_table(case)), *neighbours(case)):
+        second = Recording(of=first)
+        again = built(case, rows, second)
+        found += [f"{name}: {what}" for what in (second.strange + second.missing())[:3]]
+        if not found and again != file:
+            found.append(f"{name}: the view differs though every mechanism returned the same")
+        if name != "another table" and not found:
+            found += [f"{name}: {what}" for what in _too_much_loss(case, first, second)]
+        if found:
+            return found
+    return found + _not_fresh(case)
+
+
+def _of_quality(case: Case) -> Fraction:
+    return case.epsilon * QUALITY_SHARE
+
+
+def _wrong_sums(case: Case, recording: Recording) -> list[str]:
+    """The amounts that samplers used add up to what was paid, by formulas of this file."""
+    k = case.max_rows
+    delta = Fraction(getattr(case.method, "delta", 0))
+    noise = [draw for draw in recording.draws if draw.kind in ("laplace", "gaussian")]
+    choices = [draw for draw in recording.draws if draw.kind == "choice"]
+    n_quality = min(4, len(case.schema))
+    of_quality = sum(2 * draw.rate for draw in choices[-n_quality:]) * k
+    if not math.isclose(of_quality, float(_of_quality(case)), rel_tol=1e-9):
+        return [f"quality was paid {float(_of_quality(case)):g} and draws at {of_quality:g}"]
+    rest = choices[:-n_quality]
+    if delta:
+        rho = sum(draw.rate**2 / 2 for draw in noise) + sum((2 * draw.rate) ** 2 / 8 for draw in rest)
+        of_view = float(case.epsilon - _of_quality(case))
+        of_one = float(delta) / (k * math.exp(of_view)) if k > 1 else float(delta)
+        drawn = epsilon_of_rho(rho, of_one) * k
+        return [] if 0.999 <= drawn / of_view <= 1 + 1e-6 else [f"{drawn:g} drawn, {of_view:g} paid"]
+    wanted = float(case.epsilon - _of_quality(case))
+    nominal = (sum(draw.rate for draw in noise) + sum(2 * draw.rate for draw in rest)) * k
+    nominal += _of_growth(recording.growth) * k
+    return [] if math.isclose(nominal, wanted, rel_tol=1e-9) else [f"{nominal:g} drawn, {wanted:g} paid"]
+
+
+def _of_growth(numbers: tuple[float, ...]) -> float:
+    """The loss of growing blocks with these numbers, by the proof's formula. Infinite below the floor."""
+    if not numbers:
+        return 0.0
+    epsilon_cut, n_levels, scale, bias, threshold, floor = numbers
+    if floor < (threshold + 2 - bias) * (1 - 1e-12):
+        return math.inf
+    return epsilon_cut * n_levels + 2 / scale * (1 / -math.expm1(-bias / scale) + 2)
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """The ε of ρ-zCDP at δ (Canonne, Kamath, Steinke 2020), by a search over α of its own."""
+    orders = 1 + np.exp(np.linspace(-8, 12, 40_001))
+    bounds = orders * rho + (math.log(1 / delta) + (orders - 1) * np.log1p(-1 / orders) - np.log(orders)) / (
+        orders - 1
+    )
+    return float(bounds.min())
+
+
+def _too_much_loss(case: Case, first: Recording, second: Recording) -> list[str]:
+    """Losses of all draws on these two tables add up to ε at most (ρ where there is a δ)."""
+    if [draw.exact.shape for draw in first.draws] != [draw.exact.shape for draw in second.draws]:
+        return ["samplers got vectors of other shapes"]
+    epsilon = rho = 0.0
+    for one, two in zip(first.draws, second.draws, strict=True):
+        change = np.abs(one.exact - two.exact)
+        if one.rate != two.rate:
+            return ["a sampler got another scale"]
+        if one.kind in ("laplace", "texts"):
+            epsilon += float(change.sum()) * one.rate
+        elif one.kind == "gaussian":
+            rho += float((change**2).sum()) * one.rate**2 / 2
+        else:
+            epsilon += 2 * float(change.max()) * one.rate
+            rho += (2 * float(change.max()) * one.rate) ** 2 / 8
+    if not getattr(case.method, "delta", 0):
+        limit = float(case.epsilon) * (1 + 1e-9)
+        return [] if epsilon <= limit else [f"a loss of {epsilon:g} where {float(case.epsilon):g} was paid"]
+    paid = sum(draw.rate**2 / 2 for draw in first.draws if draw.kind == "gaussian")
+    paid += sum((2 * draw.rate) ** 2 / 8 for draw in first.draws if draw.kind == "choice")
+    limit = paid * case.max_rows**2 * (1 + 1e-9)
+    return [] if rho <= limit else [f"rho {rho:g} where {limit:g} was paid"]
+
+
+def _not_fresh(case: Case) -> list[str]:
+    """Two builds with keys of their own: other noise, uncorrelated, of the stated size."""
+    if Randomness.fresh() == Randomness.fresh():
+        return ["two builds have one key"]
+    one, two = Recording(), Recording()
+    built(case, case.rows, one, None)
+    built(case, case.rows, two, None)
+    pooled = []
+    for recording in (one, two):
+        noise = [
+            draw.noise * draw.rate for draw in recording.draws if draw.noise is not None and draw.rate < 0.7
+        ]
+        pooled.append(np.concatenate([np.zeros(0), *(each.reshape(-1) for each in noise)]))
+    n = min(map(len, pooled))
+    if n < 30:
+        return []
+    a, b = pooled[0][:n], pooled[1][:n]
+    if (a == b).mean() > 0.7 or abs(np.corrcoef(a, b)[0, 1]) > 5 / math.sqrt(n) + 0.05:
+        return ["noise of two builds is correlated"]
+    spread = float(np.abs(np.concatenate(pooled)).mean())
+    expected = math.sqrt(2 / math.pi) if getattr(case.method, "delta", 0) else 1.0
+    if not expected * (1 - 5 / math.sqrt(2 * n)) - 0.1 < spread < expected * (1 + 6 / math.sqrt(2 * n)) + 0.1:
+        return [f"noise is {spread:.2f} scales large on average, not {expected:.2f}"]
+    return []
+
+
+def integers(sizes: tuple[int, ...]) -> Schema:
+    return hv.Schema([hv.Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(sizes)])
+
+
+def random_rows(sizes: tuple[int, ...], n: int, seed: int, constant: int | None = None) -> Rows:
+    """Skewed and dependent rows; attribute `constant` is nearly always 0."""
+    rng = np.random.default_rng(seed)
+    rows = np.stack([np.minimum((rng.random(n) ** 2 * s).astype(np.int64), s - 1) for s in sizes], axis=1)
+    if len(sizes) > 3:
+        rows[:, 3] = (rows[:, 0] + rows[:, 1]) % sizes[3]
+    if constant is not None:
+        rows[:, constant] = np.where(rng.random(n) < 0.003, rows[:, constant], 0)
+    return rows
+
+
+def cases() -> list[Case]:
+    eight, six = (4, 3, 3, 2, 3, 3, 2, 4), (4, 3, 3, 2, 5, 3)
+    mixed, paper, tiny = Mixture, Hdpview, Fraction(1, 10**6)
+
+    def case(
+        name: str, sizes: tuple[int, ...], n: int, method: Method, epsilon: int = 1, **more: Any
+    ) -> Case:
+        constant = more.pop("constant", None)
+        rows = random_rows(sizes, n, len(sizes), constant)
+        return Case(name, integers(sizes), rows, method, Fraction(epsilon), **more)
+
+    return [
+        case("choices", eight, 5_000, mixed()),
+        case("choices with delta", eight, 4_000, mixed(delta=tiny), 2),
+        case("delta for a person of three", six, 3_000, mixed(delta=tiny), 4, max_rows=3),
+        case("focus", (4, 3, 3, 2), 3_000, mixed(focus=(("a0", "a1"),)), 2),
+        case("nearly constant", (*six, 6, 300), 9_000, mixed(), 1, constant=6),
+        case("three rows of a person", (4, 3, 3), 400, mixed(), 1, max_rows=3),
+        case("sparse", (30, 12), 40, mixed()),
+        case("one attribute", (5,), 50, mixed()),
+        case("counts at their bound", (512, 3), 12_000, mixed(), 1, weight=2**40),
+        case("paper", (8, 6, 5), 900, paper()),
+        case("paper, a person of two", (8, 6), 300, paper(), 2, max_rows=2),
+    ]
+
+
+def people(n: int = 600, extra: int = 0) -> pa.Table:
+    """A table for learning and for bounding rows: persons of five rows each, and one of `extra` rows."""
+    rng = np.random.default_rng(3)
+    who = [f"p{i // 5}" for i in range(n)] + ["new"] * extra
+    ages = [*rng.integers(20, 60, n).tolist(), *(i % 100 for i in range(extra))]
+    cities = [*rng.choice(["Bonn", "Kiel"], n).tolist(), *(f"city {i}" for i in range(extra))]
+    return pa.table({"who": who, "age": ages, "city": cities})
+
+
+def problems_of_learning() -> list[str]:
+    """Learning with the outcomes of another table finds the same, and loses what was paid at most."""
+    limits, epsilon, delta = Contributions("who", 2), Fraction(2), Fraction(1, 10**6)
+    kinds = {"age": "integer", "city": "category"}
+
+    def token(n: int) -> str:  # rows of persons are chosen by the same salt each time
+        return "0" * 32 if n == 16 else secrets.token_hex(n)
+
+    def learnt(recording: Recording, table: pa.Table) -> Learnt:
+        with noting(recording), patch("hdpview.counts.learn.secrets", SimpleNamespace(token_hex=token)):
+            return learn(table, kinds, epsilon, delta, limits, outcomes=recording)
+
+    first, found = Recording(), list[str]()
+    said = learnt(first, people())
+    nominal = sum(draw.rate for draw in first.draws) * limits.max_rows
+    if not math.isclose(nominal, float(epsilon), rel_tol=1e-9):
+        return [f"learning draws at {nominal:g} where {float(epsilon):g} was paid"]
+    for table in (people(300, 9), people(extra=7)):
+        second = Recording(of=first)
+        if learnt(second, table) != said:
+            found.append("learning finds other things though every mechanism returned the same")
+        found += second.strange + second.missing()
+    loss = 0.0
+    for one, two in zip(first.draws, second.draws, strict=True):
+        n = min(len(one.exact), len(two.exact))
+        if one.kind == "texts":  # rows chosen of the person more, each of one text
+            loss += min(limits.max_rows, abs(one.exact.sum() - two.exact.sum())) * one.rate
+        else:
+            loss += np.abs(one.exact[:n] - two.exact[:n]).sum() * one.rate
+    return found + ([] if loss <= float(epsilon) * (1 + 1e-9) else [f"learning loses {loss:g}"])
+
+
+def problems_of_reading() -> list[str]:
+    """A person more changes the chosen rows by those of that person, k at most."""
+    schema = hv.Schema([hv.Integer(name="age", min=0, max=99)])
+    for k, salt in itertools.product((1, 3), ("a", "b", "c")):
+        options = ReadOptions(limits=Contributions("who", k), salt=salt, threads=1)
+        sums = []
+        for extra in (0, 200):
+            counts = read_counts(people(extra=extra), schema, options)
+            one = np.zeros(100, np.int64)
+            one[counts.exact_codes[:, 0]] = counts.exact_counts
+            sums.append(one)
+        if (sums[1] < sums[0]).any() or (sums[1] - sums[0]).sum() > k:
+            return [f"a person of {k} rows changes {np.abs(sums[1] - sums[0]).sum()}"]
+    return []
+
+
+def all_problems() -> Iterator[tuple[str, list[str]]]:
+    """Each case with what is wrong with it; the quick ones first."""
+    yield "reading", problems_of_reading()
+    yield "learning", problems_of_learning()
+    for case in sorted(cases(), key=lambda case: len(case.schema) * len(case.rows)):
+        try:
+            yield case.name, problems_of(case)
+        except Exception as refusal:
+            yield case.name, [f"{type(refusal).__name__}: {refusal}"]

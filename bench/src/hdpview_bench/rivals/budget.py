@@ -1,0 +1,63 @@
+"""Budgets of rivals. They never build a view, so they may look at exact counts: the charges are the
+mechanism's own, and what is drawn for them is the rival's affair.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.privacy import mechanism as door
+from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.noise import laplace_scale
+from hdpview.privacy.randomness import Randomness, draw_many
+
+_DRAWS_PER_BLOCK = 8
+
+
+class Budget:
+    """The budget of a mechanism, charged by hand."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism = mechanism
+        self.randomness: Randomness = mechanism._randomness
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self._mechanism.total
+
+    @property
+    def remaining(self) -> Fraction:
+        return self._mechanism.remaining
+
+    def charge(self, purpose: str, epsilon: Fraction, times: int = 1) -> Fraction:
+        """Spend `times · epsilon` on a purpose; return `epsilon`, that of one use."""
+        self._mechanism._charge(purpose, epsilon * times, times)
+        return epsilon
+
+
+def noisy_vector(
+    exact: NDArray[np.int64], epsilon: Fraction, randomness: Randomness, purpose: str
+) -> NDArray[np.int64]:
+    """Whole numbers of any shape with discrete Laplace noise of scale 1/ε on each. Charges nothing."""
+    key = randomness.root_key("noise on " + purpose) if randomness.is_test else None
+    flat = np.ascontiguousarray(exact, np.int64).reshape(-1)
+    if not len(flat):
+        return exact.copy()
+    return door._sampled(flat, "laplace", laplace_scale(epsilon), key, 0).reshape(np.shape(exact))
+
+
+class Draws:
+    """Uniform draws under one key, in order: for methods that always decide in the same order."""
+
+    def __init__(self, key: NDArray[np.uint32]) -> None:
+        self._key, self._n_blocks_used = key, 0
+
+    def uniform(self, n: int) -> NDArray[np.float64]:
+        """The next `n` draws, uniform on multiples of 2⁻⁵³ in [0, 1)."""
+        drawn = np.empty(n)
+        draw_many(self._key, self._n_blocks_used, drawn)
+        self._n_blocks_used += -(-n // _DRAWS_PER_BLOCK)
+        return drawn

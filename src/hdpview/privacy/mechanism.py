@@ -1,0 +1,382 @@
+"""The mechanism: the one place that charges a budget, reads exact values and draws.
+
+Each call names a purpose, charges an amount and draws with that same amount. A purpose is used once,
+nothing is drawn beyond the budget, and nothing may be left over at the end. Amounts are of ε; where the
+budget has a δ, of ρ of zero-concentrated privacy, which (ε, δ) buys as a whole. [P1] [P14]
+
+Noise comes from OpenDP's exact samplers. Under a test key keyed stand-ins of the same laws take their
+place, so that engines and implementations can be compared bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.errors import BudgetError
+from hdpview.privacy.choice import choose as _choose
+from hdpview.privacy.exact import MOST_RECORDS, Exact
+from hdpview.privacy.noise import Law, Noise, laplace_scale
+from hdpview.privacy.randomness import Randomness, Uniform, draw_many
+from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
+from hdpview.progress import Progress, silent
+
+Integers = NDArray[np.int64]
+
+WITH_DELTA = "histograms, choices and tables, with delta"
+# Entries of a long vector that are drawn at once: OpenDP takes lists, and about a second for so many.
+_ENTRIES_AT_ONCE = 2**17
+# Records. Beyond this σ, a rounded normal variable is the discrete Gaussian for any test.
+_WIDEST_TABLE = 2**12
+# δ of a threshold: OpenDP rounds up to the last bit of 1.
+_LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)
+# By this much OpenDP's certificate may be above what was asked for: it rounds up.
+_CERTIFIED = 1 + Fraction(1, 10**9)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Budget spent on one purpose, for everything that one person has in the table."""
+
+    purpose: str
+    epsilon: Fraction
+    times: int = 1
+    delta: Fraction = Fraction(0)
+
+    @property
+    def total(self) -> Fraction:
+        return self.epsilon * self.times
+
+
+class Leaves(Protocol):
+    """What an engine grows: blocks in depth-first order with their exact counts."""
+
+    @property
+    def lower(self) -> NDArray[np.int32]: ...
+    @property
+    def upper(self) -> NDArray[np.int32]: ...
+    @property
+    def depth(self) -> NDArray[np.int32]: ...
+    @property
+    def exact_sum(self) -> Integers: ...
+
+
+class Growth(Protocol):
+    """The charges of growing blocks, and the growing itself from a key. See `partition.parameters`."""
+
+    @property
+    def epsilon_cut(self) -> Fraction: ...
+    @property
+    def n_private_cut_levels(self) -> int: ...
+    @property
+    def epsilon_converge(self) -> Fraction: ...
+    @property
+    def epsilon_counts(self) -> Fraction: ...
+
+    def converge_loss(self) -> Fraction:
+        """What deciding when to stop reveals with the numbers that decisions are made by, rounded up."""
+        ...
+
+
+class Outcomes:
+    """What was drawn so far, by purpose. `privacy/checkpoint.py` keeps them on the disk."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, list[NDArray[Any]]]] = {}
+
+    def recall(self, purpose: str, terms: str) -> list[NDArray[Any]] | None:
+        """What was drawn for a purpose before; None if nothing was. terms: how, which has to be the same."""
+        if purpose not in self._known:
+            return None
+        then, arrays = self._known[purpose]
+        if then != terms:
+            raise BudgetError(f"{purpose!r} was drawn as {then} before, and is asked for as {terms} now.")
+        return arrays
+
+    def keep(self, purpose: str, terms: str, arrays: list[NDArray[Any]]) -> None:
+        self._known[purpose] = terms, arrays
+
+    def sync(self) -> None:
+        """Called when a mechanism has made its last draw."""
+
+    def close(self, *, remove: bool) -> None:
+        """Called when nothing more is drawn. remove: whether nothing is left to be resumed."""
+
+
+class Mechanism:
+    """One budget, its accounts and its randomness.
+
+    epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and
+        all
+        amounts are for one record. [P11]
+    outcomes: of a build that broke off and is continued; what is in it is not drawn again.
+    """
+
+    def __init__(
+        self,
+        epsilon: Fraction,
+        randomness: Randomness,
+        *,
+        delta: Fraction = Fraction(0),
+        max_rows: int = 1,
+        law: Law | None = None,
+        outcomes: Outcomes | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.max_rows = epsilon, delta, max_rows
+        self.law: Law = law or ("gaussian" if delta else "laplace")
+        self.total = epsilon / max_rows
+        if self.law == "gaussian":
+            self.total = rho_of(self.total, delta_of_one_record(delta, epsilon, max_rows))
+        self._spent: dict[str, Fraction] = {}
+        self._charges: dict[str, Charge] = {}
+        self._randomness, self._outcomes = randomness, outcomes or Outcomes()
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left for one record."""
+        return self.total - sum(self._spent.values(), Fraction(0))
+
+    def noise(self, amount: Fraction) -> Noise:
+        """The noise that an amount buys for a table of counts. Draws nothing."""
+        return Noise(self.law, amount)
+
+    def noisy(
+        self, purpose: str, exact: Exact, amount: Fraction, progress: Progress | None = None
+    ) -> Integers:
+        """Whole numbers with noise on each, in their shape. [P6] [P8]
+
+        Laplace noise of ε/in_all on each entry costs ε. Gaussian noise costs ρ times the sum of squared
+        changes, which is at most per_entry · in_all.
+        """
+        squares = exact.per_entry * exact.in_all
+        noise = Noise(self.law, amount / (exact.in_all if self.law == "laplace" else squares))
+        (noisy,) = self._once(
+            purpose,
+            amount,
+            f"noise on {exact.shape}",
+            lambda: [self._with_noise(exact._exact_value, noise, purpose, progress)],
+        )
+        return noisy
+
+    def choose(
+        self,
+        purpose: str,
+        scores: Exact,
+        amount: Fraction,
+        prior: NDArray[np.float64] | None = None,
+        among: NDArray[np.bool_] | None = None,
+    ) -> int:
+        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2·per_entry). [P9]
+        [P15]
+
+        prior: positive and public. among: which may be chosen, public; all by default.
+        """
+        epsilon = amount if self.law == "laplace" else epsilon_of_choices(amount, 1)
+        rate = epsilon / (2 * scores.per_entry)
+        possible = np.arange(scores.shape[0]) if among is None else np.flatnonzero(among)
+        weights = np.ones(scores.shape[0]) if prior is None else prior
+
+        def draw() -> list[NDArray[Any]]:
+            exact_scores: NDArray[np.float64] = scores._exact_value[possible].astype(np.float64)
+            uniform = Uniform(self._randomness.root_key("choice of " + purpose), 0)
+            return [possible[[_choose(exact_scores, rate, uniform, weights[possible])]]]
+
+        (chosen,) = self._once(purpose, amount, f"one of {len(possible)}", draw)
+        return int(chosen[0])
+
+    def grow(
+        self, counts: Any, growth: Growth, engine: Any, progress: Progress | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers, NDArray[np.int32]]:
+        """The paper's blocks: lower and upper bounds, counts with noise, and depths. [P3] [P4] [P6]
+
+        engine: grows the blocks, with randomness from the key it is given and from nowhere else.
+        """
+        if self.law != "laplace" or growth.converge_loss() > growth.epsilon_converge:
+            raise BudgetError("These parameters of a partition reveal more than they are charged for.")
+        cuts = growth.epsilon_cut * growth.n_private_cut_levels
+        noise = Noise(self.law, growth.epsilon_counts)
+
+        def draw() -> list[NDArray[Any]]:
+            leaves: Leaves = engine.grow(counts, growth, self._randomness.root_key("partition"), progress)
+            noisy = self._with_noise(leaves.exact_sum, noise, "counts of blocks", progress)
+            return [leaves.lower, leaves.upper, noisy, leaves.depth]
+
+        self._charge("choose cuts", cuts, growth.n_private_cut_levels)
+        self._charge("decide when to stop", growth.epsilon_converge)
+        lower, upper, noisy, depth = self._once("noise on counts", growth.epsilon_counts, "blocks", draw)
+        return lower, upper, noisy, depth
+
+    def frequent(self, purpose: str, texts: Exact, amount: Fraction, delta: Fraction) -> dict[str, int]:
+        """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. [P13]
+
+        texts: records of each. A text that one person alone has passes the threshold with probability at
+            most δ, all of theirs together. OpenDP itself certifies ε and δ for `max_rows` changed rows.
+        """
+        exact_counts = texts._exact_value
+        if not isinstance(exact_counts, dict) or any("\0" in text for text in exact_counts):
+            raise BudgetError(
+                "Texts are counted by name, and none may hold a NUL, where OpenDP would end it."
+            )
+        k, epsilon = self.max_rows, amount * self.max_rows
+
+        def draw() -> list[NDArray[Any]]:
+            found = _laplace_with_threshold(exact_counts, laplace_scale(amount), epsilon, delta, k)
+            return [np.array(list(found), np.str_), np.array(list(found.values()), np.int64)]
+
+        names, counts = self._once(purpose, amount, "frequent texts", draw, delta)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Randomness for post-processing, such as the start of a fit. It is no secret, and no part of any
+        noise.
+        """
+        (seed,) = self._recalled("public randomness: " + purpose, "a seed", lambda: [self._seed(purpose)])
+        return np.random.default_rng(seed)
+
+    def _seed(self, purpose: str) -> NDArray[np.uint32]:
+        if self._randomness.is_test:
+            return self._randomness.root_key("public randomness for " + purpose)
+        return np.frombuffer(secrets.token_bytes(32), np.uint32)
+
+    def forgo(self, purpose: str) -> None:
+        """Spend the rest on nothing, where a released number shows that nothing is left to ask."""
+        self._charge(purpose, self.remaining)
+
+    def close(self) -> tuple[Charge, ...]:
+        """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
+        if self.remaining != 0:
+            raise BudgetError(f"{self.remaining} of {self.total} is left unspent: a mistake in the method.")
+        self._outcomes.sync()
+        if self.law == "gaussian":
+            return (Charge(WITH_DELTA, self.epsilon, delta=self.delta),)  # [P14]
+        return tuple(self._charges.values())
+
+    def _once(
+        self,
+        purpose: str,
+        amount: Fraction,
+        terms: str,
+        draw: Callable[[], list[NDArray[Any]]],
+        delta: Fraction = Fraction(0),
+    ) -> list[NDArray[Any]]:
+        """Charge for a purpose, then draw for it; or recall what was drawn before the build broke off."""
+        self._charge(purpose, amount, delta=delta)
+        return self._recalled(purpose, f"{terms} for {amount}", draw)
+
+    def _recalled(
+        self, purpose: str, terms: str, draw: Callable[[], list[NDArray[Any]]]
+    ) -> list[NDArray[Any]]:
+        known = self._outcomes.recall(purpose, terms)
+        if known is None:
+            known = draw()
+            self._outcomes.keep(purpose, terms, known)
+        return known
+
+    def _charge(self, purpose: str, amount: Fraction, times: int = 1, delta: Fraction = Fraction(0)) -> None:
+        """Spend `amount` of one record's budget on a purpose that was not used before. [P1]"""
+        if purpose in self._spent:
+            raise BudgetError(f"{purpose!r} was drawn already, and what is drawn twice costs twice.")
+        if amount <= 0 or delta < 0:
+            raise BudgetError(f"{purpose!r} cannot be had for {amount}: budgets are positive.")
+        spent_delta = sum((charge.delta for charge in self._charges.values()), Fraction(0))
+        if amount > self.remaining or delta > self.delta - spent_delta:
+            raise BudgetError(
+                f"{purpose!r} needs a budget of {float(amount):g}; only {float(self.remaining):g} of "
+                f"{float(self.total):g} is left."
+            )
+        self._spent[purpose] = amount
+        heading, of_all = purpose.split(": ")[0], amount * self.max_rows / times
+        before = self._charges.get(heading, Charge(heading, Fraction(0), times))
+        self._charges[heading] = Charge(heading, before.epsilon + of_all, before.times, before.delta + delta)
+
+    def _with_noise(
+        self, exact_counts: Integers, noise: Noise, purpose: str, progress: Progress | None = None
+    ) -> Integers:
+        """Counts of any shape with noise on each, part by part: millions of them take a minute."""
+        flat = np.ascontiguousarray(exact_counts, np.int64).reshape(-1)
+        noisy, report = np.empty_like(flat), progress or silent
+        key = self._randomness.root_key("noise on " + purpose) if self._randomness.is_test else None
+        for start in range(0, len(flat), _ENTRIES_AT_ONCE):
+            report(start / len(flat), "adding noise")
+            part = slice(start, start + _ENTRIES_AT_ONCE)
+            noisy[part] = _sampled(flat[part], noise.law, noise.scale, key, start)
+        return noisy.clip(-2 * MOST_RECORDS, 2 * MOST_RECORDS).reshape(np.shape(exact_counts))
+
+
+def _sampled(
+    exact_counts: Integers, law: Law, scale: float, key: NDArray[np.uint32] | None, start: int
+) -> Integers:
+    """Counts with noise of this scale on each. key: a test's, from whose draw 2·start on noise is made."""
+    if key is not None:
+        draws = np.empty(2 * len(exact_counts))
+        draw_many(key, start // 4, draws)
+        noise = _keyed_laplace if law == "laplace" else _keyed_gaussian
+        return exact_counts + noise(draws.reshape(-1, 2), scale)
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if law == "laplace":
+        mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+        certified, asked = Fraction(mechanism.map(1)), 1 / Fraction(scale)
+    else:
+        mechanism = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=scale)
+        certified, asked = Fraction(mechanism.map(1)), 1 / (2 * Fraction(scale) ** 2)
+    if certified > asked * _CERTIFIED:
+        raise BudgetError(f"OpenDP certifies {float(certified):g} for a mechanism of {float(asked):g}.")
+    return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
+
+
+def _laplace_with_threshold(
+    exact_counts: dict[str, int], scale: float, epsilon: Fraction, delta: Fraction, k: int
+) -> dict[str, int]:
+    """Counts with noise, those above a threshold that OpenDP certifies δ for, if k rows change."""
+    import opendp.prelude as dp
+
+    if delta < _LEAST_CERTIFIED_DELTA:
+        raise BudgetError(f"OpenDP certifies no delta below {float(_LEAST_CERTIFIED_DELTA):.2g}.")
+    dp.enable_features("contrib")
+    space = (
+        dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")),
+        dp.l01inf_distance(dp.absolute_distance(T="i64")),
+    )
+    # k texts of one person, of which each passes with a probability of at most δ/k.
+    threshold = math.ceil(k + scale * math.log(k / float(delta)))
+    while True:
+        mechanism = dp.m.make_laplace_threshold(*space, scale=scale, threshold=threshold)
+        certified_epsilon, certified_delta = mechanism.map((k, k, k))
+        if Fraction(certified_delta) <= delta:
+            break
+        threshold += max(1, threshold // 1000)
+    if Fraction(certified_epsilon) > epsilon * _CERTIFIED:
+        raise BudgetError(
+            f"OpenDP certifies epsilon {certified_epsilon:g} where {float(epsilon):g} was asked."
+        )
+    return dict(mechanism(exact_counts))
+
+
+def _keyed_laplace(draws: NDArray[np.float64], scale: float) -> Integers:
+    """Discrete Laplace as the difference of two geometric variables by inversion: (n, 2) to (n,)."""
+    geometric = np.floor(-np.log1p(-draws) * scale).astype(np.int64)
+    return geometric[:, 0] - geometric[:, 1]
+
+
+def _keyed_gaussian(draws: NDArray[np.float64], scale: float) -> Integers:
+    """Discrete Gaussian by inversion; a rounded normal variable where very wide: (n, 2) to (n,)."""
+    if scale > _WIDEST_TABLE:
+        normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
+        wide: Integers = np.rint(scale * normal).astype(np.int64)
+        return wide
+    most = math.ceil(9 * scale) + 1
+    values = np.arange(-most, most + 1)
+    running = np.cumsum(np.exp(-(values**2) / (2 * scale**2)))
+    places = np.searchsorted(running, draws[:, 0] * running[-1], side="right").clip(max=2 * most)
+    drawn: Integers = values[places]
+    return drawn
