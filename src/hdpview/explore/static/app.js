@@ -12,16 +12,7 @@ import { MeasureControl } from "./measure.js";
 import { nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
 import {
-  about,
-  dimmed,
-  element,
-  inferred,
-  inferredNote,
-  percentWords,
-  percents,
-  plainLabels,
-  rounded,
-  say,
+  about, dimmed, element, inferred, inferredNote, percentWords, percents, plainLabels, rounded, say,
 } from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
@@ -210,9 +201,7 @@ class Page {
       .filter(([, chart]) => chart.chosen !== null)
       .map(([name, chart]) => [name, chart.chosen]);
     const packed = {
-      charts: this.arrangement.packed(),
-      log: $("log").checked,
-      sorted: $("sort").value === "count",
+      charts: this.arrangement.packed(), log: $("log").checked, sorted: $("sort").value === "count",
       show: measure.kind === "records" ? null : measure,
       grains: grains.length ? Object.fromEntries(grains) : null,
       overlay: this.overlay.chosen === "all" ? null : this.overlay.chosen,
@@ -274,14 +263,8 @@ class Page {
     const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
     const kept = !hash && isAlike ? this.state.snapshot() : null;
     Object.assign(this, {
-      view,
-      schema,
-      moving: null,
-      answered: undefined,
-      overall: null,
-      written: $("where").value,
-      state: new State(schema.attributes),
-      arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
+      view, schema, moving: null, answered: undefined, overall: null, written: $("where").value,
+      state: new State(schema.attributes), arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
     });
     this.state.fromLink(hash);
     if (kept) this.state.restore(kept); // the filter survives a change of view
@@ -363,9 +346,7 @@ class Page {
       const [answer, other, beside] = await dimmed(
         document.body,
         Promise.all([
-          ask("/api/histograms", question),
-          this.overlay.ask(question),
-          this.beside.ask(question),
+          ask("/api/histograms", question), this.overlay.ask(question), this.beside.ask(question),
         ]),
       );
       if (!answer) return;
@@ -476,11 +457,9 @@ class Page {
       const base = isOwn ? null : other?.histograms[name];
       const isAlike = base?.estimate.length === histograms[name].estimate.length;
       chart.draw(histograms[name], {
-        filter: this.state.filters[name],
-        where: this.state.where(name),
+        filter: this.state.filters[name], where: this.state.where(name),
         inferredFrom: inferred(this.schema, name, filtered),
-        other: isAlike ? { ...base, kind: other.kind, name: other.name } : null,
-        moving,
+        other: isAlike ? { ...base, kind: other.kind, name: other.name } : null, moving,
       });
     }
   }

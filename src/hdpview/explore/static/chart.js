@@ -38,26 +38,19 @@ export class Chart {
     this.svg = element(
       "svg",
       { class: "plot", role: "group", "aria-label": `Histogram of ${name}${beside ? ` in ${beside}` : ""}` },
-      this.group,
-      this.targets,
+      this.group, this.targets,
     );
     this.note = element("span", { class: "note" });
     this.status = element("span", { class: "hidden" });
     this.more = element("div", { class: "quiet more" });
     this.card = element(
-      "article",
-      { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
-      this.#head(),
-      element("div", { class: attribute.ends ? "drawing" : "drawing rows" }, this.svg),
-      ...(this.isMany ? [this.more, this.#find()] : []),
-      ...(attribute.ends ? [this.#pick()] : []),
-      this.tip,
+      "article", { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
+      this.#head(), element("div", { class: attribute.ends ? "drawing" : "drawing rows" }, this.svg),
+      ...(this.isMany ? [this.more, this.#find()] : []), ...(attribute.ends ? [this.#pick()] : []), this.tip,
     );
     if (!beside)
       movable(
-        this.handle,
-        this.card,
-        (how) => page.arrange(name, how),
+        this.handle, this.card, (how) => page.arrange(name, how),
         (other, isAfter) => page.arrangeBeside(name, other, isAfter),
       );
     this.card.addEventListener("pointerleave", () => this.leave());
@@ -74,8 +67,7 @@ export class Chart {
     const { name } = this.attribute;
     const about = describing(this.attribute);
     const title = element(
-      "h2",
-      { title: [this.beside ?? name, about].filter(Boolean).join(": ") },
+      "h2", { title: [this.beside ?? name, about].filter(Boolean).join(": ") },
       element("span", { class: "name" }, this.beside ?? name),
       ...(about && !this.beside ? [" ", element("span", { class: "quiet" }, about)] : []),
     );
@@ -110,11 +102,8 @@ export class Chart {
     const item = (text, how) => [text, `${text} ${name}`, () => this.page.arrange(name, how)];
     return [
       item(large.has(name) ? "Shrink" : "Enlarge", "enlarge"),
-      item(pinned.has(name) ? "Unpin" : "Pin", "pin"),
-      item("Put first", "front"),
-      item("Move earlier", "earlier"),
-      item("Move later", "later"),
-      item("Hide", "hide"),
+      item(pinned.has(name) ? "Unpin" : "Pin", "pin"), item("Put first", "front"),
+      item("Move earlier", "earlier"), item("Move later", "later"), item("Hide", "hide"),
       ["Show as a table", `Show ${name} as a table`, () => this.page.closer.groupBy(name)],
     ];
   }
@@ -132,9 +121,7 @@ export class Chart {
     this.from = selectOf(`${name} from`, [["", "from"], ...values], "", changed);
     this.to = selectOf(`${name} to`, [["", "to"], ...values], "", changed);
     this.grainList = selectOf(
-      `Bars of ${name}`,
-      this.grains.map((each) => [each.value, each.name]),
-      undefined,
+      `Bars of ${name}`, this.grains.map((each) => [each.value, each.name]), undefined,
       () => this.page.setGrain(name, this.grainList.value),
     );
     this.grainList.hidden = this.grains.length < 2;
@@ -144,10 +131,8 @@ export class Chart {
   /** A field that finds values by a part of their name; Enter picks or gives up the first. */
   #find() {
     const field = element("input", {
-      type: "search",
-      placeholder: "find a value…",
-      "aria-label": `Add or remove a value of ${this.attribute.name}`,
-      autocomplete: "off",
+      type: "search", placeholder: "find a value…",
+      "aria-label": `Add or remove a value of ${this.attribute.name}`, autocomplete: "off",
     });
     field.addEventListener("input", () => {
       this.text = field.value.trim().toLowerCase();
@@ -245,13 +230,8 @@ export class Chart {
     const measured = measure.kind === "mean" ? page.attribute(measure.attribute) : null;
     const ends = measured?.ends.map(Number);
     return modelOf({
-      attribute,
-      ...this.shown,
-      measure,
-      difference,
-      look: page.look,
-      range: ends ? [ends[0], ends.at(-1)] : null,
-      listed: (bars, isSorted) => this.#listed(bars, isSorted),
+      attribute, ...this.shown, measure, difference, look: page.look,
+      range: ends ? [ends[0], ends.at(-1)] : null, listed: (bars, isSorted) => this.#listed(bars, isSorted),
       top: this.top,
     });
   }
@@ -302,13 +282,8 @@ export class Chart {
 
   #hit(code) {
     return element("rect", {
-      class: "hit",
-      "data-code": code,
-      tabindex: -1,
-      role: "checkbox",
-      "aria-checked": "false",
-      onfocus: () => this.focused(code),
-      onblur: () => this.leave(),
+      class: "hit", "data-code": code, tabindex: -1, role: "checkbox", "aria-checked": "false",
+      onfocus: () => this.focused(code), onblur: () => this.leave(),
       onkeydown: (event) => this.key(event, code),
     });
   }
@@ -358,8 +333,7 @@ export class Chart {
         : rounded(bar.value, bar.lower, bar.upper, least);
     };
     const rows = every.map((bar) => [
-      bar.label,
-      ...ends(bar),
+      bar.label, ...ends(bar),
       ...(isCount ? [] : rounded(data.estimate[bar.index], data.lower[bar.index], data.upper[bar.index])),
     ]);
     return {
@@ -384,12 +358,8 @@ export class Chart {
   #others() {
     if (!this.isMany) return [];
     const all = modelOf({
-      attribute: this.attribute,
-      ...this.shown,
-      measure: this.page.measure,
-      look: this.page.look,
-      difference: null,
-      listed: (bars) => bars,
+      attribute: this.attribute, ...this.shown, measure: this.page.measure, look: this.page.look,
+      difference: null, listed: (bars) => bars,
     }).bars;
     return all.filter(({ index }) => !this.listed.includes(index));
   }
@@ -441,14 +411,8 @@ export class Chart {
     const far = Math.max(1, Math.round(hits.length / 10));
     const last = hits.length - 1;
     const to = {
-      ArrowRight: place + 1,
-      ArrowDown: place + 1,
-      ArrowLeft: place - 1,
-      ArrowUp: place - 1,
-      PageUp: Math.max(0, place - far),
-      PageDown: Math.min(last, place + far),
-      Home: 0,
-      End: last,
+      ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1,
+      PageUp: Math.max(0, place - far), PageDown: Math.min(last, place + far), Home: 0, End: last,
     }[event.key];
     if (to !== undefined) {
       event.preventDefault();

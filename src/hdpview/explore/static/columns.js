@@ -60,15 +60,13 @@ export class Columns {
   #item(attribute, isShown, why, strength = null) {
     const { name } = attribute;
     const box = element("input", {
-      type: "checkbox",
-      "aria-label": `Show ${name}`,
+      type: "checkbox", "aria-label": `Show ${name}`,
       onchange: () => this.page.arrange(name, box.checked ? "show" : "hide"),
     });
     box.checked = isShown;
     const title = [name, describing(attribute)].filter(Boolean).join(": ");
     const open = element(
-      "button",
-      { class: "bare", title, "aria-label": `Go to ${name}`, onclick: () => this.#open(name) },
+      "button", { class: "bare", title, "aria-label": `Go to ${name}`, onclick: () => this.#open(name) },
       name,
     );
     const about = why ? `has “${why}”` : (attribute.label ?? "");
@@ -126,9 +124,7 @@ export class Columns {
       const condition = `${outcome.sql} = ${outcome.literals[code]}`;
       const other = outcome.literals.filter((_, i) => i !== code);
       return {
-        name: `${attribute} = ${outcome.labels[code]}`,
-        names: [attribute],
-        first: and(condition),
+        name: `${attribute} = ${outcome.labels[code]}`, names: [attribute], first: and(condition),
         second: and(`${outcome.sql} IN (${other.join(", ")})`),
       };
     }

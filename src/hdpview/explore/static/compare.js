@@ -29,8 +29,7 @@ export class ComparePanel extends Panel {
     const hint = element("span", { class: "quiet" }, "then change the filter: it is B");
     const labels = this.fields.map((field, i) => element("label", {}, i ? "B " : "A is called ", field));
     this.fill(
-      "the comparison",
-      [keep, hint, ...labels, element("label", {}, "Breakdown by ", this.shared)],
+      "the comparison", [keep, hint, ...labels, element("label", {}, "Breakdown by ", this.shared)],
       ["CSV", "PNG", "SVG"],
     );
   }
@@ -121,9 +120,7 @@ export class ComparePanel extends Panel {
       columns: [by.name, ...heads.flatMap((head) => [head, `${head}_lower`, `${head}_upper`]), "verdict"],
       nNames: 1,
       rows: by.labels.map((label, i) => [
-        label,
-        ...["first", "second", "difference"].flatMap((side) => span(side, i)),
-        verdict(i),
+        label, ...["first", "second", "difference"].flatMap((side) => span(side, i)), verdict(i),
       ]),
       sql: statementOf(by, { kind: "percent" }, where, (name) => this.attribute(name)),
     };
@@ -137,9 +134,7 @@ export class ComparePanel extends Panel {
   #sides({ first, second }, wheres, names) {
     const side = (letter, where, name, count) =>
       element(
-        "div",
-        {},
-        element("h3", { class: `of-${letter}` }, name),
+        "div", {}, element("h3", { class: `of-${letter}` }, name),
         element("code", {}, where ?? "all records"),
         element("p", {}, about(count.estimate, count.lower, count.upper)),
       );
@@ -159,8 +154,7 @@ function countWords(counts, [one, other]) {
     : ` The ratio has no bound: ${other} may be 0.`;
   const verdict = isReal ? "Their numbers of records differ" : "Their numbers of records may be equal";
   return element(
-    "p",
-    { class: "quiet" },
+    "p", { class: "quiet" },
     `${verdict}: ${one} − ${other} is about ${told} (likely ${low} to ${high}).${ratioWords}`,
   );
 }

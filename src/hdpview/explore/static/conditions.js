@@ -8,25 +8,12 @@ const GRAIN = 2 ** 36;
 const LEAST = 2 ** -20;
 // A quoted name, a string, a number, a word, or a sign.
 const KINDS = [
-  /("(?:[^"]|"")*")/,
-  /('(?:[^']|'')*')/,
-  /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
-  /([\p{L}_][\p{L}\p{N}_]*)/u,
-  /(<=|>=|<>|!=|[=<>(),+-])/,
+  /("(?:[^"]|"")*")/, /('(?:[^']|'')*')/, /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
+  /([\p{L}_][\p{L}\p{N}_]*)/u, /(<=|>=|<>|!=|[=<>(),+-])/,
 ];
 const TOKEN = new RegExp(`\\s*(?:${KINDS.map((kind) => kind.source).join("|")})`, "iuy");
 const WORDS = new Set([
-  "AND",
-  "OR",
-  "NOT",
-  "IN",
-  "IS",
-  "NULL",
-  "BETWEEN",
-  "TRUE",
-  "FALSE",
-  "DATE",
-  "TIMESTAMP",
+  "AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP",
 ]);
 
 export class Refusal extends Error {}
@@ -196,8 +183,7 @@ class Reader {
 
 const everything = (attribute) => ({
   ranges: attribute.edges ? [[-Infinity, Infinity]] : [],
-  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)),
-  null: false,
+  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)), null: false,
 });
 
 function complement(attribute, condition) {
@@ -206,8 +192,7 @@ function complement(attribute, condition) {
   if (attribute.edges)
     for (let i = 0; i < ends.length; i += 2) if (ends[i] < ends[i + 1]) ranges.push([ends[i], ends[i + 1]]);
   return {
-    ranges,
-    codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
+    ranges, codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
     null: false,
   };
 }
@@ -222,10 +207,8 @@ function tidy(ranges) {
 }
 
 const union = (one, other) => ({
-  ranges: tidy([...one.ranges, ...other.ranges]),
-  codes: new Set([...one.codes, ...other.codes]),
-  null: one.null || other.null,
-  midnight: one.midnight ?? other.midnight,
+  ranges: tidy([...one.ranges, ...other.ranges]), codes: new Set([...one.codes, ...other.codes]),
+  null: one.null || other.null, midnight: one.midnight ?? other.midnight,
 });
 const common = (one, other) => ({
   ranges: tidy(
@@ -249,10 +232,7 @@ function compare(attribute, sign, value) {
   }
   const [at, after] = places(attribute, value);
   const range = {
-    "=": [at, after],
-    "<": [-Infinity, at],
-    "<=": [-Infinity, after],
-    ">": [after, Infinity],
+    "=": [at, after], "<": [-Infinity, at], "<=": [-Infinity, after], ">": [after, Infinity],
     ">=": [at, Infinity],
   }[sign];
   if (attribute.kind === "real" && ["=", "!="].includes(sign))

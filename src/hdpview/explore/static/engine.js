@@ -18,8 +18,7 @@ export class Engine {
     this.tail = content.tail;
     this.confidence = content.confidence;
     this.attributes = content.axes.map((axis, a) => ({
-      ...content.schema.attributes[a],
-      ...axis,
+      ...content.schema.attributes[a], ...axis,
       size: axis.nValues + Number(content.schema.attributes[a].nullable),
     }));
     this.sizes = this.attributes.map(({ size }) => size);
@@ -30,16 +29,11 @@ export class Engine {
 
   answer(path, body) {
     const answers = {
-      "/api/views": () => [this.schema],
-      "/api/schema": () => this.schema,
-      "/api/count": () => this.count(body.where),
-      "/api/histograms": () => this.histograms(body),
-      "/api/pairs": () => this.pairs(body),
-      "/api/compare": () => this.compare(body),
-      "/api/rates": () => this.rates(body),
-      "/api/shares": () => this.shares(body),
-      "/api/statistics": () => this.statistics(body),
-      "/api/association": () => this.association(body),
+      "/api/views": () => [this.schema], "/api/schema": () => this.schema,
+      "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body),
+      "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body),
+      "/api/rates": () => this.rates(body), "/api/shares": () => this.shares(body),
+      "/api/statistics": () => this.statistics(body), "/api/association": () => this.association(body),
       "/api/blocks": () => this.blocks(body),
     };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
@@ -77,8 +71,7 @@ export class Engine {
   #ends(estimate, variance) {
     const width = this.tail * Math.sqrt(variance);
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - width, 0), estimate),
+      estimate, lower: Math.min(Math.max(estimate - width, 0), estimate),
       upper: Math.max(Math.max(estimate + width, 0), estimate),
     };
   }
@@ -98,10 +91,7 @@ export class Engine {
   #typical(box) {
     const estimates = this.parts.map((part) => part.estimate(box));
     const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
-    return this.#ends(
-      estimates.reduce((x, y) => x + y, 0),
-      variance,
-    );
+    return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
   }
 
   /**
@@ -151,8 +141,7 @@ export class Engine {
     const boxes = cells.map(({ f }) => new Map([...rest, [a, f]]));
     const span = kind === "mean" ? this.#meanIn(m) : this.#rateIn(m, code, missing === "no");
     const column = (spans) => ({
-      estimate: spans.map((each) => each?.estimate ?? null),
-      lower: spans.map((each) => each?.lower ?? null),
+      estimate: spans.map((each) => each?.estimate ?? null), lower: spans.map((each) => each?.lower ?? null),
       upper: spans.map((each) => each?.upper ?? null),
     });
     under.overall ??= {
@@ -183,8 +172,7 @@ export class Engine {
       const { ratio, off, unsafe } = this.#ratio([times(box, new Map([[m, value]])), all]);
       if (ratio === null) return null;
       return {
-        estimate: ratio,
-        lower: unsafe ? 0 : Math.max(ratio - off, 0),
+        estimate: ratio, lower: unsafe ? 0 : Math.max(ratio - off, 0),
         upper: unsafe ? 1 : Math.min(ratio + off, 1),
       };
     };
@@ -198,9 +186,7 @@ export class Engine {
   /** A point per code of an attribute, as far as a box has it. */
   #points(a, box) {
     return Array.from({ length: this.sizes[a] }, (_, code) => ({
-      code,
-      value: box.get(a)?.[code] ?? 1,
-      condition: box.get(a)?.condition,
+      code, value: box.get(a)?.[code] ?? 1, condition: box.get(a)?.condition,
     }));
   }
 
@@ -262,9 +248,7 @@ export class Engine {
     const possible = isPossible(without(wide, a));
     for (const { f, codes } of this.#cells(a, box, groups))
       this.#put(
-        columns,
-        possible && codes.some((code) => reach[code].value > 0),
-        new Map([...rest, [a, f]]),
+        columns, possible && codes.some((code) => reach[code].value > 0), new Map([...rest, [a, f]]),
         known.map((own) => codes.reduce((total, code) => total + own[code] * points[code].value, 0)),
       );
     return columns;
@@ -334,8 +318,7 @@ export class Engine {
       const estimate = Math.min(1, Math.max(0, grid.estimate[i][j]) / of.estimate);
       if (isQuick)
         return [
-          estimate,
-          Math.min(estimate, Math.max(0, grid.lower[i][j] / Math.max(of.upper, 1e-9))),
+          estimate, Math.min(estimate, Math.max(0, grid.lower[i][j] / Math.max(of.upper, 1e-9))),
           Math.max(estimate, of.lower > 0 ? Math.min(1, grid.upper[i][j] / of.lower) : 1),
         ];
       const { off, unsafe } = this.#ratio(part(i, j));
@@ -373,10 +356,8 @@ export class Engine {
       for (const point of across) {
         const value = down.value * point.value;
         this.#put(
-          columns,
-          reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
-          new Map([...rest, [a, down], [b, point]]),
-          known.map((grid) => grid[down.code][point.code] * value),
+          columns, reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
+          new Map([...rest, [a, down], [b, point]]), known.map((grid) => grid[down.code][point.code] * value),
         );
       }
       for (const key of Object.keys(columns)) found[key].push(columns[key]);
@@ -450,8 +431,7 @@ export class Engine {
     const unsafe = sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
     const off = unsafe ? Infinity : half;
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - off, values.least), estimate),
+      estimate, lower: Math.min(Math.max(estimate - off, values.least), estimate),
       upper: Math.max(Math.min(estimate + off, values.greatest), estimate),
     };
   }
@@ -461,8 +441,7 @@ export class Engine {
     const { estimate, half } = this.#linear(new Map([...records, [a, values.times(records.get(a))]]));
     const floor = values.least >= 0 ? 0 : -Infinity;
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - half, floor), estimate),
+      estimate, lower: Math.min(Math.max(estimate - half, floor), estimate),
       upper: Math.max(estimate + half, estimate),
     };
   }
@@ -508,8 +487,7 @@ export class Engine {
     const [first, last] = codesAround(attribute.nValues, nGroups, ends);
     const { edges, kind } = attribute;
     return {
-      estimate,
-      lower: Math.min(edges[first], estimate),
+      estimate, lower: Math.min(edges[first], estimate),
       upper: Math.max(edges[last + 1] - Number(kind !== "real"), estimate),
     };
   }
@@ -548,9 +526,7 @@ export class Engine {
     const off =
       ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
     return {
-      ratio,
-      off,
-      unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)),
+      ratio, off, unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)),
     };
   }
 
@@ -570,11 +546,7 @@ export class Engine {
     const apart = this.tail * Math.sqrt(deltaVariance(([x, y]) => x - y, sums, this.#covariances(boxes)));
     const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
     return {
-      first: sides[0],
-      second: sides[1],
-      difference,
-      difference_interval: interval,
-      ratio,
+      first: sides[0], second: sides[1], difference, difference_interval: interval, ratio,
       ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off],
       is_real: interval[0] > 0 || interval[1] < 0,
     };
@@ -625,8 +597,7 @@ export class Engine {
       return [Number.isFinite(estimate) ? estimate : null, ...ends];
     };
     return {
-      first: span((s) => ratioOf(s.slice(0, 2)), 0),
-      second: span((s) => ratioOf(s.slice(2)), 0),
+      first: span((s) => ratioOf(s.slice(0, 2)), 0), second: span((s) => ratioOf(s.slice(2)), 0),
       difference: span((s) => ratioOf(s.slice(0, 2)) - ratioOf(s.slice(2)), -1),
     };
   }
@@ -650,8 +621,7 @@ export class Engine {
     return {
       estimate: added(({ estimate }) => Math.abs(estimate)) / 2,
       lower: Math.max(added(({ low }) => low), added(({ high }) => -high)),
-      upper: Math.min(1, Math.max(added(({ high }) => high), added(({ low }) => -low))),
-      largest,
+      upper: Math.min(1, Math.max(added(({ high }) => high), added(({ low }) => -low))), largest,
     };
   }
 }

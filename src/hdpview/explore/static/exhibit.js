@@ -48,8 +48,7 @@ export function origin(page, { where, lines = [] }) {
   const own = facts();
   const source = [page.view, ...(own ? [`checksum ${own.checksum}`] : []), spent(page.schema)];
   return [
-    `Filter: ${where ?? "all records"}`,
-    ...lines,
+    `Filter: ${where ?? "all records"}`, ...lines,
     `${source.join("; ")}; 95% typical intervals${page.schema.private ? "" : "; NOT PRIVATE"}`,
   ];
 }

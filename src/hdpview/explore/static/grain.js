@@ -40,11 +40,7 @@ function byWidth(attribute, width) {
 }
 
 const byCalendar = (attribute, unit) =>
-  gathered(
-    attribute,
-    (code) => CALENDAR[unit](dayOf(attribute.ends[code])),
-    ({ key }) => key,
-  );
+  gathered(attribute, (code) => CALENDAR[unit](dayOf(attribute.ends[code])), ({ key }) => key);
 
 /** The grains of an attribute's chart, the finest first, each { value, name, groups }. */
 export function grainsOf(attribute) {
@@ -54,9 +50,7 @@ export function grainsOf(attribute) {
   let choices = [];
   if (attribute.kind === "datetime")
     choices = Object.keys(CALENDAR).map((unit) => ({
-      value: unit,
-      name: `by ${unit}`,
-      groups: byCalendar(attribute, unit),
+      value: unit, name: `by ${unit}`, groups: byCalendar(attribute, unit),
     }));
   else {
     const width = (Number(attribute.ends.at(-1)) - Number(attribute.ends[0])) / nValues;

@@ -60,13 +60,8 @@ export class GroupsPanel extends Panel {
         : "No possible value matches the filter.",
     ];
     const exhibit = {
-      title: `${table.title} by ${names.join(" and ")}`,
-      file: "groups",
-      where,
-      lines: table.notes,
-      columns: [...names, ...table.columns],
-      nNames: by.length,
-      rows,
+      title: `${table.title} by ${names.join(" and ")}`, file: "groups", where, lines: table.notes,
+      columns: [...names, ...table.columns], nNames: by.length, rows,
       sql: statementOf(by, by.length > 1 ? RECORDS : page.measure, where, (name) => page.attribute(name)),
     };
     this.show(exhibit, notes, (_, i) => table.least[order[i]] <= 0);
@@ -102,10 +97,7 @@ export class GroupsPanel extends Panel {
       title: `${title[0].toUpperCase()}${title.slice(1)}`,
       columns: [...three("records"), ...three("share"), ...(isMeasured ? three(title) : [])],
       rows: attribute.labels.map((label, i) => [
-        label,
-        ...rounded(estimate[i], lower[i], upper[i]),
-        ...shareOf(i),
-        ...(isMeasured ? valueOf(i) : []),
+        label, ...rounded(estimate[i], lower[i], upper[i]), ...shareOf(i), ...(isMeasured ? valueOf(i) : []),
       ]),
       counts: estimate,
       least: lower,
@@ -120,13 +112,9 @@ export class GroupsPanel extends Panel {
     const [estimate, lower, upper] = ["estimate", "lower", "upper"].map((key) => answer[key].flat());
     const label = (i) => [a.labels[Math.floor(i / b.labels.length)], b.labels[i % b.labels.length]];
     return {
-      title: "Records",
-      columns: ["records", "records_lower", "records_upper"],
+      title: "Records", columns: ["records", "records_lower", "records_upper"],
       rows: estimate.map((value, i) => [...label(i), ...rounded(value, lower[i], upper[i])]),
-      counts: estimate,
-      least: lower,
-      most: upper,
-      notes: answer.notes,
+      counts: estimate, least: lower, most: upper, notes: answer.notes,
     };
   }
 }

@@ -38,11 +38,7 @@ export class Heatmap {
     this.bottom = TOP + b.labels.length * this.height;
     this.most = Math.max(...this.values.map((row) => Math.max(...row)), 1e-9);
     this.mark = element("rect", {
-      class: "mark",
-      fill: "none",
-      stroke: "#0b7fab",
-      "stroke-width": 2,
-      "pointer-events": "none",
+      class: "mark", fill: "none", stroke: "#0b7fab", "stroke-width": 2, "pointer-events": "none",
       visibility: "hidden",
     });
     const label =
@@ -81,10 +77,7 @@ export class Heatmap {
   /** Under the cells: pale is pale in the dark, too. */
   #ground() {
     return element("rect", {
-      x: this.left,
-      y: TOP,
-      width: this.a.labels.length * this.width,
-      height: this.bottom - TOP,
+      x: this.left, y: TOP, width: this.a.labels.length * this.width, height: this.bottom - TOP,
       fill: "#ffffff",
     });
   }
@@ -114,10 +107,7 @@ export class Heatmap {
     return [...drawn].map(([look, boxes]) => {
       const [colour, opacity] = look.split(" ");
       return element("path", {
-        class: "cells",
-        d: boxes.join(""),
-        fill: COLOURS[colour],
-        "fill-opacity": opacity,
+        class: "cells", d: boxes.join(""), fill: COLOURS[colour], "fill-opacity": opacity,
       });
     });
   }
@@ -133,10 +123,8 @@ export class Heatmap {
     return this.values.flatMap((row, j) =>
       row.map((_, i) =>
         text(...place(i, j), texts[j][i], {
-          "text-anchor": "middle",
-          fill: isDark(i, j) ? "#ffffff" : "#1d2733",
-          "fill-opacity": lower[j][i] > 0 ? 1 : 0.6,
-          "pointer-events": "none",
+          "text-anchor": "middle", fill: isDark(i, j) ? "#ffffff" : "#1d2733",
+          "fill-opacity": lower[j][i] > 0 ? 1 : 0.6, "pointer-events": "none",
         }),
       ),
     );
@@ -145,18 +133,12 @@ export class Heatmap {
   #outlines(blocks) {
     const line = ([x1, x2, y1, y2]) =>
       outline(
-        this.left + x1 * this.width,
-        TOP + y1 * this.height,
-        (x2 - x1) * this.width,
-        (y2 - y1) * this.height,
+        this.left + x1 * this.width, TOP + y1 * this.height, (x2 - x1) * this.width, (y2 - y1) * this.height,
       );
     return blocks.length
       ? [
           element("path", {
-            class: "blocks",
-            d: blocks.map(line).join(""),
-            fill: "none",
-            stroke: "#0b7fab",
+            class: "blocks", d: blocks.map(line).join(""), fill: "none", stroke: "#0b7fab",
             "stroke-width": 0.5,
           }),
         ]
@@ -193,12 +175,7 @@ export class Heatmap {
   #legend() {
     const swatch = (k, y, opacity) =>
       element("rect", {
-        x: this.left + k * SWATCH,
-        y,
-        width: SWATCH,
-        height: 8,
-        fill: COLOURS[k],
-        "fill-opacity": opacity,
+        x: this.left + k * SWATCH, y, width: SWATCH, height: 8, fill: COLOURS[k], "fill-opacity": opacity,
       });
     const whole = { row: "the row", column: "the column", all: "all" }[this.whole];
     const end = this.left + COLOURS.length * SWATCH;
@@ -220,11 +197,7 @@ export class Heatmap {
 
   /** Put the mark on cells and read the last one. */
   #point([i, j], [i0, j0] = [i, j]) {
-    const {
-      a,
-      b,
-      answer: { estimate, lower, upper },
-    } = this;
+    const { a, b, answer: { estimate, lower, upper } } = this;
     this.cell = [i, j];
     set(this.mark, "x", String(tidy(this.left + Math.min(i, i0) * this.width)));
     set(this.mark, "y", String(tidy(TOP + Math.min(j, j0) * this.height)));

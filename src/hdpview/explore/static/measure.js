@@ -2,12 +2,7 @@
 
 import { choose, element, selectOf } from "./parts.js";
 
-const KINDS = [
-  ["records", "records"],
-  ["percent", "percent"],
-  ["rate", "rate of …"],
-  ["mean", "mean of …"],
-];
+const KINDS = [["records", "records"], ["percent", "percent"], ["rate", "rate of …"], ["mean", "mean of …"]];
 
 export class MeasureControl {
   /** changed(): told that something else is to be shown. */

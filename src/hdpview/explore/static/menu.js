@@ -54,9 +54,7 @@ export function exhibitMenu(page, what, face, exhibitOf, kinds = ["PNG", "SVG", 
   return menu(`${face === "⋯" ? "More on" : "Save"} ${what}`, face, () => [
     ...more(),
     ...kinds.map((kind) => [
-      `Save as ${kind}`,
-      `Save ${what} as ${kind}`,
-      withExhibit((exhibit) => page.saveExhibit(exhibit, kind)),
+      `Save as ${kind}`, `Save ${what} as ${kind}`, withExhibit((exhibit) => page.saveExhibit(exhibit, kind)),
     ]),
     ["Copy SQL", `Copy the SQL of ${what}`, withExhibit(({ sql }) => page.copy(sql, "SQL copied"))],
     ["Copy link", `Copy a link to ${what}`, () => page.copy(location.href, "Link copied")],

@@ -1,15 +1,7 @@
 // What a chart shows, in numbers and words: everything that is drawn, saved, read aloud and written to files
 // comes from here.
 
-import {
-  about,
-  bound,
-  describing,
-  percentWords,
-  percents,
-  rounded,
-  ticksBetween,
-} from "./parts.js";
+import { about, bound, describing, percentWords, percents, rounded, ticksBetween } from "./parts.js";
 import { topOf } from "./plot.js";
 
 const LINE_FROM = 12; // dates in so many bars are a line
@@ -74,33 +66,20 @@ export function modelOf(chart) {
   const all = range ? range[1] - range[0] : 100;
   const isFaint = (span) => !span || (isCount ? span[1] <= 0 : span[2] - span[1] > VAGUE * all);
   const bars = groups.map((group, i) => ({
-    index: i,
-    code: group.first,
-    label: group.label,
-    isMissing: isMissing(group),
-    value: spans[i]?.[0] ?? null,
-    lower: spans[i]?.[1] ?? null,
-    upper: spans[i]?.[2] ?? null,
-    number: textOf(spans[i], kind),
-    isFaint: isFaint(spans[i]),
-    isOff: isOff(attribute, group, filter),
-    isDifferent: difference?.lower[i] > 0 || difference?.upper[i] < 0,
-    other: others?.[i] ?? null,
+    index: i, code: group.first, label: group.label, isMissing: isMissing(group),
+    value: spans[i]?.[0] ?? null, lower: spans[i]?.[1] ?? null, upper: spans[i]?.[2] ?? null,
+    number: textOf(spans[i], kind), isFaint: isFaint(spans[i]), isOff: isOff(attribute, group, filter),
+    isDifferent: difference?.lower[i] > 0 || difference?.upper[i] < 0, other: others?.[i] ?? null,
   }));
   const shown = listed(bars, look.isSorted);
   const isRows = !attribute.ends;
   const isFlat = data.total !== undefined && isNothing(data.total);
   const model = {
-    attribute,
-    kind,
-    bars: shown,
-    isRows,
-    isPoints: !isCount,
+    attribute, kind, bars: shown, isRows, isPoints: !isCount,
     isLine: attribute.kind === "datetime" && groups.length >= LINE_FROM,
     overall: isCount || !data.overall ? null : (kind === "rate" ? 100 : 1) * data.overall.estimate,
     brush: filter?.range ? brushed(groups, filter.range) : null,
-    brackets: isRows && look.isSorted ? uncertain(shown) : [],
-    flat: isFlat ? flatWords(data.total) : null,
+    brackets: isRows && look.isSorted ? uncertain(shown) : [], flat: isFlat ? flatWords(data.total) : null,
     xTicks: isRows ? [] : ticksUnder(attribute, groups),
     axisNote: [attribute.unit, attribute.unequal ? "bins of unequal width" : ""].filter(Boolean).join("; "),
   };
@@ -122,9 +101,7 @@ function axisOf({ kind, overall, flat }, bars, isLog, top = 0) {
   if (kind === "mean") {
     const clear = known.some(({ isFaint }) => !isFaint) ? known.filter(({ isFaint }) => !isFaint) : known;
     const ends = [
-      ...clear.flatMap(({ lower, upper }) => [lower, upper]),
-      ...bars.map(({ other }) => other),
-      overall,
+      ...clear.flatMap(({ lower, upper }) => [lower, upper]), ...bars.map(({ other }) => other), overall,
     ].filter((end) => typeof end === "number");
     const [from, to] = ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1];
     const room = 0.05 * (to - from) || 1;

@@ -9,9 +9,7 @@ import { statementOf } from "./statements.js";
 const PICTURE = 50_000; // cells of a picture drawn unasked
 const MOST_CELLS = 250_000; // and of one that is asked for
 const CELLS = [
-  ["records", "records"],
-  ["row", "percent of the row"],
-  ["column", "percent of the column"],
+  ["records", "records"], ["row", "percent of the row"], ["column", "percent of the column"],
   ["all", "percent of all"],
 ];
 

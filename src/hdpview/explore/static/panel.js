@@ -34,9 +34,7 @@ export class Panel {
   fill(what, controls, kinds, ...above) {
     const saved = exhibitMenu(this.page, what, "Save", () => this.exhibit, kinds);
     this.root.replaceChildren(
-      element("div", { class: "controls" }, ...controls, saved),
-      ...above,
-      this.result,
+      element("div", { class: "controls" }, ...controls, saved), ...above, this.result,
     );
   }
 
@@ -94,9 +92,7 @@ function asTable({ columns, rows, nNames }, faint) {
     });
   const line = (row, i) => element("tr", { class: faint(row, i) ? "faint" : null }, ...cells(row));
   return element(
-    "table",
-    {},
-    element("thead", {}, element("tr", {}, ...heads)),
+    "table", {}, element("thead", {}, element("tr", {}, ...heads)),
     element("tbody", {}, ...rows.slice(0, LISTED).map(line)),
   );
 }

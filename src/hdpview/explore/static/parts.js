@@ -42,8 +42,7 @@ export async function dimmed(node, work) {
 /** A list to choose from: options as [value, text], or values that are their own text. */
 export function selectOf(label, options, chosen, onchange) {
   const made = element(
-    "select",
-    { "aria-label": label, ...(onchange && { onchange }) },
+    "select", { "aria-label": label, ...(onchange && { onchange }) },
     ...options.map((each) => element("option", { value: [each].flat()[0] }, [each].flat().at(-1))),
   );
   if (chosen !== undefined) made.value = chosen;

@@ -9,26 +9,8 @@ const TEXT = 12;
 const SMALL = 11;
 const DENSE = 8; // bars narrower than this have intervals as wide as they are
 const LAYERS = [
-  "rule",
-  "minor",
-  "brush",
-  "bar",
-  "bar faint",
-  "bar off",
-  "bar off faint",
-  "band",
-  "whisker",
-  "whisker off",
-  "level",
-  "line",
-  "point",
-  "point faint",
-  "point off",
-  "beyond",
-  "other",
-  "overall",
-  "differs",
-  "bracket",
+  "rule", "minor", "brush", "bar", "bar faint", "bar off", "bar off faint", "band", "whisker", "whisker off",
+  "level", "line", "point", "point faint", "point off", "beyond", "other", "overall", "differs", "bracket",
   "axis",
 ];
 

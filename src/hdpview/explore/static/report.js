@@ -62,11 +62,7 @@ export function report(page) {
 function figure(page, exhibit) {
   const caption = origin(page, exhibit).slice(0, -1).join(". ");
   return element(
-    "figure",
-    {},
-    text("h3", exhibit.title),
-    pictureOf(page, exhibit, false),
-    text("figcaption", caption),
+    "figure", {}, text("h3", exhibit.title), pictureOf(page, exhibit, false), text("figcaption", caption),
   );
 }
 
@@ -80,9 +76,7 @@ function panelOf(page, exhibit) {
 function table(columns, rows) {
   const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => text(tag, cell)));
   return element(
-    "table",
-    {},
-    element("thead", {}, row("th", columns)),
+    "table", {}, element("thead", {}, row("th", columns)),
     element("tbody", {}, ...rows.map((cells) => row("td", cells))),
   );
 }

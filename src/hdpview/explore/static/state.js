@@ -54,9 +54,7 @@ export function axisOf(attribute) {
   const edges =
     attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
   return {
-    ...attribute,
-    labels: attribute.rawLabels ?? attribute.labels,
-    edges,
+    ...attribute, labels: attribute.rawLabels ?? attribute.labels, edges,
     nValues: attribute.labels.length - Number(attribute.nullable),
   };
 }

@@ -7,9 +7,7 @@ export class StatementPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
     this.statement = element("textarea", {
-      rows: 5,
-      spellcheck: "false",
-      "aria-label": "A SELECT statement over the table view",
+      rows: 5, spellcheck: "false", "aria-label": "A SELECT statement over the table view",
     });
     const [first] = this.schema.attributes;
     this.first =
@@ -67,8 +65,7 @@ export class StatementPanel extends Panel {
       sql,
     };
     const notes = [
-      ...answer.notes,
-      ...answer.inferred,
+      ...answer.notes, ...answer.inferred,
       rows.length > LISTED || answer.cut_off ? `The first ${LISTED} rows.` : "",
       rows.length ? "" : "No rows.",
     ];

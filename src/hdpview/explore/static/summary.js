@@ -46,12 +46,8 @@ export class SummaryPanel extends Panel {
     const { sql } = this.numeric[0];
     const calls = [`AVG(${sql})`, ...measures.slice(1).map((share) => `quantile_cont(${sql}, ${share})`)];
     const exhibit = {
-      title: "Means and quantiles",
-      file: "statistics",
-      where,
-      columns: ["attribute", ...Object.keys(STATISTICS).flatMap(three)],
-      nNames: 1,
-      rows,
+      title: "Means and quantiles", file: "statistics", where,
+      columns: ["attribute", ...Object.keys(STATISTICS).flatMap(three)], nNames: 1, rows,
       sql: `SELECT ${calls.join(", ")} ${this.from()}`,
     };
     const reading = "Bins count as their middle. Rows in italics could be almost anywhere.";

@@ -10,8 +10,7 @@ const schemas = new Map();
 // What the server answers, too, and the fields that it knows.
 const FIELDS = {
   "/api/histograms": ["view", "where", "own", "attributes", "shares"],
-  "/api/pairs": ["view", "where", "first", "second"],
-  "/api/compare": ["view", "first", "second"],
+  "/api/pairs": ["view", "where", "first", "second"], "/api/compare": ["view", "first", "second"],
   "/api/shares": ["view", "first", "second", "attribute"],
 };
 const ENGINE = new Set([...Object.keys(FIELDS), "/api/statistics", "/api/association", "/api/blocks"]);
@@ -31,9 +30,7 @@ const reach = (path, options) =>
   });
 const posted = (path, body) =>
   reach(path, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
   });
 const server = async (path, body) => answer(await posted(path, body));
 
@@ -107,9 +104,7 @@ async function statistics({ view, where, attribute, measures }) {
   const sql = `SELECT ${parts.join(", ")} FROM view${where ? ` WHERE ${where}` : ""}`;
   const { rows, notes } = await server("/api/sql", { view, sql });
   const span = (_, i) => ({
-    estimate: [rows[0][`c${i}`]],
-    lower: [rows[0][`c${i}_lower`]],
-    upper: [rows[0][`c${i}_upper`]],
+    estimate: [rows[0][`c${i}`]], lower: [rows[0][`c${i}_lower`]], upper: [rows[0][`c${i}_upper`]],
   });
   return { codes: [], found: measures.map(span), notes };
 }
