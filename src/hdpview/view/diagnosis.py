@@ -20,6 +20,8 @@ _MISSING_SHARE = 0.5  # of records without a readable value, from which on it is
 _SHARED_SHARE = 0.95  # likewise where missing values share the code of a value
 _OTHER_SHARE = 0.25
 _BOUND_SHARE = 0.1
+_TOWER_SHARE = 0.01  # likewise in the last bin of a number; 1.4% of the demo's patients are older than 94
+_TOWER_FACTOR = 2.0  # how many times its neighbour the last bin has to hold to tower over it
 _BOUND_FACTOR = 3.0  # how many times its neighbour an outer bin has to hold to be a heap at the bound
 _EMPTY_SHARE = 0.5  # of all bins
 _SURELY_FEW = (
@@ -120,10 +122,10 @@ def _bounds(attribute: Ordered, found: Histogram, least: Floats) -> Iterable[Fin
         most_beside = found.counts[neighbour] + found.half_widths[neighbour]
         if code == attribute.missing_code and not attribute.nullable:
             continue
-        if (
-            least[code] >= _BOUND_SHARE
-            and found.counts[code] - found.half_widths[code] > _BOUND_FACTOR * most_beside
-        ):
+        low = found.counts[code] - found.half_widths[code]
+        is_heap = least[code] >= _BOUND_SHARE and low > _BOUND_FACTOR * most_beside
+        is_tower = word == "upper" and least[code] >= _TOWER_SHARE and low > _TOWER_FACTOR * most_beside
+        if is_heap or is_tower:
             yield Finding(
                 attribute.name,
                 "bound",
