@@ -27,7 +27,9 @@ def shot(page: Page, name: str) -> None:
 def drag(page: Page, first: int, last: int) -> None:
     """Drag over the chart of age, between two ages."""
     page.evaluate("window.scrollTo(0, 0)")
-    start, end = (page.locator(f"[data-attribute=age] [data-code='{code}']").bounding_box() for code in (first, last))
+    start, end = (
+        page.locator(f"[data-attribute=age] [data-code='{code}']").bounding_box() for code in (first, last)
+    )
     assert start is not None
     assert end is not None
     page.mouse.move(start["x"] + 1, start["y"] + 60)

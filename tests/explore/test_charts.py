@@ -49,6 +49,7 @@ def test_percent_and_order(visitor: Visitor, hospital: PView) -> None:
         for tick in card(page, "age").locator("text.tick[text-anchor=end]").all_text_contents()
     )
     page.get_by_label("Order of values").select_option("count")
+    page.wait_for_selector("body[data-shown]")
     page.reload()
     page.wait_for_selector("body[data-shown]")
     told = bar(page, "ward", 1).get_attribute("aria-label") or ""

@@ -17,7 +17,7 @@ from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
-PATIENCE_MS = 6_000  # with what a page is waited for, on a machine that does much else
+PATIENCE_MS = 30_000  # with what a page is waited for, on a machine that does much else
 
 
 class Visitor:
