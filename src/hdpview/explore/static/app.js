@@ -12,7 +12,7 @@ import { MeasureControl } from "./measure.js";
 import { nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
 import {
-  about, dimmed, element, inferred, inferredNote, percentWords, percents, plainLabels, rounded, say,
+  about, dimmed, element, inferred, inferredNote, percentWords, plainLabels, rounded, say,
 } from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
@@ -562,7 +562,7 @@ class Page {
   share({ estimate, lower, upper }) {
     const all = this.schema.estimated_records;
     if (!this.state.where() || !(all > 0)) return "";
-    return `, ${percents(estimate / all, lower / all, upper / all)[0]} of all`;
+    return `, ${rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1)[0]}% of all`;
   }
 
   /** Sentences on what the filter meets: the first line is always there, all of them on request. */

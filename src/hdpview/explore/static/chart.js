@@ -9,8 +9,7 @@ import { plot, show } from "./plot.js";
 import { inWords } from "./state.js";
 import { statementOf } from "./statements.js";
 
-const HEIGHT = 168; // of an ordered attribute's chart, in pixels
-const LARGE = 320;
+const HEIGHT = 168; // of an ordered attribute's chart at least, in pixels; it fills its card
 const PAPER = 300;
 const SHOWN = 12; // values of a category that are listed at first
 const FOUND = 40; // and by a search
@@ -56,9 +55,10 @@ export class Chart {
     this.card.addEventListener("pointerleave", () => this.leave());
     this.#drag();
     new ResizeObserver(() => {
-      const width = Math.floor(this.svg.parentElement.clientWidth);
-      if (width === this.width || width < 40) return;
-      this.width = width;
+      const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
+      const isSame = width === this.width && (height === this.height || !attribute.ends);
+      if (isSame || width < 40) return;
+      Object.assign(this, { width, height });
       this.redraw();
     }).observe(this.svg.parentElement);
   }
@@ -241,8 +241,7 @@ export class Chart {
     this.model = this.#model();
     const { bars } = this.model;
     if (!this.attribute.ends) this.listed = bars.map(({ index }) => index);
-    const isLarge = this.card.classList.contains("large");
-    const drawing = plot(this.model, this.width, isLarge ? LARGE : HEIGHT);
+    const drawing = plot(this.model, this.width, Math.max(HEIGHT, this.height ?? 0));
     const size = [`${this.width}`, `${drawing.height}`];
     set(this.svg, "width", size[0]);
     set(this.svg, "height", size[1]);

@@ -142,7 +142,7 @@ function uncertain(bars) {
 /** Names under the bars of an ordered attribute: all of a few, or round numbers or dates, and the last. */
 function ticksUnder({ kind, ends, unequal }, groups) {
   const n = groups.filter(({ first }) => first < ends.length - 1).length;
-  const none = ({ first }) => ({ place: n + 0.5, text: "missing", code: first, rank: 1 });
+  const none = ({ first }) => ({ place: n + 0.5, text: "?", code: first, rank: 3 });
   const missing = groups.slice(n).map(none);
   const at = (i, text, rank = 0) => ({ place: i + 0.5, text, code: groups[i].first, rank });
   if (n <= 8 && groups.map(({ label }) => label).join("").length <= MOST_NAMES)

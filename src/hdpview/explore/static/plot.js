@@ -7,6 +7,7 @@ import { element, say, set, shortened, short, ticksBetween, widthOf } from "./pa
 export const ROW = 24; // height of a category's row, in pixels
 const TEXT = 12;
 const SMALL = 11;
+const MOST_SHIFT = 30; // pixels by which a name may stand left of its bar
 const DENSE = 8; // bars narrower than this have intervals as wide as they are
 const LAYERS = [
   "rule", "minor", "brush", "bar", "bar faint", "bar off", "bar off faint", "band", "whisker", "whisker off",
@@ -181,8 +182,10 @@ function drawNames({ xTicks }, texts, paths, at, bottom, width) {
   const first = [...xTicks].sort((one, other) => (other.rank ?? 0) - (one.rank ?? 0));
   for (const { place, text, code } of first) {
     const half = widthOf(text, SMALL) / 2;
-    const x = Math.max(at(0) + half - 6, Math.min(width - half, at(place)));
-    if (placed.some(([from, to]) => x - half < to + 6 && x + half > from - 6)) continue;
+    const meets = (x) => placed.find(([from, to]) => x - half < to + 6 && x + half > from - 6);
+    let x = Math.max(at(0) + half - 6, Math.min(width - half, at(place)));
+    if (meets(x)) x = meets(x)[0] - 6 - half; // beside what stands there, if that is near
+    if (meets(x) || at(place) - x > MOST_SHIFT) continue;
     placed.push([x - half, x + half]);
     texts.push(["tick under", tidy(x), bottom + 14, "middle", text, code]);
     paths.axis.push(`M${tidy(at(place))} ${bottom}v3`);
