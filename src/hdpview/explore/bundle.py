@@ -1,6 +1,4 @@
-"""The page's modules as one script, without comments and indentation; all else stays word for word, so that
-whoever opens a published page can read what it runs.
-"""
+"""The page's modules as one script, without comments and indentation; all else stays word for word."""
 
 from __future__ import annotations
 

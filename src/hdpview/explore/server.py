@@ -193,11 +193,7 @@ class _Answerer:
         """What the engine beside the page computes from, as JSON; kept, since every visitor asks for it."""
         chosen, view = self.chosen(name)
         if chosen not in self._contents:
-            self._contents[chosen] = await self.computed(
-                lambda: json.dumps(
-                    page_content(view, chosen), separators=(",", ":"), allow_nan=False
-                ).encode()
-            )
+            self._contents[chosen] = await self.computed(lambda: _as_json(page_content(view, chosen)))
         return Response(self._contents[chosen], media_type="application/json")
 
     async def answered(self, work: Callable[..., Any], asked: _Body) -> Response:
@@ -210,11 +206,13 @@ class _Answerer:
         key = (work.__name__, name, json.dumps(fields))
         body = self._recent.get(key)
         if body is None:
-            body = await self.computed(
-                lambda: json.dumps(work(view, **fields), separators=(",", ":"), allow_nan=False).encode()
-            )
+            body = await self.computed(lambda: _as_json(work(view, **fields)))
             self._recent.keep(key, body, len(body))
         return Response(body, media_type="application/json")
+
+
+def _as_json(answer: Any) -> bytes:
+    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
 
 
 def refuse_in_words(app: FastAPI) -> None:
