@@ -27,7 +27,7 @@ def test_a_mistake_of_ours_is_no_question_of_style(
 
     monkeypatch.setattr(execute, "Statement", broken)
     with pytest.raises(
-        hv.InternalError, match=rf"mistake in hdpview, not in your statement \({error.__name__}\)"
+        hv.InternalError, match=rf"bug in hdpview, not in your statement \({error.__name__}\)"
     ):
         VIEW.sql("SELECT COUNT(*) + 1 FROM view")
 

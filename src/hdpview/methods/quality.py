@@ -43,7 +43,7 @@ _CONFIDENCE = 0.95
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
 # Share of the groups of questions whose errors add up to no more than expected: a little more than half,
 # since some attributes depend strongly and most hardly do.
-_HELD = 0.65
+_HELD = 0.6
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3

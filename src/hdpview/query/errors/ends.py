@@ -16,6 +16,28 @@ _WILD = 6.0
 # Share of different values among draws below which an output has steps, like a rank: percentiles are used.
 _STEPS = 0.25
 
+TEN_PERCENT = 0.1  # of an answer: people act on it
+ONE_POINT = 0.01  # of the unit: all records for counts, 1 for shares
+
+
+def usefulness(
+    estimate: Floats, lower: Floats, upper: Floats, unit: Floats | float, is_difference: bool = False
+) -> NDArray[np.str_]:
+    """A word for each answer: `useful`, `rough` or `unknown`, shape (n,).
+
+    Useful: the interval reaches at most 10 % of the estimate, or one point, to either side; or, for a
+    difference, it tells which of the two is larger. Unknown: it reaches as far as the estimate itself and
+    more than ten points, so that even the order of magnitude is open.
+    unit: what points are hundredths of: all records for counts, 1 for shares.
+    """
+    reach = np.maximum(upper - estimate, estimate - lower)
+    size = np.abs(estimate)
+    is_useful = reach <= np.maximum(TEN_PERCENT * size, ONE_POINT * unit)
+    if is_difference:
+        is_useful |= (lower > 0.0) | (upper < 0.0)
+    is_rough = reach <= np.maximum(size, 10 * ONE_POINT * unit)
+    return np.where(is_useful, "useful", np.where(is_rough, "rough", "unknown"))
+
 
 @lru_cache(maxsize=64)
 def typical_tail(confidence: float) -> float:

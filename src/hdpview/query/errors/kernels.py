@@ -33,7 +33,9 @@ LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of 
 MAX_TABLE_CELLS = 1_000_000  # cells of a table that is compared with the fit
 # Share of the noise's variance that is left where a table's cells hold far more records than noise, for what
 # shows in two and in three attributes: the fit reconciles many tables.
-KEPT_NOISE = (0.8, 0.4)
+KEPT_NOISE = (0.9, 0.45)
+# Misfit that grows with a cell's records, in variances of the noise per standard deviation of it.
+LARGE_CELL_MISFIT = 0.005
 # Share of a histogram's noise that is left at codes without records.
 EMPTY_CODE_NOISE = 0.03
 # Squared Cramér's V of a table → correlation that there may be inside its bins.
@@ -200,6 +202,7 @@ def error_model(part: ViewPart) -> ErrorModel:
             numbers.append(1 + list(binnings[a]).index(bins.tobytes()))
         share = float(best.kept[0].mean())
         noise = best.variance * (KEPT_NOISE[len(attributes) - 2] * share + best.misfit)
+        share = min(share, 1.0)
         within = (WITHIN_BIN_DEPENDENCE * best.dependence**2) ** 2
         scatter = tuple(map(_scatter, best.bins))
         pieces[attributes] = Piece(attributes, tuple(numbers), noise, share, within, scatter)
@@ -231,7 +234,8 @@ def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...
     residual = fitted - table.counts
     # The fit damps departures from independence in cells with fewer records than noise.
     expected = _independent(fitted)
-    kept = expected / (expected + math.sqrt(table.variance))
+    records = expected / math.sqrt(table.variance)
+    kept = records / (records + 1.0) + LARGE_CELL_MISFIT * records
     for order in range(2, MAX_PIECE_ORDER + 1):
         for places in combinations(every, order):
             others = tuple(i for i in every if i not in places)

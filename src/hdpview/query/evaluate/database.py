@@ -5,6 +5,7 @@ Points are values inside codes: expressions are evaluated over them, so what SQL
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -99,11 +101,6 @@ def sql_type(attribute: Attribute) -> str:
     return "BOOLEAN" if isinstance(attribute, Boolean) else "VARCHAR"
 
 
-def has_days(attribute: Datetime) -> bool:
-    """True if all bins begin and end at midnight."""
-    return not bool((attribute.edges % MICROSECONDS_PER_DAY).any())
-
-
 def points_of(attribute: Attribute) -> Points:
     """The points of an attribute, codes in order."""
     null = attribute.nullable
@@ -144,6 +141,7 @@ class ViewDatabase:
     def __init__(self, view: ViewData) -> None:
         self.view, self.schema = view, view.schema
         self._connection = sandboxed_connection()
+        _open.add(self)
         self._lock = threading.Lock()
         self._points: dict[int, Points] = {}
         # Names as DuckDB compares them, without regard to case.
@@ -206,7 +204,7 @@ class ViewDatabase:
             return pa.array([*attribute.value_labels(), *[None] * attribute.nullable], pa.string())
         starts = pa.array(attribute.edges[:-1].astype(np.int64)).cast(pa.timestamp("us"))
         labels = pa.concat_arrays([starts, pa.nulls(int(attribute.nullable), starts.type)])
-        return labels.cast(pa.date32()) if has_days(attribute) else labels
+        return labels.cast(pa.date32()) if attribute.counts_days else labels
 
     def bin_labels(self, a: int) -> list[Any]:
         """The same as Python values."""
@@ -228,7 +226,7 @@ class ViewDatabase:
         kind = sql_type(attribute)
         label = "VARCHAR"
         if isinstance(attribute, Datetime):
-            label = "DATE" if has_days(attribute) else "TIMESTAMP"
+            label = "DATE" if attribute.counts_days else "TIMESTAMP"
         with self.cursor() as cursor:
             cursor.register(f"{SECRET}_arrow", table)
             cursor.execute(
@@ -237,6 +235,9 @@ class ViewDatabase:
             )
             cursor.unregister(f"{SECRET}_arrow")
         return points
+
+    def close(self) -> None:
+        self._connection.close()
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -248,10 +249,21 @@ class ViewDatabase:
             cursor.close()
 
 
+_open: WeakSet[ViewDatabase] = WeakSet()
+
+
 @lru_cache(maxsize=8)
 def database_of(view: ViewData) -> ViewDatabase:
     """The database of a view, made once."""
     return ViewDatabase(view)
+
+
+@atexit.register
+def _close() -> None:
+    """Connections that outlive the interpreter complain."""
+    for database in list(_open):
+        database.close()
+    database_of.cache_clear()
 
 
 def quote(name: str) -> str:

@@ -22,6 +22,7 @@ from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
 from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
 from hdpview.query.evaluate.lineage import never_negative
+from hdpview.query.evaluate.released import is_material
 from hdpview.query.evaluate.statement import shortened_line
 from hdpview.query.interval.answers import Kind, Reading, check_reading
 from hdpview.query.present.frames import NOTES
@@ -157,7 +158,7 @@ def _run(
     ranks: bool,
 ) -> Result:
     bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
+    if bare is not None and (interval != "typical" or _is_closed(bare, view)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
     database = database_of(view)
     with database.cursor() as cursor, deadline(cursor):
@@ -167,6 +168,12 @@ def _run(
                 f"Intervals here are typical ones: {interval} intervals are for plain counts."
             )
         return _result(execution, confidence, counts, with_intervals, ranks)
+
+
+def _is_closed(bare: Bare, view: ViewData) -> bool:
+    """True if the closed form gives what the general path would."""
+    attributes = {*bare.keys, *(a for box in bare.boxes for a in box)}
+    return is_clear(bare, view.schema) and not (attributes and is_material(view, sorted(attributes)))
 
 
 def _guarded(ask: Callable[[], T]) -> T:
@@ -294,6 +301,12 @@ def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
     """The least and greatest values that a plain mean can have; None for any other output."""
     tree, scans = execution.statement.tree, execution.statement.scans
     node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
+    factor = 1.0
+    while isinstance(node, (exp.Mul, exp.Div)) and node.expression.is_number:
+        by = float(node.expression.to_py())
+        if not by:
+            return None
+        factor, node = factor * by if isinstance(node, exp.Mul) else factor / by, node.this.unnest()
     if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
         return None
     clamped = node.args["ifs"][0].args["true"]
@@ -301,7 +314,8 @@ def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
     if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
         return None
     low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
-    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
+    ends_of_mean = factor * float(low.min(initial=np.inf)), factor * float(high.max(initial=-np.inf))
+    return min(ends_of_mean), max(ends_of_mean)
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:

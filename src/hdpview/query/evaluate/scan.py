@@ -21,6 +21,7 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
+from hdpview.query.evaluate.released import corrections
 from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
@@ -196,6 +197,8 @@ class Scan:
         self.clusters: list[Cluster] = []
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
+        # Of what released counts have moved the estimate by, shape of the estimate, or (1, 1).
+        self.extra_variance: Floats = np.zeros((1, 1))
         # True if nothing but the existence of groups is asked for, by a statement around this one.
         self.counts_groups = False
         # Base sums whose least and greatest summands are wanted.
@@ -279,6 +282,11 @@ class Scan:
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, weight)
+            corrected = corrections(part, self)
+            if corrected is not None:
+                added, variance = corrected
+                total += np.maximum(added, -total) if not raw else added
+                self.extra_variance = self.extra_variance + variance
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 

@@ -20,7 +20,7 @@ from hdpview.domain import Category, Datetime
 from hdpview.errors import QueryError, shortened, unknown_name
 from hdpview.query.evaluate import allowed
 from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase, has_days
+from hdpview.query.evaluate.database import SECRET, ViewDatabase
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
 
@@ -409,7 +409,7 @@ class Statement:
             return
         attribute, values = self.database.schema.attributes[a], [s for s in sides if s is not columns[0]]
         if isinstance(attribute, Datetime) and attribute.kind == "datetime":
-            if has_days(attribute) and all(map(self._is_day, values)):
+            if attribute.counts_days and all(map(self._is_day, values)):
                 column.replace(exp.cast(column.copy(), "DATE"))
             if all(isinstance(v.unnest(), exp.Literal) for v in values):
                 for value in values:
@@ -457,7 +457,7 @@ class Statement:
                 continue
             a = self.database.number.get(column.name.lower())
             attribute = None if a is None else self.database.schema.attributes[a]
-            if not isinstance(attribute, Datetime) or attribute.kind == "date" or not has_days(attribute):
+            if not isinstance(attribute, Datetime) or attribute.kind == "date" or not attribute.counts_days:
                 continue
             constant = other.unnest()
             if (isinstance(constant, exp.Literal) and not constant.is_string) or self._is_day(other):
