@@ -145,7 +145,7 @@ def test_one_sentence_tells_the_risk() -> None:
     text = str(hv.estimate(SMALL, 1_000, 1.0))
     assert "at most 73.1% sure" in text
     assert "range of two attributes" in text
-    assert "can become as good as certain of it" in risk_sentence(100)
+    assert "can become virtually certain of it" in risk_sentence(100)
 
 
 @pytest.mark.parametrize(

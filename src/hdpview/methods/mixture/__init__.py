@@ -92,10 +92,10 @@ class Mixture(Method):
     ) -> ViewRelease:
         names = [attribute.name for attribute in counts.schema.attributes]
         focus = {tuple(sorted(names.index(name) for name in group)) for group in self.focus}
-        return _Build(counts, tuple(sorted(focus)), mechanism, progress).release()
+        return MixtureBuild(counts, tuple(sorted(focus)), mechanism, progress).release()
 
 
-class _Build:
+class MixtureBuild:
     """One release, step by step."""
 
     def __init__(
@@ -117,7 +117,7 @@ class _Build:
         if amount:
             self._measure_tables(measured, amount)
         tables = (*(one.table for one in measured.histograms), *(one.table for one in measured.tables))
-        return ViewRelease(self._mixture(measured), tables)
+        return ViewRelease(self.mixture(measured), tables)
 
     def _measure_histograms(self) -> tuple[Measurements, Fraction]:
         """Measure the number of records and histograms of all attributes; returns what is left for tables."""
@@ -143,13 +143,13 @@ class _Build:
         planner = Planner(self.axes, measured.shares(), total, self.accounting, tie_breakers)
         focus = [group for group in self.focus if set(group) <= set(planner.attributes)]
         plan = planner.groups(amount, focus)
-        self._measure("tables of several attributes", plan.shapes, plan.amounts, measured)
+        self.measure("tables of several attributes", plan.shapes, plan.amounts, measured)
         if plan.for_fine:
             shapes = planner.fine_pairs(measured.tables, measured.shares(), plan.for_fine)
             amounts = split(plan.for_fine, [1.0] * len(shapes))
-            self._measure("fine tables of pairs", shapes, amounts, measured)
+            self.measure("fine tables of pairs", shapes, amounts, measured)
 
-    def _measure(
+    def measure(
         self, heading: str, shapes: list[TableShape], amounts: list[Fraction], measured: Measurements
     ) -> None:
         self.progress(None, "adding up tables")
@@ -157,7 +157,7 @@ class _Build:
         for exact, shape, amount in zip(exact_tables, shapes, amounts, strict=True):
             measured.tables.append(measure(self.mechanism, heading, exact, shape, amount))  # [P8]
 
-    def _mixture(self, measured: Measurements) -> view.Mixture:
+    def mixture(self, measured: Measurements) -> view.Mixture:
         """Several fits to all that was released, side by side, with shares rounded to 16 bits."""
         total, shares = measured.total, measured.shares()
         fine = [in_order(bins) for bins in fine_bins(measured)]

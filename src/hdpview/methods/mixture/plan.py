@@ -153,6 +153,12 @@ class Planner:
         weights = [w * (FOCUS_WEIGHT if i < len(focused) else 1) for i, w in enumerate(weights)]
         return Plan(shapes, split(amount - kept, weights), kept)
 
+    def shapes_of(self, groups: Sequence[Attributes], amount: Fraction) -> list[TableShape]:
+        """Tables of these groups with the bins that such an amount for all of them is worth."""
+        places = [tuple(self.attributes.index(a) for a in group) for group in groups]
+        levels = self._levels_of(places, self._squared_unit(amount, len(places)))
+        return [self._shape(group, own) for group, own in zip(places, levels, strict=True)]
+
     def _squared_unit(self, amount: Fraction, n_tables: int) -> float:
         return (_unit(self.accounting, amount, max(n_tables, 1)) / self.total) ** 2
 
