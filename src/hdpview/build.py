@@ -149,6 +149,7 @@ def build(
     }
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
+        _right_table(chosen, counts),
         _charged(
             account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
         ) as receipt,  # [P12]
@@ -318,6 +319,15 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
     )
     if reason is not None:
         raise MethodError(reason)
+
+
+@contextmanager
+def _right_table(method: Method, counts: Counts) -> Iterator[None]:
+    """Raise before the charge where the method knows that it is given the wrong table."""
+    reason = method.why_not_this_table(counts)
+    if reason is not None:
+        raise MethodError(reason)
+    yield
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed() -> N
     assert "@media print" in card.html
     assert "age: 100% of records" in card.html
     read = hv.build(pa.table({"age": [*range(10)] * 90, "sick": [True, False, False] * 300}), schema, 5)
-    assert "no sign of unreadable values" in read.privacy_card().text
+    assert "No sign of unreadable values" in read.privacy_card().text
 
 
 def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
@@ -77,8 +77,8 @@ def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
     assert "with c records" in hv.build(TABLE, SCHEMA, 1).privacy_card().text
     counted = pa.table({"age": [1], "sex": ["f"], "n": [3]})
     vouched = hv.build(counted, SCHEMA, 1, count="n", max_rows=4).privacy_card().text
-    assert "more than 4 records is the curator's word" in vouched
-    assert "the column 'n' said how many" in vouched
+    assert "nobody has more than 4 records" in vouched
+    assert "the column 'n' holds their number" in vouched
 
 
 def test_a_view_that_is_not_private_says_so_first() -> None:

@@ -183,7 +183,7 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
         ("people", 0.5, 1e-9)
     ]
     card = hv.build(table(), schema, 1).privacy_card().text
-    assert "learnt from the table before, for epsilon 1/2 and delta 1/1000000000" in card
+    assert "learnt from the table first, for an additional epsilon of 1/2 and delta 1/1000000000" in card
     assert (
         run(
             "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5"

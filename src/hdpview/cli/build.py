@@ -302,6 +302,13 @@ def estimate(
         int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
     ] = 1,
     method: MethodName = "mixture",
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: show which attributes would be counted together, and draw them to this SVG file.",
+            show_default=False,
+        ),
+    ] = None,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
@@ -310,6 +317,18 @@ def estimate(
     """
     from hdpview.domain import Schema
     from hdpview.forecast import estimate as estimate_build
+    from hdpview.forecast import estimate_plan
+
+    if plan is not None:
+        planned = estimate_plan(
+            Schema.load(schema), rows, epsilon, delta=delta, max_rows=max_rows, method=method
+        )
+        plan.write_text(planned.svg(), encoding="utf-8")
+        if format == output.JsonOrTable.json:
+            output.print_json(dataclasses.asdict(planned))
+        else:
+            typer.echo(f"{planned}\nDrawn to {plan}.")
+        return
 
     with ProgressBar() as progress:
         forecast = estimate_build(

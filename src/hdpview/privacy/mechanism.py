@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from hdpview.errors import BudgetError
 from hdpview.privacy.choice import choose as _choose
 from hdpview.privacy.exact import MOST_RECORDS, Exact
+from hdpview.privacy.gradual import finer_noise
 from hdpview.privacy.noise import Law, Noise, laplace_scale
 from hdpview.privacy.randomness import Randomness, Uniform, draw_many
 from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
@@ -53,36 +54,6 @@ class Charge:
     @property
     def total(self) -> Fraction:
         return self.epsilon * self.times
-
-
-class Leaves(Protocol):
-    """What an engine grows: blocks in depth-first order with their exact counts."""
-
-    @property
-    def lower(self) -> NDArray[np.int32]: ...
-    @property
-    def upper(self) -> NDArray[np.int32]: ...
-    @property
-    def depth(self) -> NDArray[np.int32]: ...
-    @property
-    def exact_sum(self) -> Integers: ...
-
-
-class Growth(Protocol):
-    """The charges of growing blocks, and the growing itself from a key. See `partition.parameters`."""
-
-    @property
-    def epsilon_cut(self) -> Fraction: ...
-    @property
-    def n_private_cut_levels(self) -> int: ...
-    @property
-    def epsilon_converge(self) -> Fraction: ...
-    @property
-    def epsilon_counts(self) -> Fraction: ...
-
-    def converge_loss(self) -> Fraction:
-        """What deciding when to stop reveals with the numbers that decisions are made by, rounded up."""
-        ...
 
 
 class Outcomes:
@@ -165,6 +136,37 @@ class Mechanism:
         )
         return noisy
 
+    def refined(
+        self, purpose: str, exact: Exact, released: Integers, scale: float, amount: Fraction
+    ) -> Integers:
+        """Counts that were released before, again, with less noise for `amount` more. [P17]
+
+        released, scale: the old release and the scale of its Laplace noise. The new noise has the scale
+        of both amounts together, and the old release is the new one with independent noise added.
+        """
+        if self.law != "laplace" or exact.in_all != 1 or released.shape != exact.shape:
+            raise BudgetError("Only tables of counts with Laplace noise can be refined.")
+        rate = 1 / Fraction(scale)
+        finer = 1 / Fraction(laplace_scale(rate + amount))
+
+        def draw() -> list[NDArray[Any]]:
+            exact_counts = exact._exact_value.reshape(-1)
+            key = self._randomness.root_key("finer noise on " + purpose)
+            noise = finer_noise(released.reshape(-1) - exact_counts, rate, finer, key)
+            return [(exact_counts + noise).reshape(released.shape)]
+
+        (counts,) = self._once(purpose, amount, f"less noise on {exact.shape} of {scale}", draw)
+        return counts
+
+    @staticmethod
+    def could_have_released(exact: Exact, released: Integers, scale: float) -> bool:
+        """False if these counts cannot be those that were released with noise of this scale, by all that is
+        likely: once in 10¹² times they are. For the curator, who refines a view and may hold the wrong table.
+        """
+        distance = np.abs(released - exact._exact_value).sum() / scale
+        n = released.size
+        return bool(distance <= n + 10 * math.sqrt(n) + 30)
+
     def choose(
         self,
         purpose: str,
@@ -192,11 +194,11 @@ class Mechanism:
         return int(chosen[0])
 
     def grow(
-        self, counts: Any, growth: Growth, engine: Any, progress: Progress | None = None
+        self, counts: Any, growth: Any, engine: Any, progress: Progress | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers, NDArray[np.int32]]:
         """The paper's blocks: lower and upper bounds, counts with noise, and depths. [P3] [P4] [P6]
 
-        engine: grows the blocks, with randomness from the key it is given and from nowhere else.
+        growth: `PartitionParameters`. engine: grows blocks by them, with randomness from the key alone.
         """
         if self.law != "laplace" or growth.converge_loss() > growth.epsilon_converge:
             raise BudgetError("These parameters of a partition reveal more than they are charged for.")
@@ -204,7 +206,7 @@ class Mechanism:
         noise = Noise(self.law, growth.epsilon_counts)
 
         def draw() -> list[NDArray[Any]]:
-            leaves: Leaves = engine.grow(counts, growth, self._randomness.root_key("partition"), progress)
+            leaves = engine.grow(counts, growth, self._randomness.root_key("partition"), progress)
             noisy = self._with_noise(leaves.exact_sum, noise, "counts of blocks", progress)
             return [leaves.lower, leaves.upper, noisy, leaves.depth]
 

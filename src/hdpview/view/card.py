@@ -1,4 +1,4 @@
-"""The privacy card: one page that a person can judge a view by, made from the manifest."""
+"""The privacy card: one page for judging a view, made from its manifest."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def privacy_card(
 ) -> PrivacyCard:
     """The card of a view.
 
-    findings: what the view's histograms say about its schema; together: which attributes were counted
-        together.
+    findings: problems of the schema that the view's histograms reveal.
+    together: a sentence about which attributes were counted together.
     """
     manifest = view.manifest
     warning = [] if manifest.is_private else [(_NOT_PRIVATE, tuple(manifest.not_private_because))]
@@ -109,34 +109,32 @@ def _whose(manifest: Manifest) -> str:
     return (
         "record"
         if manifest.privacy_unit == "row"
-        else f"person or thing that the column {manifest.privacy_unit!r} stands for"
+        else f"person (or other unit) that the column {manifest.privacy_unit!r} identifies"
     )
 
 
 def _protected(manifest: Manifest) -> list[str]:
-    lines = [
-        f"The presence of each single {_whose(manifest)}: {manifest.neighbours} give nearly the same view."
-    ]
+    lines = [f"The presence of each {_whose(manifest)}: {manifest.neighbours} give nearly the same view."]
     if manifest.privacy_unit != "row":
         lines.append(
-            f"At most {manifest.max_rows:,} records of each are in the counts, chosen by lot; records "
-            "without a value there are left out."
+            f"At most {manifest.max_rows:,} records of each are counted, chosen at random; records without "
+            "a value there are left out."
         )
     elif manifest.max_rows > 1:
         lines.append(
-            f"That nobody has more than {manifest.max_rows:,} records is the curator's word: the table "
-            "was aggregated before."
+            f"The curator states that nobody has more than {manifest.max_rows:,} records; the table was "
+            "already aggregated, so the build could not check it."
         )
     else:
         also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
         lines.append(
-            "Someone with several records is protected less: with c records, as if epsilon were c "
-            f"times as large{also}."
+            "A person with several records is protected less: with c records, as if epsilon were c times "
+            f"as large{also}."
         )
     if manifest.count_column is not None:
         lines.append(
-            f"Rows of the table stood for several records each; the column {manifest.count_column!r} "
-            "said how many."
+            f"A row of the table can stand for several records; the column {manifest.count_column!r} holds "
+            "their number."
         )
     return lines
 
@@ -148,22 +146,22 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
     ]
     epsilon, delta = f"{float(manifest.epsilon):g}", f"{float(manifest.delta):g}"
     pure = (
-        f"Pure differential privacy with epsilon {epsilon}: one more or less makes no outcome more than "
-        f"e^{epsilon} times as likely."
+        f"Pure differential privacy with epsilon {epsilon}: adding or removing one changes the probability "
+        f"of any outcome by at most a factor of e^{epsilon}."
     )
     approximate = (
-        f"Differential privacy with {manifest.budget}: one more or less makes no set of outcomes likelier "
-        f"than e^{epsilon} times what it was plus {delta}."
+        f"Differential privacy with {manifest.budget}: adding or removing one changes the probability of "
+        f"any set of outcomes by at most a factor of e^{epsilon}, plus {delta}."
     )
     return [
         approximate if manifest.delta else pure,
         risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
         *odds,
         (
-            "This holds for any number of questions asked of the view, and whatever else anyone knows. "
-            "Other views of the same table add up."
+            "This holds for any number of questions and whatever else anyone knows. The epsilons of several "
+            "views of one table add up."
         ),
-        "What is true of many can be learnt, and is meant to be: it would be so without any one of them.",
+        "The view is meant to reveal facts about groups; they hold with or without any one member.",
     ]
 
 
@@ -190,8 +188,8 @@ def _learnt(manifest: Manifest) -> list[str]:
     also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
     return [
         (
-            "Bounds or categories were learnt from the table before, for epsilon "
-            f"{schema.learnt_epsilon}{also} per row: this adds to it."
+            "Bounds or categories were learnt from the table first, for an additional epsilon of "
+            f"{schema.learnt_epsilon}{also} per row."
         )
     ]
 
@@ -217,7 +215,7 @@ def _accurate(view: ViewData) -> list[str]:
     how = (
         "measured on the table, within the budget"
         if quality.measured
-        else "expected from other tables, not measured"
+        else "expected from other tables, not measured on this one"
     )
     lines = [
         f"Of {kind}, 95 % are within ±{error:,.0f} records ({how})." for kind, error in quality.within.items()
@@ -228,7 +226,7 @@ def _accurate(view: ViewData) -> list[str]:
 def _found(findings: Sequence[Finding]) -> list[str]:
     if not findings:
         return [
-            "Nothing: no sign of unreadable values, of bounds too tight or too wide, or of undeclared values."
+            "No sign of unreadable values, of bounds that are too tight or too wide, or of undeclared values."
         ]
     return in_brief(findings)
 
@@ -271,12 +269,12 @@ def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:
         ]
     return [
         (
-            f"An adversary who knew all but one record looked at views from {found.runs:,} builds of each "
-            "of two tables, with it and without."
+            f"An adversary who knew all records but one attacked {found.runs:,} builds of the table with it "
+            "and as many without it."
         ),
         (
-            f"They showed epsilon {found.lower_bound:.2g} at least ({found.confidence:.1%} confidence), "
-            f"where {found.claimed:g} was claimed."
+            f"The attack proved an epsilon of at least {found.lower_bound:.2g} "
+            f"({found.confidence:.1%} confidence); {found.claimed:g} is claimed."
         ),
         f"To repeat it: {found.command}",
         *(["That audit was of builds without a delta."] if manifest.delta else []),
