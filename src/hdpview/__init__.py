@@ -1,5 +1,4 @@
-"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget
-once.
+"""Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
 
 import hdpview as hv
 schema = hv.Schema.load("adult.toml")
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
 
-_HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
+_HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
     "Answers": "query.interval.answers",
     "Boolean": "domain",
@@ -126,7 +125,7 @@ def __getattr__(name: str) -> Any:
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
-        """Importing the module `hdpview.build` would otherwise hide the function of that name."""
+        """Keep the function `build` when the module `hdpview.build` is imported."""
         if not (name == "build" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

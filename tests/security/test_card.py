@@ -47,7 +47,7 @@ def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
         "age",
         "integer, 10 values: 0 … 9",
         "choose cuts",
-        "in all",
+        "total",
     ]:
         assert words in text
     method = view.manifest.method
@@ -78,7 +78,7 @@ def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
     counted = pa.table({"age": [1], "sex": ["f"], "n": [3]})
     vouched = hv.build(counted, SCHEMA, 1, count="n", max_rows=4).privacy_card().text
     assert "nobody has more than 4 records" in vouched
-    assert "the column 'n' holds their number" in vouched
+    assert "The column 'n' gives the number of records per row" in vouched
 
 
 def test_a_view_that_is_not_private_says_so_first() -> None:

@@ -28,7 +28,7 @@ def test_a_mistake_in_the_planner_is_no_question_of_style(
 
     monkeypatch.setattr(sql, "plan", broken)
     with pytest.raises(
-        hv.InternalError, match=rf"mistake in hdpview, not in your statement \({error.__name__}\)"
+        hv.InternalError, match=rf"bug in hdpview, not in your statement \({error.__name__}\)"
     ):
         VIEW.sql("SELECT COUNT(*) FROM view")
 

@@ -101,7 +101,14 @@ CONSTANTS = (
     Constant("query.interval.errors", "_FEW"),
     *(
         Constant("view.quality", name)
-        for name in ("_MOST_OF_ONE", "_LEAST", "_MOST", "_WITHOUT_TABLES", "_OF_THREE", "_OF_FOUR")
+        for name in (
+            "_MAX_ONE",
+            "_MIN_TWO",
+            "_MAX_TWO",
+            "_WITHOUT_TABLES",
+            "_THREE_PER_TWO",
+            "_FOUR_PER_THREE",
+        )
     ),
     Constant("methods.quality", "_HELD"),
     Constant("methods.quality", "_SEEN"),

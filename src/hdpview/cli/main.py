@@ -1,5 +1,7 @@
-"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 3
-where a view had to be written to another place than was asked for, 70 on a mistake of our own, 130 on Ctrl-C.
+"""The `hdpview` command.
+
+Exit codes: 0 success, 2 bad input (with a message), 3 view written to another place than requested, 70 bug in
+hdpview, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ schema_app = typer.Typer(
     no_args_is_help=True,
     help="Write and check schemas: the public description of a table.",
 )
-ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Track the budget spent on each table.")
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(schema.draft)
 schema_app.command("import")(schema.import_schema)
@@ -72,7 +74,7 @@ def _root(
         typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Typer looks here for what all commands share."""
+    """Options of `hdpview` itself."""
 
 
 def main() -> None:
@@ -92,14 +94,14 @@ def main() -> None:
         typer.echo(f"Error: {without_extra}", err=True)
         sys.exit(2)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away, as `head` does
+        sys.stderr.close()  # the reader closed the pipe, as `head` does
         sys.exit(0)
     except OSError as problem:  # a full disk, a folder where a file should be
         place = "" if problem.filename is None else f" {str(problem.filename)!r}"
         typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
         sys.exit(2)
     except SystemError as problem:
-        # what Ctrl-C becomes on its way through compiled code
+        # Compiled code turns Ctrl-C into this.
         if not isinstance(problem.__cause__, KeyboardInterrupt):
             raise
         sys.exit(130)

@@ -1,7 +1,7 @@
-"""Decisions about a block without rounding: for the few that doubles cannot tell. [P15]
+"""Decisions about a block in exact rational arithmetic, for the few that doubles cannot settle. [P15]
 
-Statistics of a block are whole numbers, so deviations and rates are fractions; a uniform number is compared
-with chances that are known to as many digits as it takes. Slow, and asked for about once in many million
+Statistics of a block are whole numbers, so deviations and rates are fractions. A uniform number is compared
+with a probability that is computed to as many digits as needed. Slow, but needed about once in many million
 decisions.
 """
 
@@ -19,14 +19,14 @@ from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.choice import choose_exactly, exp_bounds, is_below, n_boundaries_up_to
 from hdpview.privacy.randomness import Bounds, Uniform
 
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactSides:
-    """Both sides of one cut: cells, records, and the number and the sum of the cells above the mean.
+    """Both sides of one cut.
 
-    exact_n_above: of the left and of the right side. exact_sum_above: of both together.
+    n_cells, exact_sums: cells and records of the left and of the right side.
+    exact_n_above: per side, the cells with a count above its mean. exact_sum_above: the records in all of
+        them.
     """
 
     n_cells: tuple[int, int]
@@ -37,13 +37,13 @@ class ExactSides:
     @property
     def exact_deviation(self) -> Fraction:
         """AE_L + AE_R."""
-        means = [Fraction(total, cells) for total, cells in zip(self.exact_sums, self.n_cells, strict=True)]
-        above = sum((n * mean for n, mean in zip(self.exact_n_above, means, strict=True)), Fraction(0))
-        return 2 * (self.exact_sum_above - above)
+        sides = zip(self.exact_n_above, self.exact_sums, self.n_cells, strict=True)
+        means = sum((n * Fraction(total, cells) for n, total, cells in sides), Fraction(0))
+        return 2 * (self.exact_sum_above - means)
 
 
 def n_cells_of(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> int:
-    """Number of cells of a block, as a whole number of any size."""
+    """Number of cells of a block, exactly."""
     return math.prod((upper - lower).tolist())
 
 
@@ -60,16 +60,16 @@ def least_above_mean(exact_total: int, n_cells: int) -> int:
 def converges(
     exact_deviation: Fraction, depth: int, parameters: PartitionParameters, uniform: Uniform
 ) -> bool:
-    """Whether biased deviation + Laplace noise ≤ threshold, as `converge.converges`. [P4]"""
+    """`converge.converges` without rounding. [P4]"""
     bias, scale = Fraction(parameters.converge_bias_per_level), Fraction(parameters.converge_noise_scale)
     biased = max(Fraction(parameters.converge_floor), exact_deviation - depth * bias)
     distance = (Fraction(parameters.converge_threshold) - biased) / scale
 
-    def chance(digits: int) -> Bounds:
+    def probability(digits: int) -> Bounds:
         low, high = exp_bounds(abs(distance), digits)
         return (1 - high / 2, 1 - low / 2) if distance >= 0 else (low / 2, high / 2)
 
-    return is_below(uniform, chance)
+    return is_below(uniform, probability)
 
 
 def rate_of_cuts(parameters: PartitionParameters, n_cells: int) -> Fraction:
@@ -78,18 +78,18 @@ def rate_of_cuts(parameters: PartitionParameters, n_cells: int) -> Fraction:
 
 
 def cut_by_inversion(exact_sides: Sequence[ExactSides], rate: Fraction, uniform: Uniform) -> int:
-    """The number of the cut, as `cut.by_inversion`. [P3]"""
+    """`cut.by_inversion` without rounding: the number of the cut. [P3]"""
     scores = [-sides.exact_deviation for sides in exact_sides]
     return choose_exactly(scores, rate, [Fraction(1)] * len(scores), uniform)
 
 
 def proposed(n_cuts: int, uniform: Uniform) -> int:
-    """The number of a cut drawn uniformly, as `cut.propose`."""
-    places = [(Fraction(i, n_cuts), Fraction(i, n_cuts)) for i in range(1, n_cuts)]
-    return n_boundaries_up_to(uniform, lambda _: places)
+    """The number of a cut drawn uniformly, as in `cut.propose`."""
+    boundaries = [(Fraction(i, n_cuts), Fraction(i, n_cuts)) for i in range(1, n_cuts)]
+    return n_boundaries_up_to(uniform, lambda _: boundaries)
 
 
 def accepts(exact_sides: ExactSides, exact_most_gain: Fraction, rate: Fraction, uniform: Uniform) -> bool:
-    """Whether a proposed cut of a sparse block is accepted, as `cut.accepts`. [P3]"""
+    """`cut.accepts` without rounding. [P3]"""
     gain = 2 * sum(exact_sides.exact_sums) - exact_sides.exact_deviation
     return is_below(uniform, lambda digits: exp_bounds(rate * (exact_most_gain - gain), digits))
