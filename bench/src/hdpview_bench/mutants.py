@@ -44,7 +44,7 @@ class Mutant:
 
 
 def _mutants() -> Iterator[Mutant]:
-    """From `mutants.txt`: `@ charge | what | module`, lines `- ` to replace, lines `+ ` to put instead."""
+    """From `mutants.txt`: `@ charge | what | module`, lines `- ` of the module, and `+ ` instead."""
     for text in (Path(__file__).parent / "mutants.txt").read_text(encoding="utf-8").split("@ ")[1:]:
         first, *lines = text.rstrip("\n").split("\n")
         charge, what, module = first.split(" | ")
