@@ -16,13 +16,14 @@ from hdpview._version import __version__
 
 if TYPE_CHECKING:
     from hdpview.build import build, preview
-    from hdpview.counts.preview import Concern
+    from hdpview.counts.losses import SchemaWarning
     from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
         HdpviewError,
         InternalError,
+        LossError,
         MethodError,
         QueryError,
         SchemaError,
@@ -44,7 +45,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "Category": "domain",
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
-    "Concern": "counts.preview",
+    "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -52,6 +53,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "Integer": "domain",
     "InternalError": "errors",
     "Interval": "query.interval.answers",
+    "LossError": "errors",
     "MethodError": "errors",
     "PView": "pview",
     "QualityReport": "query.interval.quality",
@@ -59,6 +61,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "Real": "domain",
     "Schema": "domain",
     "SchemaError": "errors",
+    "SchemaWarning": "counts.losses",
     "Statistic": "query.interval.statistics",
     "TextFormat": "domain",
     "ViewFileError": "errors",
@@ -76,7 +79,6 @@ __all__ = [
     "BudgetError",
     "Category",
     "Comparison",
-    "Concern",
     "DataError",
     "Datetime",
     "Estimate",
@@ -85,6 +87,7 @@ __all__ = [
     "Integer",
     "InternalError",
     "Interval",
+    "LossError",
     "MethodError",
     "PView",
     "QualityReport",
@@ -92,6 +95,7 @@ __all__ = [
     "Real",
     "Schema",
     "SchemaError",
+    "SchemaWarning",
     "Statistic",
     "TextFormat",
     "ViewFileError",

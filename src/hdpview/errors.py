@@ -3,6 +3,7 @@
 HdpviewError
 ├── SchemaError      the public description of the table is invalid
 ├── DataError        the table does not match the schema (names and types only, never values)
+│   └── LossError    so much of the table would be lost that a build has to be confirmed
 ├── BudgetError      a privacy budget is invalid or would be exceeded
 ├── MethodError      a method cannot build a view of this domain with these settings
 ├── QueryError       a question cannot be answered; names the nearest one that can
@@ -12,9 +13,10 @@ HdpviewError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Any
 
 _MAX_QUOTED = 60  # characters of a value in a message
 _MAX_NAME = 200  # characters of a name that is compared with known ones
@@ -33,6 +35,25 @@ class SchemaError(HdpviewError):
 
 class DataError(HdpviewError):
     """The table does not match the schema. The message has names and types, never values."""
+
+
+class LossError(DataError):
+    """A build would lose much of a table, and nobody has accepted that. Nothing was spent.
+
+    warnings: what would be lost, as sentences for the curator, the blocking ones first.
+    """
+
+    def __init__(self, warnings: Sequence[Any]) -> None:
+        self.warnings = tuple(warnings)
+        listed = "\n".join(f"  {each}" for each in warnings if each.is_blocking)
+        super().__init__(
+            f"A build would lose much of this table. Nothing was spent.\n{listed}\nCorrect the schema, or "
+            "accept the losses (accept_losses=True, --accept-losses)."
+        )
+
+
+class LossWarning(UserWarning):
+    """A build loses a little of a table: less than would stop it."""
 
 
 class BudgetError(HdpviewError):

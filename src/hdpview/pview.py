@@ -328,17 +328,14 @@ class PView(ViewData):
 
 def _counted_together(view: PView) -> str | None:
     """Which pairs of attributes a view knows from counts, in words; None where that is no question."""
-    known = [each.attributes for each in view.quality().known if len(each.attributes) == 2]
-    n_pairs = view.quality().n_pairs
+    known, n_pairs = [each.attributes for each in view.quality().known], view.quality().n_pairs
     if not n_pairs or isinstance(view.parts[0].components, Blocks) or len(view.parts) > 1:
         return None
     first = ", ".join(" × ".join(names) for names in known[:_MOST_PAIRS])
     more = f" and {len(known) - _MOST_PAIRS:,} more" if len(known) > _MOST_PAIRS else ""
     named = f": {first}{more}" if known else ""
-    return (
-        f"{len(known):,} of {n_pairs:,} pairs of attributes were counted together{named}. "
-        "How others go together is inferred, and may be flatter than it is."
-    )
+    others = "" if len(known) == n_pairs else " Others are modelled and may look weaker than they are."
+    return f"{len(known):,} of {n_pairs:,} pairs of attributes were counted together{named}.{others}"
 
 
 def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:

@@ -113,7 +113,7 @@ def test_a_preview_on_spark_finds_what_one_here_does(spark: Any) -> None:
     schema = hv.Schema([ages, SCHEMA.attributes[1], day])
     here, there = hv.preview(table, schema), hv.preview(spark.createDataFrame(table), schema, engine="spark")
     assert there == here
-    assert [each.attribute for each in there if each.is_grave] == ["age", "day"]
+    assert [each.attribute for each in there if each.is_blocking] == ["age", "day"]
     assert "99.99.9999" in str(there[1])
     with pytest.raises(hv.DataError, match="Did you mean 'age'"):
         hv.preview(people(), hv.Schema([hv.Integer(name="aged", min=0, max=9)]), engine="spark")

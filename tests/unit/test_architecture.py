@@ -219,3 +219,45 @@ def test_opening_or_serving_a_view_loads_no_private_code(module: str) -> None:
     ).stdout.split()
     assert not {name for name in loaded if room_of(name) in {*PRIVATE, *BOTH_SIDES}}
     assert module == "hdpview" or module in loaded
+
+
+def attributes_in(file: Path) -> set[str]:
+    """Attributes that a source reads or writes, and names that it imports or uses."""
+    tree = ast.parse(file.read_text())
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    found |= {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return found | {value for value in constants if isinstance(value, str)}
+
+
+def test_exact_values_are_read_by_the_mechanism_alone() -> None:
+    """The value of an `Exact` has one name, and two files know it: its own and the mechanism's."""
+    readers = {module_name(file) for file in FILES if "_exact_value" in attributes_in(file)}
+    assert readers == {"hdpview.privacy.exact", "hdpview.privacy.mechanism"}
+    unprotecting = {module_name(file) for file in FILES if "unprotected" in attributes_in(file)}
+    assert unprotecting == {"hdpview.forecast.measure"}
+
+
+def test_noise_is_drawn_by_the_mechanism_alone() -> None:
+    """OpenDP is imported, and the exponential mechanism used, in one file."""
+    drawing = {module_name(file) for file in FILES if "import opendp" in file.read_text()}
+    assert drawing == {"hdpview.privacy.mechanism"}
+    choosing = {
+        module_name(file)
+        for file in FILES
+        if "hdpview.privacy.choice.choose" in imports_of(file.read_text(), module_name(file), False)
+    }
+    assert choosing == {"hdpview.privacy.mechanism"}
+
+
+@pytest.mark.parametrize("room", ["methods", "build", "forecast", "curate", "cli"])
+def test_no_method_sees_a_cell(room: str) -> None:
+    """Outside of the private side exact values are `Exact`: names of arrays of them do not occur."""
+    files = [file for file in FILES if room_of(module_name(file)) == room]
+    arrays = {"exact_codes", "exact_counts", "exact_sum", "exact_columns", "exact_rows", "exact_sums"}
+    invented = {"hdpview.forecast.invented", "hdpview.forecast.measure", "hdpview.forecast.trial"}
+    allowed = {"methods": {"hdpview.methods.quality"}, "forecast": invented}
+    seeing = {module_name(file) for file in files if arrays & attributes_in(file)}
+    assert seeing <= allowed.get(room, set())

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 _TESTS = (
+    "tests/statistical/test_gradual.py",
     "tests/property/test_choice.py",
     "tests/security/test_learn.py",
     "tests/unit/test_ledger.py",
@@ -44,7 +45,7 @@ class Mutant:
 
 
 def _mutants() -> Iterator[Mutant]:
-    """From `mutants.txt`: `@ charge | what | module`, lines `- ` of the module, and `+ ` instead."""
+    """From `mutants.txt`: `@ charge | what | module`, lines `- ` of the module, lines `+ ` in their place."""
     for text in (Path(__file__).parent / "mutants.txt").read_text(encoding="utf-8").split("@ ")[1:]:
         first, *lines = text.rstrip("\n").split("\n")
         charge, what, module = first.split(" | ")

@@ -64,12 +64,13 @@ def _attribute(attribute: Attribute) -> Json:
         "sql": name_in_sql(attribute.name),
         "kind": attribute.kind,
         "nullable": attribute.nullable,
+        "label": attribute.label,
+        "unit": attribute.unit,
         "labels": attribute.labels(),
         "strays": attribute.describe_fallbacks(),
     }
-    if isinstance(
-        attribute, Ordered
-    ):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
+    if isinstance(attribute, Ordered):
+        # Bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it.
         described["ends"] = [literal(attribute, edge) for edge in attribute.edges.tolist()]
         widths = np.diff(attribute.edges)[: max(1, attribute.n_values - 1)]  # the last may be cut short
         described["unequal"] = bool(widths.max() > _UNEQUAL * widths.min())
@@ -161,16 +162,6 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
         grid.reshape(-1)[groups.cells] = column
         found[key] = grid.round(2).tolist()
     return found
-
-
-def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
-    """Bounds of the view's largest blocks along two attributes, as codes, upper ends excluded."""
-    a, b = two_attribute_numbers(first, second, view.schema)
-    blocks = view.parts[0].components
-    if len(view.parts) > 1 or not isinstance(blocks, Blocks):
-        return {"blocks": [], "of": 0}
-    seen = blocks.seen_along(a, b)
-    return {"blocks": seen[:limit].tolist(), "of": len(seen)}
 
 
 def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:

@@ -127,6 +127,10 @@ class Method(Protocol):
         """Why this method cannot build a view of this domain with this budget; None if it can."""
         return None
 
+    def why_not_this_table(self, counts: Counts) -> str | None:
+        """For the curator, before the charge: why this cannot be the right table; None if it can."""
+        return None
+
     def release(
         self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
     ) -> Release:

@@ -184,19 +184,6 @@ class Ledger:
 
         not_private: why the promise will not hold for what is built; None where it will.
         """
-        return self._charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)[0]
-
-    def _charge(
-        self,
-        table: str,
-        epsilon: Fraction,
-        purpose: str,
-        privacy_unit: str,
-        max_rows: int,
-        delta: Fraction,
-        not_private: str | None,
-    ) -> tuple[int, Fraction]:
-        """As `charge`; returns what is spent in all, too."""
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         _check_amounts(epsilon, delta)
         with self._write() as con:  # [P12] looked up and written under one lock
@@ -207,7 +194,6 @@ class Ledger:
                 f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (table, *budget, purpose, *protected, moment, BEGUN, not_private),
             ).lastrowid
-            spent = _spent(con, table)[0]
         assert number is not None
         if is_new:
             _log.warning(
@@ -217,7 +203,7 @@ class Ledger:
                 table,
                 LEDGER_VARIABLE,
             )
-        return number, spent
+        return number
 
     def settle(self, number: int, state: str, view: str | None = None) -> None:
         """Note what became of a charge, which stays what it is. Where the ledger is busy, only the note is
@@ -235,25 +221,18 @@ class Ledger:
         self,
         table: str,
         epsilon: Fraction,
-        purpose: str,
-        privacy_unit: str = "row",
-        max_rows: int = 1,
-        delta: Fraction = Fraction(0),
-        not_private: str | None = None,
-        *,
+        *terms: Any,
         order: dict[str, Any] | None = None,
         resume: bool = False,
     ) -> Iterator[Receipt]:
         """Work that was paid for: charged before it begins, settled by how it ends, never refunded.
 
-        order: what is built, in public words. resume: go on with the last charge of this table that has
-            outcomes
-            on the disk, and charge nothing.
+        terms: as of `charge`. order: what is built, in public words. resume: go on with the last charge of
+            this
+            table that has outcomes on the disk, and charge nothing.
         """
-        if resume:
-            number, spent = self._unfinished(table), self.spent(table)
-        else:
-            number, spent = self._charge(table, epsilon, purpose, privacy_unit, max_rows, delta, not_private)
+        spent = self.spent(table) + (0 if resume else epsilon)
+        number = self._unfinished(table) if resume else self.charge(table, epsilon, *terms)
         place = self._place_of(number)
         outcomes = Outcomes() if order is None else Checkpoint(place, order, resume=resume)
         try:
@@ -364,9 +343,9 @@ def name_of(source: Any) -> str:
     if glob.has_magic(str(source)) and not path.exists():
         before = re.split(r"[*?\[]", path.name)[0].strip("-_. ")
         return before or _folder_beside(path).resolve().name or str(source)
-    return re.sub(r"\.(parquet|pq|csv|tsv)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE) or str(
-        source
-    )
+    return re.sub(
+        r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE
+    ) or str(source)
 
 
 def _path_of(source: Any) -> Path | None:

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,36 +54,6 @@ class Charge:
     @property
     def total(self) -> Fraction:
         return self.epsilon * self.times
-
-
-class Leaves(Protocol):
-    """What an engine grows: blocks in depth-first order with their exact counts."""
-
-    @property
-    def lower(self) -> NDArray[np.int32]: ...
-    @property
-    def upper(self) -> NDArray[np.int32]: ...
-    @property
-    def depth(self) -> NDArray[np.int32]: ...
-    @property
-    def exact_sum(self) -> Integers: ...
-
-
-class Growth(Protocol):
-    """The charges of growing blocks, and the growing itself from a key. See `partition.parameters`."""
-
-    @property
-    def epsilon_cut(self) -> Fraction: ...
-    @property
-    def n_private_cut_levels(self) -> int: ...
-    @property
-    def epsilon_converge(self) -> Fraction: ...
-    @property
-    def epsilon_counts(self) -> Fraction: ...
-
-    def converge_loss(self) -> Fraction:
-        """What deciding when to stop reveals with the numbers that decisions are made by, rounded up."""
-        ...
 
 
 class Outcomes:
@@ -224,11 +194,11 @@ class Mechanism:
         return int(chosen[0])
 
     def grow(
-        self, counts: Any, growth: Growth, engine: Any, progress: Progress | None = None
+        self, counts: Any, growth: Any, engine: Any, progress: Progress | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers, NDArray[np.int32]]:
         """The paper's blocks: lower and upper bounds, counts with noise, and depths. [P3] [P4] [P6]
 
-        engine: grows the blocks, with randomness from the key it is given and from nowhere else.
+        growth: `PartitionParameters`. engine: grows blocks by them, with randomness from the key alone.
         """
         if self.law != "laplace" or growth.converge_loss() > growth.epsilon_converge:
             raise BudgetError("These parameters of a partition reveal more than they are charged for.")
@@ -236,7 +206,7 @@ class Mechanism:
         noise = Noise(self.law, growth.epsilon_counts)
 
         def draw() -> list[NDArray[Any]]:
-            leaves: Leaves = engine.grow(counts, growth, self._randomness.root_key("partition"), progress)
+            leaves = engine.grow(counts, growth, self._randomness.root_key("partition"), progress)
             noisy = self._with_noise(leaves.exact_sum, noise, "counts of blocks", progress)
             return [leaves.lower, leaves.upper, noisy, leaves.depth]
 

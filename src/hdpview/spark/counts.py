@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hdpview.counts.check import warnings_about
 from hdpview.counts.ingest import READ_ALL, ReadOptions, check_columns, occupied_cells, packed_rows
-from hdpview.counts.preview import N_LINES, Concern, concerns_about
+from hdpview.counts.losses import SchemaWarning
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import RowLayout
 from hdpview.counts.sources import step_by_step
@@ -202,16 +203,19 @@ def _queried(
     return quoting_no_value(source, query)
 
 
-def preview_on_spark(source: Any, schema: Schema, master: str | None = None) -> list[Concern]:
-    """As `counts.preview`, of a table on Spark: see `sources.open_on_spark` and `session.spark_session`."""
-    with spark_session(source, master) as session:
+def check_on_spark(
+    source: Any, schema: Schema, options: ReadOptions = READ_ALL, master: str | None = None
+) -> list[SchemaWarning]:
+    """As `counts.check`, of a table on Spark: see `sources.open_on_spark` and `session.spark_session`."""
+    with spark_session(source, master, options.threads, options.memory_limit) as session:
         from hdpview.spark.sources import open_on_spark
 
-        def read() -> list[Concern]:
-            with open_on_spark(session, source, None, schema.source) as opened:
-                table, frame = opened.table, opened.backend.frame
-                return concerns_about(
-                    opened.types, schema, lambda names: frame(table.select(*names).limit(N_LINES)).toArrow()
+        def read() -> list[SchemaWarning]:
+            with open_on_spark(session, source, None, schema.source) as opened, step_by_step():
+                check_columns(opened.types, schema)
+                frame = opened.backend.frame
+                return warnings_about(
+                    opened.table, opened.types, schema, lambda query: frame(query).toArrow(), options.limits
                 )
 
         return quoting_no_value(source, read)

@@ -4,6 +4,6 @@ components    the protocol of all views; blocks (on rectangles) and mixture impl
 tables        released tables; quality: how large the view's errors are
 manifest      public facts about the view (facts: their types; manifest_json: as JSON)
 data          all of it together; merge, sample: several views as one, synthetic records
-file          the .pview file; contents: its columns and arrays
+file          the .pview file; contents: its columns and arrays; save: keep a view that was paid for
 card          a one-page privacy statement (risk, audited); diagnosis: likely mistakes in the schema
 """

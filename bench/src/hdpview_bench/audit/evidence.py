@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -26,6 +27,7 @@ from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest
+from hdpview.view.manifest_json import to_dict
 from hdpview.view.quality import prior_quality
 from hdpview.view.tables import Table
 from hdpview_bench.audit.tables import Neighbours
@@ -47,6 +49,21 @@ def features_of(view: PView, pair: Neighbours) -> Features:
         seen |= _of_total(view.manifest, part, pair)
     if part.quality.measured:
         seen |= _of_quality(part, pair)
+    seen |= _of_manifest(to_dict(view.manifest))
+    return seen
+
+
+def _of_manifest(content: Any, name: str = "manifest") -> Features:
+    """Every number and text of the manifest but the schema, by its place."""
+    if isinstance(content, dict):
+        parts = {f"{name}, {key}": value for key, value in content.items() if key != "schema"}
+    elif isinstance(content, list):
+        parts = {f"{name}, {i}": value for i, value in enumerate(content)}
+    else:
+        return {name: float(content) if isinstance(content, (int, float)) else content}
+    seen: dict[str, Hashable] = {}
+    for place, value in parts.items():
+        seen |= _of_manifest(value, place)
     return seen
 
 

@@ -51,6 +51,8 @@ class Audit:
     """claimed, lower_bound: of ε at this δ. claimed_rho, rho_lower_bound: of ρ, where builds keep accounts in
     ρ.
     runs: builds of each table that the bound rests on. table, event, hits: where the most was seen.
+    visible: the largest ε that so many builds can show, if an event is certain on one table and never on
+        the other.
     """
 
     method: str
@@ -65,6 +67,7 @@ class Audit:
     delta: float = 0.0
     claimed_rho: float | None = None
     rho_lower_bound: float | None = None
+    visible: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -207,6 +210,7 @@ def audit_builds(
         event=str(event),
         hits=hits,
         delta=claim.delta,
+        visible=epsilon_lower_bound(runs, 0, runs, each, claim.delta),
     )
     if claim.rho is None:
         return result

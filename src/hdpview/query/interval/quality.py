@@ -29,18 +29,20 @@ class QualityReport:
 
     within: by kind of question, how many records 95 % of the answers are off at most.
     measured: whether that was measured on the table; otherwise it is what other tables suggest.
-    known: sets of attributes counted together, strongest dependence first; empty for views made of blocks.
+    known: pairs of attributes counted together, strongest dependence first; empty for views made of blocks.
     n_pairs: how many pairs of attributes there are.
+    groups: sets of attributes counted together in one table, the largest first.
     """
 
     within: dict[str, float]
     measured: bool
     known: tuple[Known, ...]
     n_pairs: int
+    groups: tuple[tuple[str, ...], ...] = ()
 
     def knows(self, *attributes: str) -> bool:
-        """Whether these attributes were counted together."""
-        return len(attributes) < 2 or any(set(attributes) <= set(each.attributes) for each in self.known)
+        """Whether these attributes were counted together in one table."""
+        return len(attributes) < 2 or any(set(attributes) <= set(group) for group in self.groups)
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -53,6 +55,7 @@ class QualityReport:
             "measured": self.measured,
             "known": known,
             "n_pairs": self.n_pairs,
+            "groups": [list(group) for group in self.groups],
         }
 
     def __str__(self) -> str:
@@ -62,14 +65,18 @@ class QualityReport:
             f"  of {kind}, 95 % are within ±{error:,.0f} records" for kind, error in self.within.items()
         ]
         if self.known:
-            n_known = sum(len(each.attributes) == 2 for each in self.known)
-            lines.append(f"Counted together: {n_known} of {self.n_pairs} pairs of attributes")
+            n_known, groups = (
+                len(self.known),
+                f"{len(self.groups)} tables of 2 to {len(self.groups[0])} attributes",
+            )
+            lines.append(f"Counted together: {n_known} of {self.n_pairs} pairs of attributes, in {groups}")
             lines += [
                 f"  {' × '.join(each.attributes)} (dependence {each.dependence:.2f})"
                 for each in self.known[:20]
             ]
-            lines += [f"  … and {len(self.known) - 20} more"] if len(self.known) > 20 else []
-            lines.append("What was not counted together is inferred, and may be flatter than it is.")
+            lines += [f"  … and {n_known - 20} more"] if n_known > 20 else []
+            if n_known < self.n_pairs:
+                lines.append("Other relationships are modelled and may look weaker than they are.")
         return "\n".join(lines)
 
 
@@ -84,9 +91,9 @@ def inferred_note(view: ViewData, attributes: Iterable[int]) -> str | None:
     if not pairs:
         return None
     names = view.schema.names
-    named = ", ".join(f"{names[a]} with {names[b]}" for a, b in pairs[:_MOST_NAMED])
+    named = ", ".join(f"{names[a]} and {names[b]}" for a, b in pairs[:_MOST_NAMED])
     more = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
-    return f"Not counted together, so inferred, and perhaps flatter than it is: {named}{more}."
+    return f"Not counted together, so modelled, and may look weaker than it is: {named}{more}."
 
 
 def _is_inferred(view: ViewData, a: int, b: int) -> bool:
@@ -104,14 +111,21 @@ def quality_report(view: ViewData) -> QualityReport:
         for kind, error in part.quality.within.items():
             within[kind] = max(error, within.get(kind, 0.0))
     known = _known(view, view.parts[0]) if len(view.parts) == 1 else ()
-    n = len(view.schema)
-    return QualityReport(within, all(part.quality.measured for part in view.parts), known, n * (n - 1) // 2)
+    groups = _groups(view, view.parts[0]) if len(view.parts) == 1 else ()
+    n, measured = len(view.schema), all(part.quality.measured for part in view.parts)
+    return QualityReport(within, measured, known, n * (n - 1) // 2, groups)
+
+
+def _groups(view: ViewData, part: ViewPart) -> tuple[tuple[str, ...], ...]:
+    together = {table.attributes for table in part.tables if len(table.attributes) > 1}
+    ordered = sorted(together, key=lambda attributes: (-len(attributes), attributes))
+    return tuple(tuple(view.schema.names[a] for a in attributes) for attributes in ordered)
 
 
 def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
     if isinstance(part.components, Blocks):
         return ()
     names = view.schema.names
-    tables = [table for table in part.tables if len(table.attributes) > 1] + pairs_inside(part.tables)
+    tables = [table for table in part.tables if len(table.attributes) == 2] + pairs_inside(part.tables)
     found = [Known(tuple(names[a] for a in table.attributes), dependence(part, table)) for table in tables]
     return tuple(sorted(found, key=lambda each: -each.dependence))

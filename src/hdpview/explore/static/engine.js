@@ -7,6 +7,10 @@ import { Refusal, notes, reachingBins, read, shares } from "./conditions.js";
 import { dense } from "./moments.js";
 import { codesAround, quantileOf, valuesOf } from "./numbers.js";
 
+const EXACT_CELLS = 3_000; // of a grid whose shares get intervals of their own: about a third of a second
+
+const WIDENED = 1.5; // intervals of the clearest of many differences: 99.7% instead of 95%
+
 export class Engine {
   /** content: what publish.py put into the page, with its arrays unpacked. */
   constructor(content) {
@@ -14,8 +18,7 @@ export class Engine {
     this.tail = content.tail;
     this.confidence = content.confidence;
     this.attributes = content.axes.map((axis, a) => ({
-      ...content.schema.attributes[a],
-      ...axis,
+      ...content.schema.attributes[a], ...axis,
       size: axis.nValues + Number(content.schema.attributes[a].nullable),
     }));
     this.sizes = this.attributes.map(({ size }) => size);
@@ -26,15 +29,12 @@ export class Engine {
 
   answer(path, body) {
     const answers = {
-      "/api/views": () => [this.schema],
-      "/api/schema": () => this.schema,
-      "/api/count": () => this.count(body.where),
-      "/api/histograms": () => this.histograms(body),
-      "/api/pairs": () => this.pairs(body),
-      "/api/compare": () => this.compare(body),
-      "/api/rates": () => this.rates(body),
-      "/api/shares": () => this.shares(body),
-      "/api/statistics": () => this.statistics(body),
+      "/api/views": () => [this.schema], "/api/schema": () => this.schema,
+      "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body),
+      "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body),
+      "/api/rates": () => this.rates(body), "/api/shares": () => this.shares(body),
+      "/api/statistics": () => this.statistics(body), "/api/association": () => this.association(body),
+      "/api/blocks": () => this.blocks(body),
     };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
@@ -71,8 +71,7 @@ export class Engine {
   #ends(estimate, variance) {
     const width = this.tail * Math.sqrt(variance);
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - width, 0), estimate),
+      estimate, lower: Math.min(Math.max(estimate - width, 0), estimate),
       upper: Math.max(Math.max(estimate + width, 0), estimate),
     };
   }
@@ -92,26 +91,32 @@ export class Engine {
   #typical(box) {
     const estimates = this.parts.map((part) => part.estimate(box));
     const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
-    return this.#ends(
-      estimates.reduce((x, y) => x + y, 0),
-      variance,
-    );
+    return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
   }
 
-  /** shares: whether to tell, beside counts, what share of what a chart counts each value has. */
-  histograms({ where, own = {}, attributes = null, shares: inShares = false }) {
-    const found = {};
+  /**
+   * own: single attributes' conditions; groups: for some attributes, [first, last] code of each bar; measure:
+   * { kind: "percent" }, { kind: "rate", attribute, code, missing: "out" or "no" } or
+   * { kind: "mean", attribute }.
+   * Answers counts, their total, and where a measure is asked for its values and that of all bars together.
+   */
+  histograms({ where, own = {}, attributes = null, shares: inShares = false, groups = {}, measure = null }) {
+    const histograms = {};
     const boxes = new Map();
+    const asked = inShares ? { kind: "percent" } : measure;
     this.attributes.forEach(({ name }, a) => {
       if (attributes && !attributes.includes(name)) return;
       const text = Object.hasOwn(own, name) ? own[name] : where;
       if (!boxes.has(text)) boxes.set(text, this.#boxes(text));
-      found[name] = this.#histogram(a, boxes.get(text));
-      if (inShares && !this.hasBlocks) found[name].share = this.#valueShares(a, boxes.get(text));
+      const bars = groups[name] ?? null;
+      const under = boxes.get(text);
+      histograms[name] = { ...this.#histogram(a, under, bars), total: this.#total(under) };
+      if (asked && !(this.hasBlocks && inShares))
+        Object.assign(histograms[name], this.#measured(a, under, bars, asked));
     });
     return {
       count: this.count(where),
-      histograms: found,
+      histograms,
       filtered: [...read(where, this.attributes).keys()]
         .sort((x, y) => x - y)
         .map((a) => this.attributes[a].name),
@@ -119,36 +124,110 @@ export class Engine {
     };
   }
 
+  /** The count of what a chart counts, computed once for all charts under one condition. */
+  #total(under) {
+    under.total ??= this.#typical(under.box);
+    return under.total;
+  }
+
+  /** The values of a measure by an attribute, and of all records; shares where it measures itself. */
+  #measured(a, under, groups, { kind, attribute, code, missing }) {
+    if (kind === "records") return {};
+    this.#needMixture();
+    const m = kind === "percent" ? a : this.#number(attribute);
+    if (m === a) return { share: this.#valueShares(a, under, groups) };
+    const cells = this.#cells(a, under.box, groups);
+    const rest = without(under.box, a);
+    const boxes = cells.map(({ f }) => new Map([...rest, [a, f]]));
+    const span = kind === "mean" ? this.#meanIn(m) : this.#rateIn(m, code, missing === "no");
+    const column = (spans) => ({
+      estimate: spans.map((each) => each?.estimate ?? null), lower: spans.map((each) => each?.lower ?? null),
+      upper: spans.map((each) => each?.upper ?? null),
+    });
+    under.overall ??= {
+      overall: span(under.box),
+      leftOut: missing === "no" ? null : this.#missing(m, under.box),
+    };
+    return { value: column(boxes.map(span)), ...under.overall };
+  }
+
+  /** The records of a box in which an attribute is missing; null where it never is. */
+  #missing(m, box) {
+    if (!this.attributes[m].nullable) return null;
+    const f = new Float64Array(this.sizes[m]);
+    f[this.attributes[m].nValues] = 1;
+    f.condition = "missing";
+    const missing = times(box, new Map([[m, f]]));
+    return isPossible(missing) ? this.#typical(missing) : null;
+  }
+
+  /** How the rate of a value is computed: of all records of a box, or of those where it is known. */
+  #rateIn(m, code, ofAll) {
+    const value = Float64Array.from({ length: this.sizes[m] }, (_, each) => Number(each === code));
+    const known = Float64Array.from(value, (_, each) => Number(ofAll || each < this.attributes[m].nValues));
+    value.condition = "value";
+    known.condition = "known";
+    return (box) => {
+      const all = known.every((each) => each === 1) ? box : times(box, new Map([[m, known]]));
+      const { ratio, off, unsafe } = this.#ratio([times(box, new Map([[m, value]])), all]);
+      if (ratio === null) return null;
+      return {
+        estimate: ratio, lower: unsafe ? 0 : Math.max(ratio - off, 0),
+        upper: unsafe ? 1 : Math.min(ratio + off, 1),
+      };
+    };
+  }
+
+  #meanIn(m) {
+    const values = valuesOf(this.attributes[m]);
+    return (box) => this.#mean(m, values.known ? times(box, new Map([[m, values.known]])) : box, values);
+  }
+
   /** A point per code of an attribute, as far as a box has it. */
   #points(a, box) {
     return Array.from({ length: this.sizes[a] }, (_, code) => ({
-      code,
-      value: box.get(a)?.[code] ?? 1,
-      condition: box.get(a)?.condition,
+      code, value: box.get(a)?.[code] ?? 1, condition: box.get(a)?.condition,
     }));
   }
 
-  #histogram(a, { box, wide }) {
-    const columns = this.#column(a, box, wide);
+  /** The bars of a chart: the function of each, and its codes. groups: [first, last] code of each. */
+  #cells(a, box, groups) {
+    const points = this.#points(a, box);
+    if (!groups) return points.map((f) => ({ f, codes: [f.code] }));
+    return groups.map(([first, last]) => {
+      if (first === last) return { f: points[first], codes: [first] };
+      const codes = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+      const f = new Float64Array(this.sizes[a]);
+      for (const code of codes) f[code] = points[code].value;
+      f.condition = `${box.get(a)?.condition ?? "all"} at ${first} to ${last}`;
+      return { f, codes };
+    });
+  }
+
+  #histogram(a, { box, wide }, groups = null) {
+    const columns = this.#column(a, box, wide, groups);
     if (wide !== box)
-      this.#column(a, wide, wide).upper.forEach((end, code) => {
+      this.#column(a, wide, wide, groups).upper.forEach((end, code) => {
         columns.upper[code] = Math.max(columns.upper[code], end);
       });
     return columns;
   }
 
-  /** Of the records under a box, the share with each value of an attribute. */
-  #valueShares(a, { box, wide }) {
+  /** Of the records under a box, the share of each bar. */
+  #valueShares(a, { box, wide }, groups = null) {
     const columns = { estimate: [], lower: [], upper: [] };
     const reach = this.#points(a, wide);
-    const nPossible = isPossible(without(wide, a)) ? reach.filter(({ value }) => value > 0).length : 0;
+    const cells = this.#cells(a, box, groups);
+    const isReached = ({ codes }) => codes.some((code) => reach[code].value > 0);
+    const nPossible = isPossible(without(wide, a)) ? cells.filter(isReached).length : 0;
     const total = this.parts.map((part) => part.productOf(box));
-    for (const point of this.#points(a, box)) {
-      const cell = new Map([...without(box, a), [a, cellOf(point, box.get(a))]]);
+    for (const cell of cells) {
+      const f = cell.f instanceof Float64Array ? cell.f : cellOf(cell.f, box.get(a));
+      const own = new Map([...without(box, a), [a, f]]);
       const { ratio, off, unsafe } =
-        nPossible && reach[point.code].value > 0
+        nPossible && isReached(cell)
           ? this.#ratioOf(
-              this.parts.map((part, i) => part.withTotal(cell, total[i])),
+              this.parts.map((part, i) => part.withTotal(own, total[i])),
               nPossible === 1,
             )
           : { ratio: 0, off: 0, unsafe: false };
@@ -160,18 +239,17 @@ export class Engine {
   }
 
   /** A histogram under a box; of values that are possible under the wider one. */
-  #column(a, box, wide) {
+  #column(a, box, wide, groups) {
     const rest = without(box, a);
     const columns = { estimate: [], lower: [], upper: [] };
     const reach = this.#points(a, wide);
+    const points = this.#points(a, box);
     const known = this.parts.map((part) => part.estimates(a, rest, this.sizes[a]));
     const possible = isPossible(without(wide, a));
-    for (const point of this.#points(a, box))
+    for (const { f, codes } of this.#cells(a, box, groups))
       this.#put(
-        columns,
-        reach[point.code].value > 0 && possible,
-        new Map([...rest, [a, point]]),
-        known.map((own) => own[point.code] * point.value),
+        columns, possible && codes.some((code) => reach[code].value > 0), new Map([...rest, [a, f]]),
+        known.map((own) => codes.reduce((total, code) => total + own[code] * points[code].value, 0)),
       );
     return columns;
   }
@@ -191,18 +269,79 @@ export class Engine {
     for (const key of Object.keys(columns)) columns[key].push(found[key]);
   }
 
-  pairs({ where, first, second }) {
+  /** whole: "row", "column" or "all", for the shares of cells, with intervals; rows are by the first. */
+  pairs({ where, first, second, whole = null }) {
     const [a, b] = [this.#number(first), this.#number(second)];
     const { asked, box, wide } = this.#boxes(where);
     if (a === b) throw new Refusal("Name two different attributes.");
-    const found = this.#grid(a, b, box, wide);
+    const grid = this.#grid(a, b, box, wide);
     if (wide !== box)
       this.#grid(a, b, wide, wide).upper.forEach((row, i) =>
         row.forEach((end, j) => {
-          found.upper[i][j] = Math.max(found.upper[i][j], end);
+          grid.upper[i][j] = Math.max(grid.upper[i][j], end);
         }),
       );
-    return { ...found, notes: notes(asked, this.attributes) };
+    if (!whole) return { ...grid, notes: notes(asked, this.attributes) };
+    const under = { box, wide };
+    const [rows, columns] = [a, b].map((each) => this.#histogram(each, under));
+    // The lower end of a part is never above that of its whole.
+    const { lower: least } = this.#total(under);
+    grid.lower = grid.lower.map((row, i) =>
+      row.map((low, j) => Math.min(low, rows.lower[i], columns.lower[j], least)),
+    );
+    const share = whole === "records" || this.#cellShares(a, b, under, grid, whole, rows, columns);
+    return { ...grid, ...(share !== true && { share }), notes: notes(asked, this.attributes) };
+  }
+
+  /**
+   * Shares of cells of their row, their column or all. Of a large grid the intervals follow from those of the
+   * cell and its whole, which is quick and cautious.
+   */
+  #cellShares(a, b, under, grid, whole, rows, columns) {
+    const wholes = { row: (i) => [rows, i], column: (_, j) => [columns, j], all: () => [null, 0] }[whole];
+    const all = this.#total(under);
+    const isQuick = this.sizes[a] * this.sizes[b] > EXACT_CELLS || this.hasBlocks;
+    const [down, across] = [a, b].map((each) => this.#points(each, under.box));
+    const part = (i, j) => {
+      const rest = without(under.box, a, b);
+      const box = new Map([...rest, [a, down[i]], [b, across[j]]]);
+      const around = { row: [[a, down[i]]], column: [[b, across[j]]], all: [] }[whole];
+      return [box, new Map([...under.box, ...around])];
+    };
+    const one = (i, j) => {
+      const [column, k] = wholes(i, j);
+      const of = column
+        ? { estimate: column.estimate[k], upper: column.upper[k], lower: column.lower[k] }
+        : all;
+      const isEmpty = !(of.estimate > 1e-9);
+      if (isEmpty || grid.upper[i][j] <= 0) return [0, 0, Number(isEmpty)];
+      const estimate = Math.min(1, Math.max(0, grid.estimate[i][j]) / of.estimate);
+      if (isQuick)
+        return [
+          estimate, Math.min(estimate, Math.max(0, grid.lower[i][j] / Math.max(of.upper, 1e-9))),
+          Math.max(estimate, of.lower > 0 ? Math.min(1, grid.upper[i][j] / of.lower) : 1),
+        ];
+      const { off, unsafe } = this.#ratio(part(i, j));
+      return [estimate, unsafe ? 0 : Math.max(0, estimate - off), unsafe ? 1 : Math.min(1, estimate + off)];
+    };
+    const spans = grid.estimate.map((row, i) => row.map((_, j) => one(i, j)));
+    const side = (k) => spans.map((row) => row.map((span) => span[k]));
+    return { estimate: side(0), lower: side(1), upper: side(2) };
+  }
+
+  /** Different outlines of a view's blocks along two attributes, the largest first: codes, ends excluded. */
+  blocks({ first, second, limit = 5_000 }) {
+    const [a, b] = [this.#number(first), this.#number(second)];
+    const [part] = this.parts;
+    if (this.parts.length > 1 || !(part instanceof Blocks)) return { blocks: [], of: 0 };
+    const outlines = new Map();
+    for (let i = 0; i < part.n; i++) {
+      const ends = [a, b].flatMap((each) => [part.bounds[each].lower[i], part.bounds[each].upper[i]]);
+      outlines.set(ends.join(), ends);
+    }
+    const area = ([x1, x2, y1, y2]) => (x2 - x1) * (y2 - y1);
+    const blocks = [...outlines.values()].sort((one, other) => area(other) - area(one));
+    return { blocks: blocks.slice(0, limit), of: blocks.length };
   }
 
   #grid(a, b, box, wide) {
@@ -217,10 +356,8 @@ export class Engine {
       for (const point of across) {
         const value = down.value * point.value;
         this.#put(
-          columns,
-          reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
-          new Map([...rest, [a, down], [b, point]]),
-          known.map((grid) => grid[down.code][point.code] * value),
+          columns, reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
+          new Map([...rest, [a, down], [b, point]]), known.map((grid) => grid[down.code][point.code] * value),
         );
       }
       for (const key of Object.keys(columns)) found[key].push(columns[key]);
@@ -294,8 +431,7 @@ export class Engine {
     const unsafe = sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
     const off = unsafe ? Infinity : half;
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - off, values.least), estimate),
+      estimate, lower: Math.min(Math.max(estimate - off, values.least), estimate),
       upper: Math.max(Math.min(estimate + off, values.greatest), estimate),
     };
   }
@@ -305,8 +441,7 @@ export class Engine {
     const { estimate, half } = this.#linear(new Map([...records, [a, values.times(records.get(a))]]));
     const floor = values.least >= 0 ? 0 : -Infinity;
     return {
-      estimate,
-      lower: Math.min(Math.max(estimate - half, floor), estimate),
+      estimate, lower: Math.min(Math.max(estimate - half, floor), estimate),
       upper: Math.max(estimate + half, estimate),
     };
   }
@@ -352,8 +487,7 @@ export class Engine {
     const [first, last] = codesAround(attribute.nValues, nGroups, ends);
     const { edges, kind } = attribute;
     return {
-      estimate,
-      lower: Math.min(edges[first], estimate),
+      estimate, lower: Math.min(edges[first], estimate),
       upper: Math.max(edges[last + 1] - Number(kind !== "real"), estimate),
     };
   }
@@ -392,9 +526,7 @@ export class Engine {
     const off =
       ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
     return {
-      ratio,
-      off,
-      unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)),
+      ratio, off, unsafe: ratio === null || sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0)),
     };
   }
 
@@ -414,18 +546,17 @@ export class Engine {
     const apart = this.tail * Math.sqrt(deltaVariance(([x, y]) => x - y, sums, this.#covariances(boxes)));
     const interval = [Math.min(difference - apart, difference), Math.max(difference + apart, difference)];
     return {
-      first: sides[0],
-      second: sides[1],
-      difference,
-      difference_interval: interval,
-      ratio,
+      first: sides[0], second: sides[1], difference, difference_interval: interval, ratio,
       ratio_interval: unsafe ? [0, null] : [Math.max(ratio - off, 0), ratio + off],
       is_real: interval[0] > 0 || interval[1] < 0,
     };
   }
 
-  /** How the records of two conditions share out over an attribute's values, and the differences. */
-  shares({ first, second, attribute }) {
+  /**
+   * Breakdown of the records of two conditions by an attribute, and the differences. Of two possible values
+   * the second mirrors the first.
+   */
+  shares({ first, second, attribute, groups = null }) {
     this.#needMixture();
     const a = this.#number(attribute);
     const boxes = [first, second].map((where) => this.#box(read(where, this.attributes)));
@@ -435,26 +566,62 @@ export class Engine {
           `One of the two conditions is about '${attribute}' itself, so its shares say nothing ` +
           `new. Choose another attribute.`,
       };
-    const found = Object.fromEntries(
+    const answer = Object.fromEntries(
       ["first", "second", "difference"].map((side) => [side, { estimate: [], lower: [], upper: [] }]),
     );
-    for (const point of this.#points(a, new Map())) {
-      const four = boxes.flatMap((box) => [new Map([...box, [a, point]]), box]);
-      const sums = four.map((box) => this.#added((part) => part.estimate(box)));
-      const products = this.#covariances(four);
-      const put = (side, value, least) => {
-        const estimate = value(sums);
-        const half = this.tail * Math.sqrt(deltaVariance(value, sums, products));
-        [estimate, estimate - half, estimate + half].forEach((end, i) =>
-          found[side][["estimate", "lower", "upper"][i]].push(
-            i ? clip(end, least) : Number.isFinite(end) ? end : null,
-          ),
-        );
-      };
-      put("first", (s) => ratioOf(s.slice(0, 2)), 0);
-      put("second", (s) => ratioOf(s.slice(2)), 0);
-      put("difference", (s) => ratioOf(s.slice(0, 2)) - ratioOf(s.slice(2)), -1);
-    }
-    return found;
+    const cells = this.#cells(a, new Map(), groups);
+    const mirrored = cells.length === 2;
+    for (const { f } of mirrored ? cells.slice(0, 1) : cells)
+      for (const [side, span] of Object.entries(this.#contrast(boxes, a, f)))
+        ["estimate", "lower", "upper"].forEach((end, i) => answer[side][end].push(span[i]));
+    if (mirrored)
+      for (const [side, { estimate, lower, upper }] of Object.entries(answer)) {
+        const turned = (end) => (end === null ? null : side === "difference" ? -end : 1 - end);
+        const [middle, low, high] = [turned(estimate[0]), turned(upper[0]), turned(lower[0])];
+        estimate.push(middle);
+        lower.push(low);
+        upper.push(high);
+      }
+    return answer;
+  }
+
+  /** Shares of two boxes' records in a function of an attribute, and their difference, each with its ends. */
+  #contrast(boxes, a, f) {
+    const four = boxes.flatMap((box) => [new Map([...box, [a, f]]), box]);
+    const sums = four.map((box) => this.#added((part) => part.estimate(box)));
+    const products = this.#covariances(four);
+    const span = (value, least) => {
+      const estimate = value(sums);
+      const half = this.tail * Math.sqrt(deltaVariance(value, sums, products));
+      const ends = [estimate - half, estimate + half].map((end) => clip(end, least));
+      return [Number.isFinite(estimate) ? estimate : null, ...ends];
+    };
+    return {
+      first: span((s) => ratioOf(s.slice(0, 2)), 0), second: span((s) => ratioOf(s.slice(2)), 0),
+      difference: span((s) => ratioOf(s.slice(0, 2)) - ratioOf(s.slice(2)), -1),
+    };
+  }
+
+  /**
+   * How differently an attribute is distributed in two groups: the share of records that would have to change
+   * their value (total variation distance). Its lower end counts only values whose shares clearly differ; as
+   * the clearest of many values are looked for, their intervals are widened.
+   */
+  association({ first, second, attribute, groups = null }) {
+    const { reason, difference } = this.shares({ first, second, attribute, groups });
+    if (reason) return { reason };
+    const spans = difference.estimate.map((estimate, i) => ({
+      estimate: estimate ?? 0,
+      low: (estimate ?? 0) - WIDENED * ((estimate ?? 0) - (difference.lower[i] ?? -1)),
+      high: (estimate ?? 0) + WIDENED * ((difference.upper[i] ?? 1) - (estimate ?? 0)),
+    }));
+    const added = (value) => spans.reduce((total, span) => total + Math.max(0, value(span)), 0);
+    const largest = spans.reduce((best, span, i) =>
+      Math.abs(span.estimate) > Math.abs(spans[best].estimate) ? i : best, 0);
+    return {
+      estimate: added(({ estimate }) => Math.abs(estimate)) / 2,
+      lower: Math.max(added(({ low }) => low), added(({ high }) => -high)),
+      upper: Math.min(1, Math.max(added(({ high }) => high), added(({ low }) => -low))), largest,
+    };
   }
 }

@@ -10,16 +10,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from hdpview.errors import ViewFileError
-
-if TYPE_CHECKING:
-    from hdpview.privacy.ledger import Receipt
-    from hdpview.pview import PView
+from hdpview.view.file import check_place
 
 LEAST_FREE_BYTES = 8_000_000  # more than the views of most tables take
 SAVED_ELSEWHERE = 3  # exit code
+
+
+class Savable(Protocol):
+    """A view that can be written to a file."""
+
+    def save(self, path: str | Path) -> object: ...
 
 
 class Saver:
@@ -27,16 +30,14 @@ class Saver:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.receipt: Receipt | None = None
+        self.receipt: Any = None
 
-    def keep(self, receipt: Receipt) -> None:
-        """Called when the charge is made."""
+    def keep(self, receipt: Any) -> None:
+        """Remember the receipt of the charge that pays for the view (`privacy.ledger.Receipt`)."""
         self.receipt = receipt
 
     def check(self, force: bool) -> None:
         """Refuse a place that a view cannot be written to, before anything is spent."""
-        from hdpview.view.file import check_place
-
         check_place(self.target)
         if self.target.exists() and not force:
             raise ViewFileError(
@@ -49,7 +50,7 @@ class Saver:
                 "Nothing was spent. Free some space, or name a file on another disk."
             )
 
-    def save(self, view: PView) -> str | None:
+    def save(self, view: Savable) -> str | None:
         """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write
         it elsewhere, and return a sentence that says where.
         """
@@ -62,7 +63,7 @@ class Saver:
                 self.receipt.name_view(str(self.target))
         return None
 
-    def _save_elsewhere(self, view: PView, problem: ViewFileError) -> str:
+    def _save_elsewhere(self, view: Savable, problem: ViewFileError) -> str:
         for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
             try:
                 handle, name = tempfile.mkstemp(".pview", f"{self.target.stem}-", folder)
