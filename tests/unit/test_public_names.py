@@ -56,6 +56,7 @@ PUBLIC = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 
