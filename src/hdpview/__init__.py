@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hdpview.query.interval.answers import Answer, Answers, Interval
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.quality import QualityReport
+    from hdpview.refine import refine
 
 _HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
@@ -71,6 +72,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "merge": "pview",
     "open": "pview",
     "preview": "build",
+    "refine": "refine",
 }
 
 __all__ = [
@@ -107,6 +109,7 @@ __all__ = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 
@@ -127,8 +130,8 @@ def __getattr__(name: str) -> Any:
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the function `build` when the module `hdpview.build` is imported."""
-        if not (name == "build" and isinstance(value, ModuleType)):
+        """Keep the functions `build` and `refine` when the modules of these names are imported."""
+        if not (name in ("build", "refine") and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

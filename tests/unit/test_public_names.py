@@ -57,6 +57,7 @@ PUBLIC = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 

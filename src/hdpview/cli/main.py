@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import build, curate, demo, ledger, query, schema, serve
+from hdpview.cli import build, curate, demo, ledger, query, refine, schema, serve
 from hdpview.cli.groups import AllCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
@@ -46,6 +46,7 @@ schema_app.command("check")(schema.check)
 schema_app.command("json-schema")(schema.json_schema)
 app.command("curate")(curate.open_page)
 app.command("build")(build.build)
+app.command("refine")(refine.refine)
 app.command("estimate")(build.estimate)
 app.add_typer(ledger_app, name="ledger")
 ledger_app.command("show")(ledger.show)
