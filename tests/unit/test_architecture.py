@@ -203,7 +203,7 @@ def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
     "module",
     [
         "hdpview",
-        "hdpview.query.sql",
+        "hdpview.query.evaluate",
         "hdpview.explore.server",
         "hdpview.explore.notebook",
         "hdpview.explore.postgres",
