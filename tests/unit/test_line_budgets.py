@@ -24,7 +24,7 @@ BUDGETS = {
     "__init__ __main__ _version errors jit machine progress": Budget(356, 280),
     "build pview": Budget(743, 620),
     "domain": Budget(2_540, 2_100),
-    "view": Budget(2_357, 2_100),
+    "view": Budget(2_362, 2_100),
     "query": Budget(8_786, 5_400),
     "explore": Budget(5_076, 3_200),
     "privacy": Budget(1_561, 1_200),
