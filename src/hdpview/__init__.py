@@ -1,5 +1,4 @@
-"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget
-once.
+"""Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
 
 import hdpview as hv
 schema = hv.Schema.load("adult.toml")
@@ -17,13 +16,14 @@ from hdpview._version import __version__
 
 if TYPE_CHECKING:
     from hdpview.build import build, preview
-    from hdpview.counts.preview import Concern
-    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+    from hdpview.counts.losses import SchemaWarning
+    from hdpview.domain import Boolean, Category, Date, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
         HdpviewError,
         InternalError,
+        LossError,
         MethodError,
         QueryError,
         SchemaError,
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.interval.answers import Answer, Answers, Interval
-    from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
+    from hdpview.query.quality import QualityReport
+    from hdpview.refine import refine
 
-_HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
+_HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
     "Answers": "query.interval.answers",
     "Boolean": "domain",
@@ -45,7 +46,8 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Category": "domain",
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
-    "Concern": "counts.preview",
+    "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
+    "Date": "domain",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -53,13 +55,15 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "Integer": "domain",
     "InternalError": "errors",
     "Interval": "query.interval.answers",
+    "LossError": "errors",
     "MethodError": "errors",
     "PView": "pview",
-    "QualityReport": "query.interval.quality",
+    "QualityReport": "query.quality",
     "QueryError": "errors",
     "Real": "domain",
     "Schema": "domain",
     "SchemaError": "errors",
+    "SchemaWarning": "counts.losses",
     "Statistic": "query.interval.statistics",
     "TextFormat": "domain",
     "ViewFileError": "errors",
@@ -68,6 +72,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "merge": "pview",
     "open": "pview",
     "preview": "build",
+    "refine": "refine",
 }
 
 __all__ = [
@@ -77,8 +82,8 @@ __all__ = [
     "BudgetError",
     "Category",
     "Comparison",
-    "Concern",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",
@@ -86,6 +91,7 @@ __all__ = [
     "Integer",
     "InternalError",
     "Interval",
+    "LossError",
     "MethodError",
     "PView",
     "QualityReport",
@@ -93,6 +99,7 @@ __all__ = [
     "Real",
     "Schema",
     "SchemaError",
+    "SchemaWarning",
     "Statistic",
     "TextFormat",
     "ViewFileError",
@@ -102,6 +109,7 @@ __all__ = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 
@@ -122,8 +130,8 @@ def __getattr__(name: str) -> Any:
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
-        """Importing the module `hdpview.build` would otherwise hide the function of that name."""
-        if not (name == "build" and isinstance(value, ModuleType)):
+        """Keep the functions `build` and `refine` when the modules of these names are imported."""
+        if not (name in ("build", "refine") and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

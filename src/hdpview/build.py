@@ -13,10 +13,10 @@ from os import PathLike
 from typing import Any, Literal
 
 from hdpview._version import __version__
+from hdpview.counts.check import check_table, refuse_losses
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
-from hdpview.counts.preview import Concern
-from hdpview.counts.preview import preview as preview_here
+from hdpview.counts.losses import SchemaWarning
 from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
@@ -62,8 +62,10 @@ def build(
     ledger: str | PathLike[str] | Literal[False] | None = None,
     table: str | None = None,
     quality: bool = True,
+    accept_losses: bool = False,
     test_key: bytes | None = None,
     progress: Progress | None = None,
+    on_warning: Callable[[SchemaWarning], object] | None = None,
     on_charge: Callable[[Receipt], object] | None = None,
     resume: bool = False,
     **settings: Any,
@@ -99,8 +101,11 @@ def build(
         table: the table's name in the ledger; by default the name of the file.
         quality: whether to spend a twenty-fifth of the budget on measuring how far the view's own answers are
             off. Intervals rest on it; without, they rest on what other tables suggest.
+        accept_losses: build even where a fifth or more of a column would be lost: unreadable, beyond the
+            bounds or not declared. Otherwise such a build raises a LossError before anything is spent.
         test_key: for tests alone: makes the build repeatable, and the view not private.
         progress: called with the fraction done (or None) and a few words.
+        on_warning: called with each smaller loss that `preview` finds; by default Python warns of it.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
             Whoever
             gives it calls the receipt's `name_view` when the view is written; until then the build can be
@@ -130,6 +135,8 @@ def build(
     _log.info(budget_line(account, name, None if resume else budget))
     salt = randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
+    if not resume:
+        refuse_losses(_checked(source, schema, options, engine), accept_losses, on_warning)
     # Read, then charge, then draw.
     order = {
         "schema": schema.to_dict(),
@@ -142,6 +149,7 @@ def build(
     }
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
+        _right_table(chosen, counts),
         _charged(
             account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
         ) as receipt,  # [P12]
@@ -169,27 +177,51 @@ def build(
     return view if kind is None else view.with_frames(kind)
 
 
-def preview(source: Any, schema: Schema, *, engine: str = "local") -> list[Concern]:
-    """What a build would do to a table without a word, found before anything is spent.
+def preview(
+    source: Any,
+    schema: Schema,
+    *,
+    engine: str = "local",
+    privacy_unit: str | None = None,
+    max_rows: int = 1,
+    no_person: Sequence[str] = (),
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[SchemaWarning]:
+    """List what a build would lose of a table, before anything is spent.
 
-    Looked at are the types of columns and the format of the first lines, as `hdpview schema check` does. What
-    is found is for the curator, who holds the table.
+    The whole table is read, as `hdpview schema check` and every build do. The result is for the curator, who
+    holds the table: it names bands (few, many, nearly all) and masked shapes, never values.
 
     Args:
         source: the table, as in `build`.
         schema: which columns to use and what values they may take.
         engine: where the table is read, as in `build`.
+        privacy_unit: the column that identifies persons, as in `build`.
+        max_rows: how many rows of one person are counted, as in `build`.
+        no_person: what `privacy_unit` holds where nobody is named, as in `build`.
+        memory_limit: of the embedded database, as in `build`.
+        threads: number of threads; by default all cores.
+        progress: called with the fraction done (or None) and a few words.
 
     Returns:
-        The grave concerns first: columns that the schema cannot read at all. Empty where there are none.
+        Blocking warnings first, which stop a build until they are accepted. Empty if nothing is lost.
     """
     _check_schema(schema)
     _check_engine(engine)
-    if engine == "local":
-        return preview_here(source, schema)
-    from hdpview.spark.counts import preview_on_spark
+    limits = Contributions(privacy_unit, max_rows, None, no_person)  # type: ignore[arg-type]  # it checks
+    return _checked(
+        source, schema, ReadOptions(limits, "", memory_limit, threads, progress or silent), engine
+    )
 
-    return preview_on_spark(source, schema, None if engine == "spark" else engine)
+
+def _checked(source: Any, schema: Schema, options: ReadOptions, engine: str) -> list[SchemaWarning]:
+    if engine == "local":
+        return check_table(source, schema, options)
+    from hdpview.spark.counts import check_on_spark
+
+    return check_on_spark(source, schema, options, None if engine == "spark" else engine)
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
@@ -287,6 +319,15 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
     )
     if reason is not None:
         raise MethodError(reason)
+
+
+@contextmanager
+def _right_table(method: Method, counts: Counts) -> Iterator[None]:
+    """Raise before the charge where the method knows that it is given the wrong table."""
+    reason = method.why_not_this_table(counts)
+    if reason is not None:
+        raise MethodError(reason)
+    yield
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import itertools
 import math
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -26,6 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from hdpview import preview
 from hdpview.counts import stream
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
@@ -359,3 +361,26 @@ def test_decimals_are_numbers(row_codes: RowCodes) -> None:
     })  # fmt: skip
     attributes = [Integer(name=name, min=-20, max=20, every=1) for name in ("wide", "fine", "unsigned")]
     assert row_codes(table, *attributes, n_rows=3).tolist() == [[40, 29, 40], [0, 10, 20], [25, 20, 0]]
+
+
+def test_every_source_is_checked_alike(postgres_url: str, tmp_path: Path) -> None:
+    """A file, a frame and a table in PostgreSQL give the same warnings before a build."""
+    ages = ["~20", "~30", "40", "500"] * 25
+    rows = pa.table({"age": ages, "sex": ["f", "m"] * 50, "day": ["2020-01-01", "1.1.2020"] * 50})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    schema = Schema(
+        [
+            Integer(name="age", min=0, max=120, nullable=True),
+            Category(name="sex", values=("F", "M"), nullable=True),
+            Datetime(name="day", min="2019-01-01", max="2021-12-31", every="1y", nullable=True),
+        ]
+    )
+    backend = ibis.connect(postgres_url)
+    name = f"checked_{secrets.token_hex(4)}"
+    try:
+        table = backend.create_table(name, rows)
+        found = [preview(source, schema) for source in (str(tmp_path / "t.parquet"), rows, table)]
+    finally:
+        backend.disconnect()
+    assert found[0] == found[1] == found[2]
+    assert [each.attribute for each in found[0] if each.is_blocking] == ["age", "age", "sex", "day"]

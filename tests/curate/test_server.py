@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 import hdpview as hv
 from clinic import write_clinic
 from hdpview.counts import learn
-from hdpview.curate.forms import Document, Price, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.forms import Document, Price, Saved, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
 from hdpview.curate.work import Curation
 from hdpview.domain.suggestions import suggested_fields
@@ -79,9 +79,12 @@ def test_learning_is_charged_and_fills_the_forms(work: Curation, monkeypatch: py
     document = Document.model_validate(work.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
     with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
-        work.learnt(document, columns, Price(epsilon="8", delta="1e-14", privacy_unit="Patient_id"))
+        work.learnt(
+            Saved(document=document), columns, Price(epsilon="8", delta="1e-14", privacy_unit="Patient_id")
+        )
     assert work.ledger.spent("clinic") == 0
-    found = work.learnt(document, columns, Price(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
+    saved = Saved(document=document, version=1)
+    found = work.learnt(saved, columns, Price(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
     assert found["open"] == []
     known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150
@@ -94,6 +97,37 @@ def test_learning_is_charged_and_fills_the_forms(work: Curation, monkeypatch: py
     assert work.ledger.spent("clinic") == Fraction(8)
     assert "--learn-bounds-epsilon 8" in found["command"]
     assert "--privacy-unit Patient_id" in found["command"]
+    # Another tab that knows nothing of it cannot pay again; a restart finds what was learnt.
+    with pytest.raises(hv.HdpviewError, match="another tab"):
+        work.learnt(Saved(document=document, version=1), columns, Price(epsilon="8"))
+    assert work.ledger.spent("clinic") == Fraction(8)
+    again = Curation(work.data, work.folder).described()
+    assert again["document"]["learnt"] == found["learnt"]
+    kept = {column["name"]: column for column in again["document"]["columns"]}
+    assert kept["Aufnahme"]["min"] == "2019-01-01"
+
+
+def test_the_page_keeps_everything(work: Curation, client: TestClient) -> None:
+    """What is typed is saved with every check and is there after a restart; a stale tab is refused, and a
+    schema file that was edited later counts more.
+    """
+    told = client.get("/api/table", headers=KNOWN).json()
+    document = told["document"]
+    document["columns"][3]["label"] = "Gewicht"
+    asked = {"document": document, "settings": {"epsilon": "0.7"}, "version": told["version"]}
+    version = client.post("/api/check", json=asked, headers=KNOWN).json()["version"]
+    assert version > told["version"]
+    same = client.post("/api/check", json={**asked, "version": version}, headers=KNOWN).json()
+    assert same["version"] == version
+    stale = client.post("/api/check", json=asked, headers=KNOWN)
+    assert "another tab" in stale.json()["error"]
+    again = Curation(work.data, work.folder).described()
+    assert again["settings"] == {"epsilon": "0.7"}
+    assert again["document"] == document
+    assert again["version"] == version
+    work.schema_path.write_text('[attributes]\nTage = { type = "integer", min = 0, max = 9 }\n', "utf-8")
+    later = Curation(work.data, work.folder).described()
+    assert [each["name"] for each in later["document"]["columns"] if each["use"]] == ["Tage"]
 
 
 FIELDS: list[dict[str, Any]] = [
@@ -143,26 +177,26 @@ def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "kind", "head", "is_suggested"),
     [
-        "age",
-        "birth_year",
-        "height_cm",
-        "temperature",
-        "cost",
-        "sex",
-        "age_group",
-        "admitted",
-        "dob",
-        "n_visits",
+        ("age", "integer", ["17", "90"], True),
+        ("age", "integer", ["17", "900"], False),
+        ("height_cm", "real", ["170.5"], True),
+        ("hours", "integer", ["8", "12"], False),
+        ("temperature", "real", ["36.6"], False),
+        ("year", "integer", ["2020"], False),
+        ("admitted", "datetime", ["2020-01-01"], False),
+        ("sex", "category", ["F", "m"], True),
+        ("sex", "category", ["F", "unknown"], False),
+        ("smoker", "boolean", [], True),
     ],
 )
-@pytest.mark.parametrize("kind", ["integer", "real", "category", "boolean", "datetime"])
-def test_suggestions_are_valid_attributes(name: str, kind: str) -> None:
-    """Whatever a name suggests for a type can be built as it is."""
-    fields = suggested_fields(name, kind)
-    if fields is None:
-        assert kind in ("integer", "real", "category")
-        return
-    text = schema_text(Document(columns=[], source=SourceForm()), [(name, {"type": kind, **fields})])
-    assert hv.Schema.from_toml(text)[name].kind == kind
+def test_suggestions_need_a_name_and_values_that_agree(
+    name: str, kind: str, head: list[str], is_suggested: bool
+) -> None:
+    """What is suggested can be built as it is; names alone suggest nothing."""
+    fields = suggested_fields(name, kind, head)
+    assert (fields is not None) == is_suggested
+    if fields is not None:
+        text = schema_text(Document(columns=[], source=SourceForm()), [(name, {"type": kind, **fields})])
+        assert hv.Schema.from_toml(text)[name].kind == kind

@@ -12,11 +12,11 @@ import typer
 
 import command_line
 import hdpview as hv
-from hdpview.cli import save
 from hdpview.cli.build import end_if_elsewhere
-from hdpview.cli.save import SAVED_ELSEWHERE, Saver
 from hdpview.errors import ViewFileError
 from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, LOST, Ledger, Receipt
+from hdpview.view import save
+from hdpview.view.save import SAVED_ELSEWHERE, Saver
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": list(range(10))})

@@ -23,7 +23,7 @@ import command_line
 import hdpview as hv
 from hdpview.counts import learn as learning
 from hdpview.counts.contributions import Contributions
-from hdpview.counts.draft import learnable_columns, learnt_text
+from hdpview.counts.draft import learnable_draft, learnt_text
 from hdpview.counts.learn import _edges, learn
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.exact import Exact
@@ -183,7 +183,7 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
         ("people", 0.5, 1e-9)
     ]
     card = hv.build(table(), schema, 1).privacy_card().text
-    assert "learnt from the table before, for epsilon 1/2 and delta 1/1000000000" in card
+    assert "learnt from the table first, for an additional epsilon of 1/2 and delta 1/1000000000" in card
     assert (
         run(
             "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5"
@@ -259,15 +259,15 @@ def test_persons_are_protected_where_bounds_are_learnt(monkeypatch: pytest.Monke
     assert unprotected.max == 4_095
 
 
-def test_text_files_are_learnt_types_and_all(tmp_path: Path) -> None:
-    """Types of a CSV file's columns are found under noise, for a fifth of the budget, which is charged."""
+def test_learning_keeps_what_the_free_draft_knows(tmp_path: Path) -> None:
+    """Types and signs of a CSV file come from its draft, so no budget is spent on them."""
     lines = [
         f"{18 + i % 60},{i % 7}.5,20{10 + i % 10}-05-01,"
         f"{'Lyon' if i % 2 else 'Oslo'},{'yes' if i % 3 else 'no'}"
         for i in range(5_000)
     ]
     (tmp_path / "t.csv").write_text("age,score,born,city,ill\n" + "\n".join(lines))
-    kinds = learnable_columns(tmp_path / "t.csv")
+    draft, kinds = learnable_draft(tmp_path / "t.csv")
     found = learn(tmp_path / "t.csv", kinds, Fraction(5), TINY)
     assert found.kinds == {name: attribute.kind for name, attribute in found.attributes.items()}
     assert found.kinds == {
@@ -277,18 +277,19 @@ def test_text_files_are_learnt_types_and_all(tmp_path: Path) -> None:
         "city": "category",
         "ill": "boolean",
     }
-    text = learnt_text(found, Fraction(5), TINY)
-    assert hv.Schema.from_toml(text).names == tuple(kinds)
+    schema = hv.Schema.from_toml(learnt_text(draft, found, Fraction(5), TINY))
+    assert schema.names == tuple(kinds)
+    assert schema.source == draft.source
 
 
 def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
     """Only those named, without those excluded and without the one that names persons; unknown ones are
     refused."""
     pq.write_table(visits(5, 1), tmp_path / "t.parquet")
-    assert list(learnable_columns(tmp_path / "t.parquet", unit="who")) == ["age", "city"]
-    assert list(learnable_columns(tmp_path / "t.parquet", ["age", "who"], ["who"])) == ["age"]
+    assert list(learnable_draft(tmp_path / "t.parquet", unit="who")[1]) == ["age", "city"]
+    assert list(learnable_draft(tmp_path / "t.parquet", ["age", "who"], ["who"])[1]) == ["age"]
     with pytest.raises(hv.DataError, match="Did you mean 'city'"):
-        learnable_columns(tmp_path / "t.parquet", ["citi"])
+        learnable_draft(tmp_path / "t.parquet", ["citi"])
 
 
 def test_words_of_databases_go_to_a_file_of_the_curator_alone(

@@ -53,7 +53,7 @@ class OutOfMemory:
 @pytest.mark.parametrize(
     ("method", "broken"),
     [
-        ("mixture", "hdpview.methods.mixture.fit"),
+        ("mixture", "hdpview.methods.mixture.fits_side_by_side"),
         ("mixture", "hdpview.methods.quality.questions_about"),
         ("mixture", "hdpview.build.PView"),
         ("hdpview", "hdpview.build.prior_quality"),
@@ -116,7 +116,7 @@ def test_a_killed_build_is_finished(tmp_path: Path) -> None:
     words = ["build", "t.csv", "-s", "t.toml", "-e", "1", "-o", "v.pview"]
     program = (
         "import os, signal, sys\nfrom hdpview.methods import mixture\nfrom hdpview.cli.main import main\n"
-        "mixture.fit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "mixture.fits_side_by_side = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"sys.argv = ['hdpview', *{words!r}]\nmain()\n"
     )
     killed = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
@@ -144,7 +144,7 @@ def _toml() -> str:
 )
 def test_what_is_resumed_is_what_was_paid_for(change: dict[str, Any], account: Ledger) -> None:
     """Another budget, method or schema would draw anew for nothing."""
-    with patch.object(mixture, "fit", OutOfMemory()), pytest.raises(MemoryError):
+    with patch.object(mixture, "fits_side_by_side", OutOfMemory()), pytest.raises(MemoryError):
         build(account)
     asked = {"schema": SCHEMA, "epsilon": 1, **change}
     with pytest.raises(BudgetError, match="another schema, method, budget or privacy unit"):
@@ -167,14 +167,14 @@ def test_a_running_build_cannot_be_resumed(account: Ledger) -> None:
         assert "still running" in done.stderr
         raise MemoryError
 
-    with patch.object(mixture, "fit", meanwhile), pytest.raises(MemoryError):
+    with patch.object(mixture, "fits_side_by_side", meanwhile), pytest.raises(MemoryError):
         build(account)
     assert build(account, resume=True).n_components > 0
 
 
 def test_a_torn_record_is_drawn_again(account: Ledger) -> None:
     """What a dying process wrote half is cut off; all before it stands."""
-    with patch.object(mixture, "fit", OutOfMemory()), pytest.raises(MemoryError):
+    with patch.object(mixture, "fits_side_by_side", OutOfMemory()), pytest.raises(MemoryError):
         build(account)
     (kept,) = account.path.parent.glob("*.released")
     os.truncate(kept, kept.stat().st_size - 7)

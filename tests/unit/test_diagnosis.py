@@ -27,7 +27,11 @@ nullable = Integer(name="x", min=0, max=9, nullable=True)
         (ten, [100] * 10, []),
         (nullable, [*[100] * 9, 900, 0], ["bound"]),
         (nullable, [900, *[100] * 9, 0], ["bound"]),
+        (nullable, [1000, 1000, 800, 600, 400, 200, 100, 60, 30, 120, 0], ["bound"]),
         (nullable, [300, 280, 260, 200, 150, 100, 80, 60, 50, 40, 0], []),
+        # a heap at the last bin above empty ones: the bound is too tight, and not too wide
+        (nullable, [900, 300, 2, 0, 1, -3, 0, 2, 1, 120, 0], ["bound"]),
+        (Integer(name="x", explicit_edges=(0, 5, 10, 100), nullable=True), [300, 100, 600, 0], []),
         (nullable, [*[400, 300, 250, 200], *[3, -2, 0, 4, 1, -5], 0], ["empty"]),
         (nullable, [*[0, 2, 1, -3, 0, 4], *[400, 300, 250, 200], 0], ["empty"]),
         (Category(name="x", values=("a", "b"), other="o"), [200, 100, 700], ["other"]),
@@ -83,7 +87,7 @@ def test_many_findings_of_a_kind_are_told_in_brief() -> None:
     findings = [Finding(f"a{i}", "bound", "too tight.") for i in range(20)]
     told = in_brief([*findings, Finding("b", "other", "much is not declared.")])
     assert told[:3] == ["a0: too tight.", "a1: too tight.", "a2: too tight."]
-    assert told[3].startswith("The same goes for 17 more: a3, a4, ")
+    assert told[3].startswith("17 more attributes have this problem: a3, a4, ")
     assert told[3].endswith(", a14, …")
     assert told[4:] == ["b: much is not declared."]
     assert in_brief(findings[:3]) == [str(each) for each in findings[:3]]

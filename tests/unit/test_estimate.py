@@ -145,7 +145,7 @@ def test_one_sentence_tells_the_risk() -> None:
     text = str(hv.estimate(SMALL, 1_000, 1.0))
     assert "at most 73.1% sure" in text
     assert "range of two attributes" in text
-    assert "can become as good as certain of it" in risk_sentence(100)
+    assert "can become virtually certain of it" in risk_sentence(100)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +175,16 @@ def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy() -> 
     assert (one.max_rows, four.max_rows) == (1, 4)
     assert "percentage points" in str(one)
     assert "4 of a person" in str(four)
+
+
+def test_a_plan_names_the_groups_and_draws_them(tmp_path: Path) -> None:
+    """All pairs are counted together on a table with records enough; each group has a panel and a line."""
+    from hdpview.forecast import estimate_plan
+
+    plan = estimate_plan(SMALL, 100_000, 1.0)
+    d = len(SMALL)
+    assert plan.n_pairs == d * (d - 1) // 2
+    assert plan.svg().count("<polygon") == len(plan.groups)
+    assert str(plan).count(" cells, noise ") == len(plan.groups)
+    with pytest.raises(hv.MethodError, match="does not plan tables"):
+        estimate_plan(SMALL, 100, 1.0, method="hdpview")

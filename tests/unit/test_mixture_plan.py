@@ -4,130 +4,124 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from hdpview.domain import Category, Integer, Schema
+from hdpview.domain.tables import TableShape
 from hdpview.errors import MethodError
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.mixture.accounting import Accounting, delta_helps, split
-from hdpview.methods.mixture.bins import Axis, Gathering, axes_of, bins_of, membership, refinement
-from hdpview.methods.mixture.plan import effort_for, nearly_constant, plan_for, shape_for
+from hdpview.methods.mixture.bins import Axis, Cuts, axes_of, refinement
+from hdpview.methods.mixture.measure import Measured
+from hdpview.methods.mixture.plan import MOST_TOGETHER, Plan, Planner, effort_for, share_of_histograms
+from hdpview.view.tables import Table
 
-NO_LOTS = np.zeros(200)
-
-
-def plan_of(
-    n_attributes: int, noisy_total: float, epsilon: str = "1", focus: tuple[tuple[int, ...], ...] = ()
-):  # type: ignore[no-untyped-def]
-    axes = tuple(Axis(10, 10) for _ in range(n_attributes))
-    return plan_for(axes, focus, noisy_total, Accounting("laplace", Fraction(epsilon)))
+EVEN = 0.5
 
 
-@pytest.mark.parametrize("n_attributes", [1, 2, 4, 9, 30])
-@pytest.mark.parametrize("noisy_total", [-50.0, 0.0, 900.0, 5e4, 1e8])
-def test_shares_add_up(n_attributes: int, noisy_total: float) -> None:
-    """Whatever is planned, the shares of all steps add up to the budget, and none is negative."""
-    plan = plan_of(n_attributes, noisy_total)
-    assert sum(plan.shares()) == Fraction(99, 100)
-    assert min(plan.shares()) >= 0
-    assert plan.n_choices <= len(plan.candidates)
+def even_shares(axes: Sequence[Axis]) -> list[np.ndarray]:
+    return [np.full(axis.size, 1 / axis.size) for axis in axes]
 
 
-def test_more_records_or_budget_give_more_tables() -> None:
-    """The number of tables grows with N·ε, from none until all pairs are in one."""
-    plans = [plan_of(20, noisy_total) for noisy_total in (300, 1e4, 1e5, 1e6, 1e7)]
-    counts = [plan.n_choices for plan in plans]
-    assert counts == sorted(counts)
-    assert counts[0] == 0
-    assert not plans[-1].chooses
-    assert len({pair for table in plans[-1].candidates for pair in combinations(table, 2)}) == 190
-    assert plan_of(20, 1e4, "10").n_choices == plan_of(20, 1e5, "1").n_choices
+def planner_for(
+    axes: Sequence[Axis], total: float, epsilon: float = 1.0, shares: list[np.ndarray] | None = None
+) -> Planner:
+    accounting = Accounting("laplace", Fraction(epsilon))
+    return Planner(axes, shares or even_shares(axes), total, accounting, [np.zeros(a.size) for a in axes])
 
 
-def test_few_records_leave_everything_to_histograms() -> None:
-    """Where not even two tables can be afforded none is measured, and nothing is kept for one."""
-    plan = plan_of(22, 500)
-    assert plan.n_choices == 0
-    assert plan.shares() == (Fraction(99, 100), 0, 0)
+def plan_of(sizes: Sequence[int], total: float, focus: Sequence[tuple[int, ...]] = ()) -> Plan:
+    return planner_for([Axis(size, size) for size in sizes], total).groups(Fraction(EVEN), focus)
 
 
-def test_too_few_tables_to_connect_all_attributes_get_a_fifth() -> None:
-    """Some tables are measured, and most of the budget goes to histograms; not where a focus wants it."""
-    plan = plan_of(22, 10_000)
-    assert plan.n_choices == 7
-    assert plan.shares()[0] == Fraction(8, 10)
-    assert plan_of(22, 10_000, focus=((0, 1),)).shares()[0] < Fraction(1, 2)
+def pairs_in(plan: Plan) -> set[tuple[int, int]]:
+    return {pair for shape in plan.shapes for pair in combinations(shape.attributes, 2)}
 
 
-def plan_with_sizes(sizes: Sequence[int], noisy_total: float):  # type: ignore[no-untyped-def]
-    axes = tuple(Axis(size, size) for size in sizes)
-    return plan_for(axes, (), noisy_total, Accounting("laplace", Fraction(1)))
+@pytest.mark.parametrize("n_attributes", [2, 4, 9, 30, 80])
+@pytest.mark.parametrize("total", [-50.0, 0.0, 900.0, 5e4, 1e8])
+def test_amounts_add_up(n_attributes: int, total: float) -> None:
+    """The amounts of all groups and what is kept for fine tables add up to the budget."""
+    plan = plan_of([10] * n_attributes, total)
+    assert sum(plan.amounts) + plan.for_fine == Fraction(EVEN)
+    assert min(plan.amounts) > 0
+    assert plan.for_fine >= 0
+    assert max(len(shape.attributes) for shape in plan.shapes) <= MOST_TOGETHER
 
 
-def test_few_attributes_and_many_records_have_all_tables_of_three() -> None:
-    """They hold all pairs, so no pair is measured beside them."""
-    plan = plan_of(4, 50_000)
-    assert plan.candidates == ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
-    assert not plan.chooses
+def test_all_pairs_are_in_a_group() -> None:
+    """With records enough every pair is covered, by fewer tables than there are pairs."""
+    plan = plan_of([2] * 12 + [8, 30, 100, 5, 5, 3], 3e5)
+    assert len(pairs_in(plan)) == 18 * 17 // 2
+    assert len(plan.shapes) < 60
 
 
-@pytest.mark.parametrize("sizes", [(10, 10, 10, 10, 10, 2), (2,) * 9, (100, 2, 44, 4, 15)])
-def test_tables_of_three_hold_all_pairs_where_codes_are_few(sizes: tuple[int, ...]) -> None:
-    """Fewer tables than pairs, all of three attributes, and every pair is in one of them."""
-    plan = plan_with_sizes(sizes, 5_400 if 10 in sizes else 60_000)
-    pairs = set(combinations(range(len(sizes)), 2))
-    assert {len(table) for table in plan.candidates} == {3}
-    assert {pair for table in plan.candidates for pair in combinations(table, 2)} == pairs
-    assert plan.n_choices == len(plan.candidates) < len(pairs) / 2
+def test_attributes_of_few_codes_are_in_larger_groups() -> None:
+    """Tables of yes and no hold more attributes than tables of numbers."""
+    mean = [
+        np.mean([len(shape.attributes) for shape in plan_of([size] * 16, 1e5).shapes]) for size in (2, 100)
+    ]
+    assert mean[0] > mean[1] + 1
 
 
-def test_pairs_of_many_codes_have_tables_of_their_own() -> None:
-    """Summed over a third attribute of many codes a table would be too coarse, or too noisy."""
-    plan = plan_with_sizes((100,) * 8, 48_000)
-    assert plan.candidates == tuple(combinations(range(8), 2))
+def test_more_records_give_finer_bins_and_smaller_groups() -> None:
+    """From one group of all attributes with two bins each to a table per pair with a bin per code."""
+    shapes = [plan_of([40] * 8, n).shapes for n in (256, 1_000, 10_000, 1e6)]
+    mean = [np.mean([len(shape.attributes) for shape in some]) for some in shapes]
+    assert mean == sorted(mean, reverse=True)
+    assert (mean[0], mean[-1]) == (8, 2)
+    finest = [max(max(shape.shape) for shape in some) for some in shapes]
+    assert finest == sorted(finest)
+    assert (finest[0], finest[-1]) == (2, 40)
 
 
-def test_where_nearly_all_pairs_can_be_had_all_are() -> None:
-    """Choosing costs budget, so nothing is chosen where next to nothing would be left out."""
-    plan = plan_with_sizes((100,) * 6, 20_000)
-    assert not plan.chooses
-    assert plan.n_choices == 15
-    assert plan_with_sizes((100,) * 6, 3_500).chooses
+def test_attributes_that_hardly_vary_are_left_out() -> None:
+    """An attribute with nearly all records at one code takes no budget from others where that is scarce."""
+    axes, constant = [Axis(10, 10) for _ in range(6)], np.array([1 - 9e-6] + [1e-6] * 9)
+    shares = [*even_shares(axes)[:5], constant]
+    plan = planner_for(axes, 5_000.0, shares=shares).groups(Fraction(EVEN))
+    assert pairs_in(plan) == set(combinations(range(5), 2))
 
 
-def test_attributes_that_are_nearly_constant_have_no_tables() -> None:
-    """What nearly all records have in common cannot depend on anything by more than noise; a focus is
-    kept."""
-    shares = [np.array([0.999, 0.001]), np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0.7, 0.3])]
-    left_out = nearly_constant(shares, 4_000.0, 20.0)
-    assert left_out == {0}
-    axes = tuple(Axis(2, 0) for _ in shares)
-    plan = plan_for(axes, ((0, 1),), 4_000.0, Accounting("laplace", Fraction(1)), left_out)
-    assert plan.focus == ((0, 1),)
-    assert {a for table in plan.candidates for a in table} == {1, 2, 3}
+def test_focus_has_more_budget_and_finer_bins() -> None:
+    """A group of the focus is a table of its own, with four times the budget of others."""
+    plan = plan_of([40] * 10, 2e4, focus=[(3, 7)])
+    assert plan.shapes[0].attributes == (3, 7)
+    assert plan.amounts[0] > 3 * max(plan.amounts[1:])
+    assert np.prod(plan.shapes[0].shape) > np.mean([np.prod(shape.shape) for shape in plan.shapes[1:]])
 
 
-def test_histograms_of_many_codes_get_more() -> None:
-    """Tables gather the codes of an attribute that has many, so its histogram matters more; tables keep
-    something."""
-    shares = []
-    for size in (2, 10, 100, 10_000, 60_000):
-        axes = tuple(Axis(size, size) for _ in range(6))
-        shares.append(plan_for(axes, (), 1e6, Accounting("laplace", Fraction(1))).shares()[0])
-    assert shares == sorted(set(shares[:3])) + shares[3:]
-    assert shares[-1] == Fraction(6, 10)
+def test_histograms_have_all_where_tables_bring_nothing() -> None:
+    """Their share rises smoothly to nearly all as records become few, and is the rest with one attribute."""
+    accounting = Accounting("laplace", Fraction(1))
+    axes = [Axis(10, 10)] * 20
+    shares = [float(share_of_histograms(axes, n, accounting)) for n in 10.0 ** np.arange(1, 9, 0.5)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == 0.97
+    assert shares[-1] < 0.45
+    assert max(a - b for a, b in pairwise(shares)) < 0.2
+    assert share_of_histograms([Axis(10, 10), Axis(1, 1)], 1e6, accounting) == Fraction(99, 100)
+    gaussian = Accounting("gaussian", Fraction(1, 100))
+    assert 0.3 < share_of_histograms(axes, 1e5, gaussian) < 0.97
 
 
-def test_focus_is_measured_in_any_case() -> None:
-    """A table in focus is no candidate, is taken even where no other is, and has budget."""
-    plan = plan_of(22, 1_000, focus=((0, 3), (1, 2, 5)))
-    assert plan.focus == ((0, 3), (1, 2, 5))
-    assert (0, 3) not in plan.candidates
-    assert plan.n_choices == 0
-    assert plan.shares()[2] > 0
+def test_fine_tables_are_of_the_pairs_that_depend() -> None:
+    """Of the pairs in a released group the one far from independence gets a finer table."""
+    axes = [Axis(40, 40) for _ in range(4)]
+    planner = planner_for(axes, 1e5)
+    halves = np.repeat(np.arange(2, dtype=np.int32), 20)
+    counts = np.full((2, 2, 2, 2), 6_250)
+    counts[0, :, :, 0] += 4_000
+    counts[1, :, :, 1] += 4_000
+    counts[0, :, :, 1] -= 4_000
+    counts[1, :, :, 0] -= 4_000
+    table = Table(TableShape((0, 1, 2, 3), (halves,) * 4), counts.astype(np.int64), "laplace", 10.0)
+    shapes = planner.fine_pairs([Measured(table, 200.0)], even_shares(axes), Fraction(1, 10))
+    assert [shape.attributes for shape in shapes] == [(0, 3)]
+    assert min(shapes[0].shape) > 2
 
 
 def test_split_is_exact() -> None:
@@ -146,27 +140,42 @@ def test_delta_pays_for_many_tables_only() -> None:
 def test_codes_without_order_are_gathered_by_rarity() -> None:
     """Frequent categories have bins of their own, wherever they stand; only rare ones share one."""
     shares = np.array([0.001, 0.4, 0.002, 0.3, 0.297])
-    bins = bins_of(Axis(5, 0), shares, 2, 0.01, NO_LOTS[:5])
+    bins = Cuts(Axis(5, 0), shares, np.zeros(5)).bins(4)
     assert bins[0] == bins[2]
-    assert len({bins[1], bins[3], bins[4], bins[0]}) == 4
+    assert len(set(bins.tolist())) == 4
 
 
 def test_permuted_categories_have_permuted_bins() -> None:
-    """Bins of categories follow from shares and lots alone, not from the order of codes."""
+    """Bins of categories follow from shares and random tie-breakers alone, not from the order of codes."""
     rng = np.random.default_rng(2)
-    shares, lots = rng.dirichlet(np.full(60, 0.3)), rng.random(60)
+    shares, tie_breakers = rng.dirichlet(np.full(60, 0.3)), rng.random(60)
     order = rng.permutation(60)
-    bins = bins_of(Axis(60, 0), shares, 8, 0.02, lots)
-    permuted = bins_of(Axis(60, 0), shares[order], 8, 0.02, lots[order])
+    bins = Cuts(Axis(60, 0), shares, tie_breakers).bins(9)
+    permuted = Cuts(Axis(60, 0), shares[order], tie_breakers[order]).bins(9)
     assert (permuted == bins[order]).all()
 
 
-def test_missing_values_have_a_bin_of_their_own() -> None:
-    """The code for missing values of an ordered attribute never shares a bin with its last values."""
+def test_missing_values_are_cut_off_first_if_there_are_many() -> None:
+    """The code for missing values shares a bin with the last values only while few records have it."""
     (axis,) = axes_of(Schema([Integer(name="age", min=0, max=49, nullable=True)]))
-    bins = bins_of(axis, np.full(51, 1 / 51), 4, 0.5, NO_LOTS[:51])
-    assert (bins == bins[-1]).sum() == 1
-    assert (np.diff(bins) >= 0).all()
+    many, few = np.full(51, 0.5 / 50), np.full(51, 1 / 50)
+    many[-1], few[-1] = 0.5, 1e-6
+    assert (np.diff(Cuts(axis, many, np.zeros(51)).bins(2)) != 0).nonzero()[0].tolist() == [49]
+    assert (np.diff(Cuts(axis, few, np.zeros(51)).bins(2)) != 0).nonzero()[0].tolist() == [24]
+
+
+@pytest.mark.parametrize("n_ordered", [0, 40, 39])
+def test_bins_of_an_attribute_nest(n_ordered: int) -> None:
+    """With more bins no two codes come together that were apart, and less of the variance is inside bins."""
+    shares = np.random.default_rng(3).dirichlet(np.full(40, 0.5))
+    cuts = Cuts(Axis(40, n_ordered), shares, np.zeros(40))
+    for n in range(2, 40):
+        coarse, fine = cuts.bins(n), cuts.bins(n + 1)
+        assert len(set(fine.tolist())) == n + 1
+        assert (refinement(40, [coarse, fine]) == refinement(40, [fine])).all()
+    assert (np.diff(cuts.lost) <= 1e-12).all()
+    assert cuts.lost[0] == pytest.approx(1.0)
+    assert cuts.lost[-1] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_refinement_tells_apart_what_any_table_does() -> None:
@@ -176,32 +185,6 @@ def test_refinement_tells_apart_what_any_table_does() -> None:
     for i in range(5):
         for j in range(5):
             assert (fine[i] == fine[j]) == (first[i] == first[j] and second[i] == second[j])
-
-
-def test_gathering_adds_up_as_a_matrix_of_membership_does() -> None:
-    """Sums over the fine bins of each coarse one, and back, equal products with the matrix of 0 and 1."""
-    rng = np.random.default_rng(2)
-    coarse = np.concatenate([np.arange(7), rng.integers(0, 7, 60)]).astype(np.int32)
-    fine = refinement(67, [coarse, rng.integers(0, 4, 67).astype(np.int32)])
-    gathering, inside = Gathering(coarse, fine), membership(coarse, fine)
-    of_fine = rng.random((inside.shape[1], 5)).astype(np.float32)
-    of_coarse = rng.random((7, 5)).astype(np.float32)
-    assert gathering.sums(of_fine) == pytest.approx(inside @ of_fine, rel=1e-5)
-    assert gathering.sums_of_one(of_fine[:, 0]) == pytest.approx(inside @ of_fine[:, 0], rel=1e-5)
-    added = of_fine.copy()
-    gathering.add_to_fine(of_coarse, added)
-    assert added == pytest.approx(of_fine + inside.T @ of_coarse, rel=1e-5)
-
-
-def test_less_noise_gives_finer_tables() -> None:
-    """Bins of a table grow in number as its noise falls, up to a bin per code."""
-    axes = (Axis(40, 40), Axis(30, 0))
-    shares = [np.full(40, 1 / 40), np.full(30, 1 / 30)]
-    lots = [NO_LOTS[:40], NO_LOTS[:30]]
-    shapes = [
-        shape_for((0, 1), axes, shares, 1e5, deviation, lots).shape for deviation in (1000.0, 50.0, 0.5)
-    ]
-    assert shapes[0] < shapes[1] < shapes[2] == (40, 30)
 
 
 def test_effort_grows_with_cells() -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 _TESTS = (
+    "tests/statistical/test_gradual.py",
     "tests/property/test_choice.py",
     "tests/security/test_learn.py",
     "tests/unit/test_ledger.py",

@@ -32,11 +32,13 @@ from hdpview.counts.learn import Learnt, learn
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
+from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
+from hdpview.view.tables import Table
 
 Rows = NDArray[np.int64]
 
@@ -100,6 +102,7 @@ def noting(recording: Recording) -> Iterator[None]:
     sampled: Any = mechanism._sampled
     chosen: Any = mechanism._choose  # type: ignore[attr-defined]
     thresholded, recalled = mechanism._laplace_with_threshold, Mechanism._recalled
+    finer: Any = mechanism.finer_noise  # type: ignore[attr-defined]
 
     def note_sampled(exact: Any, law: str, scale: float, *rest: Any) -> Any:
         noisy = sampled(exact, law, scale, *rest)
@@ -115,6 +118,11 @@ def noting(recording: Recording) -> Iterator[None]:
         recording.draws.append(Draw("texts", counts, 1 / scale))
         return thresholded(exact, scale, *rest)
 
+    def note_finer(coarse: Any, rate: Fraction, finer_rate: Fraction, *rest: Any) -> Any:
+        # The old noise is known to have the old rate, so what is drawn now costs the difference. [P17]
+        recording.draws.append(Draw("laplace", np.array(coarse, float), float(finer_rate - rate)))
+        return finer(coarse, rate, finer_rate, *rest)
+
     def always_draw(self: Mechanism, purpose: str, terms: str, draw: Callable[[], Any]) -> Any:
         fresh = draw()
         return recalled(self, purpose, terms, lambda: fresh)
@@ -123,6 +131,7 @@ def noting(recording: Recording) -> Iterator[None]:
         patch.object(mechanism, "_sampled", note_sampled),
         patch.object(mechanism, "_choose", note_choice),
         patch.object(mechanism, "_laplace_with_threshold", note_texts),
+        patch.object(mechanism, "finer_noise", note_finer),
         patch.object(Mechanism, "_recalled", always_draw),
     ):
         yield
@@ -354,7 +363,10 @@ def cases() -> list[Case]:
         rows = random_rows(sizes, n, len(sizes), constant)
         return Case(name, integers(sizes), rows, method, Fraction(epsilon), **more)
 
+    refined = case("refined, with a focus", (4, 3, 3, 2), 3_000, mixed())
+    refinement = Refinement((("a0", "a3"),), tables=_tables_of(refined), refined_view="the first")
     return [
+        replace(refined, method=refinement),
         case("choices", eight, 5_000, mixed()),
         case("choices with delta", eight, 4_000, mixed(delta=tiny), 2),
         case("delta for a person of three", six, 3_000, mixed(delta=tiny), 4, max_rows=3),
@@ -367,6 +379,14 @@ def cases() -> list[Case]:
         case("paper", (8, 6, 5), 900, paper()),
         case("paper, a person of two", (8, 6), 300, paper(), 2, max_rows=2),
     ]
+
+
+def _tables_of(case: Case) -> tuple[Table, ...]:
+    """The tables of a view of a case, to refine."""
+    with small_fits():
+        key = Randomness.from_test_key(b"before")
+        view = release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
+    return view.parts[0].tables
 
 
 def people(n: int = 600, extra: int = 0) -> pa.Table:

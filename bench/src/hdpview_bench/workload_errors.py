@@ -2,9 +2,9 @@
 
 No question of the paper's is written down. All cells of the k-way marginals are asked at once; prefixes are
 running sums of the same differences, and all ranges of an attribute follow from the running sum of its
-histogram. Random ranges are 3,000 boxes that are the same in every run. `populated-2` and `populated-3` ask
-for cells at the place of a random record, which is where people look; `relations` is explained in
-`relations.py`.
+histogram. Random ranges are 3,000 boxes that are the same in every run. `range-k` asks for random ranges of k
+attributes, `cell-k` (also `populated-k`) for cells of k attributes at the place of a random record, which is
+where people look; `relations` is explained in `relations.py`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ from hdpview.jit import numba as nb
 from hdpview.methods.protocol import Release
 from hdpview.privacy.exact import unprotected
 from hdpview_bench import workloads as paper
-from hdpview_bench.questions import populated_cells
+from hdpview_bench.questions import populated_cells, random_ranges
 from hdpview_bench.relations import Relation, exact_relations, relation_errors
 from hdpview_bench.workloads import CodeBoxes, draw, n_attributes_of
 
 PAPER_WORKLOADS = paper.WORKLOADS
 RELATIONS = "relations"
-POPULATED = {"populated-2": 2, "populated-3": 3}
-WORKLOADS = (*PAPER_WORKLOADS, *POPULATED, RELATIONS)
+RANGES = {f"range-{k}": k for k in (1, 2, 3, 4)}
+POPULATED = {"populated-2": 2, "populated-3": 3, "cell-1": 1, "cell-2": 2, "cell-3": 3}
+WORKLOADS = (*PAPER_WORKLOADS, "populated-2", "populated-3", RELATIONS, *RANGES, "cell-1", "cell-2", "cell-3")
 # What a method that is built for one workload is built for where that workload is not one of the paper's.
-NEAREST_WORKLOAD = {"populated-2": "marginal-2", "populated-3": "marginal-3", RELATIONS: "marginal-2"}
+NEAREST_WORKLOAD = {
+    **{name: f"random-{k}d" if k > 1 else "range-1d" for name, k in RANGES.items()},
+    **{name: f"marginal-{k}" if k > 1 else "range-1d" for name, k in POPULATED.items()},
+    RELATIONS: "marginal-2",
+}
 
 N_RANDOM_QUESTIONS = 3_000
 MOST_SETS = 2_000  # attribute sets of one workload; all of them up to 23 attributes for k = 3
@@ -146,6 +151,8 @@ class WorkloadErrors:
             boxes = None
             if name.startswith("random"):
                 boxes = draw(name, self._sizes, N_RANDOM_QUESTIONS, rng)
+            elif RANGES.get(name, math.inf) <= len(self._sizes):
+                boxes = random_ranges(self._sizes, RANGES[name], N_RANDOM_QUESTIONS, rng)
             elif POPULATED.get(name, math.inf) <= len(self._sizes):
                 boxes = populated_cells(self._counts, POPULATED[name], N_RANDOM_QUESTIONS, rng)
             if boxes is not None:

@@ -25,6 +25,10 @@ from hdpview.cli.progress import ProgressBar
 from hdpview.view.diagnosis import in_brief
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
+    from hdpview.counts.losses import SchemaWarning
     from hdpview.domain import Schema
     from hdpview.pview import PView
 
@@ -61,13 +65,24 @@ MemoryLimit = Annotated[
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
 ]
+AcceptLosses = Annotated[
+    bool,
+    typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost."),
+]
 Resume = Annotated[
     bool,
     typer.Option("--resume", help="Finish a build that broke off after its charge, without paying again."),
 ]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Build without asking, even where a column cannot be read.")
+CheckEpsilon = Annotated[
+    str | None,
+    typer.Option(
+        help="Check the schema under differential privacy for this budget; nothing else is shown.",
+        show_default=False,
+    ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer all questions with yes, losses included.")]
+# Epsilon above which a build asks: someone who guessed could become more than 99% sure of a record.
+LARGE_EPSILON = 5
 
 
 def build(
@@ -92,6 +107,8 @@ def build(
     memory_limit: MemoryLimit = None,
     test_key: TestKey = None,
     focus: Focus = None,
+    accept_losses: AcceptLosses = False,
+    check_epsilon: CheckEpsilon = None,
     resume: Resume = False,
     yes: Yes = False,
     format: Format = output.JsonOrTable.table,
@@ -117,37 +134,71 @@ def build(
     }
     if focus:
         options["focus"] = [tuple(output.names_in(names)) for names in focus]
-    view = _built(data, schema, epsilon, output_path, force, yes, options)
+    options["accept_losses"] = accept_losses
+    view = _built(data, schema, epsilon, output_path, force, yes, options, check_epsilon)
     warn_if_view_beside_table(data, output_path)
     _print_built(view, output_path, format)
 
 
 def _built(
-    data: str, schema: Path, epsilon: str, output_path: Path, force: bool, yes: bool, options: dict[str, Any]
+    data: str,
+    schema: Path,
+    epsilon: str,
+    output_path: Path,
+    force: bool,
+    yes: bool,
+    options: dict[str, Any],
+    check_epsilon: str | None,
 ) -> PView:
     """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
     from hdpview.build import account_of, budget_line
     from hdpview.build import build as build_view
-    from hdpview.cli.save import Saver
     from hdpview.domain import Schema
+    from hdpview.errors import LossError
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import name_of
+    from hdpview.view.save import Saver
 
     saver = Saver(output_path)
     saver.check(force)
     described = Schema.load(schema)
-    if options["engine"] == "local" and not yes:
-        with ProgressBar():
-            confirm_reading(data, described)
+    _state_risk(exact_epsilon(epsilon), options, yes)
+    options["accept_losses"] |= yes
     is_test = options["test_key"] is not None
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
+    tell: Callable[[SchemaWarning], object] = tell_warning
+    if check_epsilon is not None:
+        _check_for_budget(data, described, check_epsilon, options)
+        # The build's own check has nothing to add, and nobody may see what it says.
+        options["accept_losses"], tell = True, str
     coming = None if options["resume"] else exact_epsilon(epsilon)
     typer.echo(budget_line(account, name, coming), err=True)
-    with ProgressBar() as progress:
-        view = build_view(data, described, epsilon, progress=progress, on_charge=saver.keep, **options)
-        progress(None, "writing the view")
-        elsewhere = saver.save(view)
+
+    def build_and_save() -> tuple[PView, str | None]:
+        with ProgressBar() as progress:
+            view = build_view(
+                data,
+                described,
+                epsilon,
+                progress=progress,
+                on_warning=tell,
+                on_charge=saver.keep,
+                **options,
+            )
+            progress(None, "writing the view")
+            return view, saver.save(view)
+
+    try:
+        view, elsewhere = build_and_save()
+    except LossError as losses:
+        if not sys.stdin.isatty():
+            raise
+        for warning in losses.warnings:
+            tell_warning(warning)
+        typer.confirm("Nothing was spent. Build all the same?", abort=True, err=True)
+        options["accept_losses"] = True
+        view, elsewhere = build_and_save()
     typer.echo(budget_line(account, name, None), err=True)
     end_if_elsewhere(elsewhere)
     return view
@@ -158,8 +209,8 @@ def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> 
     size = output_path.stat().st_size
     findings = view.diagnosis()
     if format == output.JsonOrTable.json:
-        found = [dataclasses.asdict(finding) for finding in findings]
-        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
+        diagnosis = [dataclasses.asdict(finding) for finding in findings]
+        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": diagnosis})
         return
     typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
     for sentence in in_brief(findings):
@@ -191,30 +242,44 @@ def warn_if_view_beside_table(data: str, view: Path) -> None:
 
 def end_if_elsewhere(sentence: str | None) -> None:
     """Exit with code 3 where a view had to be written to another place than was asked for."""
-    from hdpview.cli.save import SAVED_ELSEWHERE
+    from hdpview.view.save import SAVED_ELSEWHERE
 
     if sentence is not None:
         typer.secho(sentence, fg="red", err=True)
         raise typer.Exit(SAVED_ELSEWHERE)
 
 
-def confirm_reading(data: str, schema: Schema) -> None:
-    """Ask, or refuse where nobody can answer, before budget is spent on columns that cannot be read."""
-    from hdpview.counts.preview import preview
-    from hdpview.errors import DataError
+def _check_for_budget(data: str, schema: Schema, epsilon: str, options: dict[str, Any]) -> None:
+    """Ask for losses under differential privacy instead of looking at the table."""
+    from hdpview.cli.schema import checked_for_budget
+    from hdpview.counts.check import refuse_losses
 
-    grave = [concern for concern in preview(data, schema) if concern.is_grave]
-    if not grave:
-        return
-    listed = "\n".join(f"  {concern}" for concern in grave)
-    if sys.stdin.isatty():
-        typer.secho(f"Before the budget is spent:\n{listed}", fg="yellow", err=True)
-        typer.confirm("Build all the same?", abort=True, err=True)
-        return
-    raise DataError(
-        f"The schema cannot read {len(grave)} of the table's columns, and nothing was spent:\n{listed}\n"
-        "Correct the schema, or pass --yes to build all the same."
-    )
+    with ProgressBar() as progress:
+        warnings = checked_for_budget(
+            data,
+            schema,
+            epsilon,
+            options["ledger"] or None,
+            options["table"],
+            options["privacy_unit"],
+            options["max_rows"],
+            progress,
+        )
+    refuse_losses(warnings, options["accept_losses"], tell_warning)
+
+
+def _state_risk(epsilon: Fraction, options: dict[str, Any], yes: bool) -> None:
+    """State what the budget means for one person, and ask where that is next to no protection."""
+    from hdpview.view.risk import risk_sentence
+
+    typer.echo(f"Risk: {risk_sentence(epsilon, options['privacy_unit'] or 'row')}", err=True)
+    if epsilon > LARGE_EPSILON and sys.stdin.isatty() and not yes:
+        typer.confirm(f"An epsilon above {LARGE_EPSILON} protects little. Go on?", abort=True, err=True)
+
+
+def tell_warning(warning: SchemaWarning) -> None:
+    """Show the curator what a build would lose."""
+    typer.secho(f"Look: {warning}", fg="red" if warning.is_blocking else "yellow", err=True)
 
 
 def estimate(
@@ -237,6 +302,13 @@ def estimate(
         int, typer.Option(min=1, help="Rows of one person that would be counted, as in build.")
     ] = 1,
     method: MethodName = "mixture",
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: show which attributes would be counted together, and draw them to this SVG file.",
+            show_default=False,
+        ),
+    ] = None,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
@@ -245,9 +317,21 @@ def estimate(
     """
     from hdpview.domain import Schema
     from hdpview.forecast import estimate as estimate_build
+    from hdpview.forecast import estimate_plan
+
+    if plan is not None:
+        planned = estimate_plan(
+            Schema.load(schema), rows, epsilon, delta=delta, max_rows=max_rows, method=method
+        )
+        plan.write_text(planned.svg(), encoding="utf-8")
+        if format == output.JsonOrTable.json:
+            output.print_json(dataclasses.asdict(planned))
+        else:
+            typer.echo(f"{planned}\nDrawn to {plan}.")
+        return
 
     with ProgressBar() as progress:
-        found = estimate_build(
+        forecast = estimate_build(
             Schema.load(schema),
             rows,
             epsilon,
@@ -260,8 +344,8 @@ def estimate(
     if format == output.JsonOrTable.json:
         errors, relations = (
             {kind: bounds._asdict() for kind, bounds in kinds.items()}
-            for kinds in (found.errors, found.relations)
+            for kinds in (forecast.errors, forecast.relations)
         )
-        output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
+        output.print_json({**dataclasses.asdict(forecast), "errors": errors, "relations": relations})
     else:
-        typer.echo(str(found))
+        typer.echo(str(forecast))

@@ -22,7 +22,12 @@ LedgerFile = Annotated[
     ),
 ]
 Table = Annotated[
-    str, typer.Argument(metavar="TABLE", help="The table's name in the ledger.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="The table: the path of its data, or its name in the ledger.",
+        show_default=False,
+    ),
 ]
 
 
@@ -68,6 +73,14 @@ def show(ledger: LedgerFile = None, format: Format = output.JsonOrTable.table) -
         return
     shown = [{name: "none" if value is None else value for name, value in row.items()} for row in totals]
     output.print_table(list(totals[0]) if totals else ["table"], shown)
+    for name in [str(row["table"]) for row in totals]:
+        units = sorted({charge.privacy_unit for charge in charges if charge.table == name})
+        if len(units) > 1:
+            typer.secho(
+                f"Charges on {name!r} protect different units ({', '.join(units)}). Their sum holds for "
+                "single rows; for a person with several rows, charges per row count several times.",
+                fg="yellow",
+            )
     if rows:
         typer.echo()
         output.print_table(
@@ -88,14 +101,24 @@ def limit(
 ) -> None:
     """State what may be spent on a table in all. Builds that would exceed it are refused.
 
-    Example: hdpview ledger limit admissions 3.0 --ledger budget.sqlite
+    Example: hdpview ledger limit admissions.csv 3.0
     """
     from hdpview.privacy.budget import exact_delta, exact_epsilon
-    from hdpview.privacy.ledger import Ledger, default_ledger
+    from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    account = Ledger(ledger or default_ledger())
-    account.set_limit(table, exact_epsilon(epsilon), None if delta is None else exact_delta(delta))
-    typer.echo(f"{float(account.spent(table)):g} of {epsilon} spent on {table} so far.")
+    is_data = Path(table).exists()
+    name = name_of(table) if is_data else table
+    account = Ledger(ledger or (ledger_for(table, None) if is_data else None) or default_ledger())
+    is_known = bool(account.charges(name)) or account.limit(name).epsilon is not None
+    account.set_limit(name, exact_epsilon(epsilon), None if delta is None else exact_delta(delta))
+    typer.echo(f"{float(account.spent(name)):g} of {epsilon} spent on {name} so far. Ledger: {account.path}")
+    if not is_known:
+        typer.secho(
+            f"Nothing has been spent on {name!r} by this ledger. If that is unexpected, check the name and "
+            "the ledger's file.",
+            fg="yellow",
+            err=True,
+        )
 
 
 def _existing(account: Ledger) -> Ledger:

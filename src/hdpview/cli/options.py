@@ -12,7 +12,9 @@ from hdpview.cli import output
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A CSV or Parquet file, a glob in quotes, or a folder.", show_default=False
+        metavar="DATA",
+        help="A CSV, Parquet or JSON-lines file, a glob in quotes, or a folder.",
+        show_default=False,
     ),
 ]
 SchemaFile = Annotated[

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hdpview.cli import output
 from hdpview.cli.options import Columns, Data, Exclude, Format, LedgerFile, MaxRows, PrivacyUnit, TableName
+from hdpview.cli.progress import ProgressBar
 from hdpview.errors import SchemaError
 
 if TYPE_CHECKING:
-    from hdpview.counts.preview import Concern
+    from hdpview.counts.losses import SchemaWarning
+    from hdpview.domain import Schema
 
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
 
@@ -51,8 +54,9 @@ def draft(
     Example: hdpview schema draft adult.parquet -o adult.toml
     """
     from hdpview.counts.contributions import Contributions
-    from hdpview.counts.draft import draft_schema, learnable_columns, learnt_text
+    from hdpview.counts.draft import draft_schema, learnable_draft, learnt_text
     from hdpview.counts.learn import learn_charged
+    from hdpview.domain import TextFormat
     from hdpview.privacy.budget import exact_delta, exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
@@ -62,10 +66,13 @@ def draft(
     if learn_bounds_epsilon is not None:
         epsilon, delta = exact_epsilon(learn_bounds_epsilon), exact_delta(learn_delta or "0")
         limits = Contributions(privacy_unit, max_rows)
-        kinds = learnable_columns(data, wanted, unwanted, privacy_unit)
-        account = Ledger(ledger or ledger_for(data, table) or default_ledger())
-        found = learn_charged(account, table or name_of(data), data, kinds, epsilon, delta, limits)
-        text = learnt_text(found, epsilon, delta)
+        draft, kinds = learnable_draft(data, wanted, unwanted, privacy_unit)
+        account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
+        learnt = learn_charged(
+            account, name, data, kinds, epsilon, delta, limits, draft.source or TextFormat()
+        )
+        typer.echo(account.describe(name), err=True)
+        text = learnt_text(draft, learnt, epsilon, delta)
     else:
         text = draft_schema(data, from_data_not_private, columns=wanted, exclude=unwanted)
     not_private = "It is drawn from the data, so views built on it are NOT PRIVATE"
@@ -91,20 +98,40 @@ def check(
     engine: Annotated[
         str, typer.Option(help="Where DATA is read: local, spark, or a cluster such as spark://host:7077.")
     ] = "local",
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Check under differential privacy, if you may not look at the table; uses budget.",
+            show_default=False,
+        ),
+    ] = None,
+    privacy_unit: PrivacyUnit = None,
+    max_rows: MaxRows = 1,
+    ledger: LedgerFile = None,
+    table: TableName = None,
     format: Format = output.JsonOrTable.table,
 ) -> None:
-    """Check a schema, and what it would make of a table, by types and first lines. Spends no budget.
+    """Check a schema, and what a build would lose of a table; exit code 1 on what would stop a build.
+
+    Reads the whole table, for your eyes only, and spends no budget unless --epsilon is given.
 
     Example: hdpview schema check adult.toml adult.parquet
     """
     from hdpview.domain import Schema
 
     checked = Schema.load(schema)
-    concerns: list[Concern] = []
+    warnings: list[SchemaWarning] = []
     if data is not None:
         from hdpview.build import preview
 
-        concerns = preview(data, checked, engine=engine)
+        with ProgressBar() as progress:
+            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows, "progress": progress}
+            warnings = (
+                preview(data, checked, engine=engine, **who)
+                if epsilon is None
+                else checked_for_budget(data, checked, epsilon, ledger, table, **who)
+            )
+    is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
         {
             "attribute": a.name,
@@ -120,19 +147,45 @@ def check(
                 "attributes": rows,
                 "cells": float(checked.n_cells),
                 "learnt_from_data": checked.learnt_from_data,
-                "concerns": [dataclasses.asdict(concern) for concern in concerns],
+                "warnings": [dataclasses.asdict(warning) for warning in warnings],
             }
         )
-        return
+        raise typer.Exit(int(is_blocked))
     output.print_table(["attribute", "type", "values", "missing and unknown values"], rows)
     typer.echo(f"\nThe schema is valid: {len(checked)} attributes, {float(checked.n_cells):.3g} cells.")
-    for concern in concerns:
-        colour = "red" if concern.is_grave else "yellow"
-        typer.secho(str(concern), fg=colour)
-    if any(concern.is_grave for concern in concerns):
-        typer.echo("Columns that cannot be read at all make `hdpview build` ask before it spends anything.")
+    for warning in warnings:
+        typer.secho(str(warning), fg="red" if warning.is_blocking else "yellow")
+    if data is not None and not warnings:
+        typer.echo("It reads the whole table without losses.")
+    if is_blocked:
+        typer.echo("A build would stop here, before it spends anything, unless --accept-losses is given.")
     if checked.learnt_from_data:
         typer.secho("It was drawn from the data, so views built on it are NOT PRIVATE.", fg="red")
+    raise typer.Exit(int(is_blocked))
+
+
+def checked_for_budget(
+    data: str,
+    schema: Schema,
+    epsilon: str,
+    ledger: Path | None,
+    table: str | None,
+    privacy_unit: str | None,
+    max_rows: int,
+    progress: ProgressBar,
+) -> list[SchemaWarning]:
+    """A check that is charged, and says so."""
+    from hdpview.counts.contributions import Contributions
+    from hdpview.counts.ingest import ReadOptions
+    from hdpview.counts.paid_check import paid_check
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
+
+    account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
+    options = ReadOptions(Contributions(privacy_unit, max_rows), secrets.token_hex(16), progress=progress)
+    warnings = paid_check(data, schema, exact_epsilon(epsilon), account, name, options)
+    typer.echo(account.describe(name), err=True)
+    return warnings
 
 
 def import_schema(

@@ -8,6 +8,7 @@ contributions    of each person at most so many rows
 ingest           all of this as one query: occupied cells (sparse) or streamed rows (stream, rows, postgres)
 tally            rows added up into tables and counts of boxes, which is what methods ask for (protocol)
 draft            a schema drafted from a table: from types, first lines (guess), or values for a price (learn)
-preview          what a schema cannot read of a table, before anything is paid
+check            what a build would lose of a table, before anything is paid (losses, structure of files);
+paid_check       the same under privacy, for a price
 refusals         errors that quote no value
 """

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import ibis
+import pyarrow as pa
 
-from hdpview.counts.files import csv_files
-from hdpview.counts.guess import guess_format
+from hdpview.counts.files import text_files
+from hdpview.counts.guess import N_LINES, Guess, guess_format
 from hdpview.counts.ingest import can_be_read, column_types
-from hdpview.counts.learn import MOST_CATEGORIES, UNDECIDED, Learnt, integer_between, real_between
+from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import open_source
 from hdpview.counts.values import is_one_of
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
-from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns
+from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
+from hdpview.domain.suggestions import is_suggestive, suggested_fields
 from hdpview.errors import DataError, quoted
 
 _KINDS = {
@@ -45,46 +48,67 @@ def draft_schema(
 
 
 def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Draft:
-    """Names and types of a table's columns; of a CSV file, by the format of its first lines."""
-    if (files := csv_files(source)) is not None:
-        found = guess_format(files[0])
-        chosen = chosen_columns(found.kinds, columns, exclude, DataError)
-        drafts = tuple(DraftColumn(name, found.kinds[name]) for name in chosen)
-        return Draft(drafts, found.text, (found.remark,))
+    """Names and types of a table's columns; of text files, by the format of their first lines."""
+    if (files := text_files(source)) is not None:
+        guess = guess_format(files[0], is_named=bool(columns))
+        chosen = chosen_columns(guess.kinds, columns, exclude, DataError)
+        drafts = tuple(_guessed_column(name, guess) for name in chosen)
+        return Draft(drafts, guess.text, (guess.remark,), questions=guess.questions)
     types = column_types(source)
     names = chosen_columns(types, columns, exclude, DataError)
-    return Draft(tuple(_typed_column(name, types[name]) for name in names))
+    head = {} if isinstance(source, pa.RecordBatchReader) else _typed_head(source, types, names)
+    return Draft(tuple(_typed_column(name, types[name], head.get(name, ())) for name in names))
 
 
-def learnable_columns(
+def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> dict[str, list[str]]:
+    """First values of the columns about which a name may suggest something."""
+    wanted = [name for name in names if is_suggestive(name, _kind(types[name]))]
+
+    def read() -> dict[str, list[str]]:
+        with open_source(source, wanted) as opened:
+            batches = list(opened.batches(opened.table.select(*wanted).limit(N_LINES), N_LINES))
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        return {name: [str(row[name]) for row in rows if row[name] is not None] for name in wanted}
+
+    return quoting_no_value(source, read) if wanted else {}
+
+
+def learnable_draft(
     source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), unit: str | None = None
-) -> dict[str, str]:
-    """Per column, the type of attribute it becomes: all that can be said, or refused, before budget is spent
-    on looking at values. Of a text file the types are to be learnt too.
+) -> tuple[Draft, dict[str, str]]:
+    """The free draft, and per column to learn about the type of attribute it becomes: all that can be said,
+    or refused, before budget is spent on looking at values.
 
-    columns: those that are wanted; all where it is empty. exclude: those that are not. unit: the column that
-        names persons, which is no attribute.
+    columns: those that are wanted; all but identifiers where it is empty. exclude: those that are not.
+    unit: the column that identifies persons, which is no attribute.
     """
-    types, is_text = column_types(source), csv_files(source) is not None
-    unwanted = [*exclude, *([] if unit is None else [unit])]
-    wanted = chosen_columns(types, columns, unwanted, DataError)
-    kinds = {name: UNDECIDED if is_text else _kind(types[name]) for name in wanted}
-    found = {name: kind for name, kind in kinds.items() if kind is not None}
-    if not found:
+    if unit is not None:
+        chosen_columns(column_types(source), (), [unit], DataError)
+    draft = draft_of(source, columns, exclude)
+    kinds = {
+        column.name: column.kind
+        for column in draft.columns
+        if column.kind is not None and column.name != unit and (columns or not column.is_identifier)
+    }
+    if draft.questions:
+        listed = "; ".join(f"{key}: {question}" for key, question in draft.questions.items())
+        raise DataError(f"How the file is written is not clear, so nothing was spent. {listed}")
+    if not kinds:
         raise DataError("There is no column to learn from. Name others with --columns, or exclude fewer.")
-    return found
+    return draft, kinds
 
 
-def learnt_text(found: Learnt, epsilon: Fraction, delta: Fraction) -> str:
-    """Text of a schema file with what was learnt, and what it cost: ε, and δ where it is above 0."""
-    drafts = tuple(
-        DraftColumn(name, kind, _known(found.attributes[name]))
-        if name in found.attributes
-        else DraftColumn(name, kind, note=_NOT_LEARNT)
-        for name, kind in found.kinds.items()
-    )
+def learnt_text(draft: Draft, learnt: Learnt, epsilon: Fraction, delta: Fraction) -> str:
+    """Text of a schema file with what the draft knew, what was learnt, and what it cost: ε, and δ if any."""
+    columns = tuple(_learnt_column(column, learnt) for column in draft.columns)
     cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
-    return Draft(drafts, learnt=cost).text()
+    return replace(draft, columns=columns, learnt=cost).text()
+
+
+def _learnt_column(column: DraftColumn, learnt: Learnt) -> DraftColumn:
+    if column.name in learnt.attributes:
+        return DraftColumn(column.name, learnt.kinds[column.name], _known(learnt.attributes[column.name]))
+    return replace(column, note=_NOT_LEARNT) if column.name in learnt.kinds else column
 
 
 def _known(attribute: Attribute) -> dict[str, Any]:
@@ -98,17 +122,27 @@ def _kind(written: str) -> str | None:
     return found or ("category" if can_be_read(written, "category") else None)
 
 
-def _typed_column(name: str, written: str) -> DraftColumn:
+def _guessed_column(name: str, guess: Guess) -> DraftColumn:
+    kind, note = guess.kinds[name], guess.notes.get(name, "")
+    fields = suggested_fields(name, kind, guess.head[name]) or {}
+    return DraftColumn(name, kind, fields, note, is_unique=name in guess.identifiers)
+
+
+def _typed_column(name: str, written: str, head: Sequence[str]) -> DraftColumn:
     kind = _kind(written)
     reason = f"no attribute can be read from the type {quoted(written)}" if kind is None else ""
-    return DraftColumn(name, kind, note=reason)
+    return DraftColumn(name, kind, suggested_fields(name, kind, head) or {}, reason)
 
 
 def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
     def read() -> list[Attribute]:
         with open_source(source) as opened:
             chosen = chosen_columns(opened.types, columns, exclude, DataError)
-            kinds = {name: kind for name in chosen if (kind := _kind(opened.types[name])) is not None}
+            kinds = {
+                name: kind
+                for name in chosen
+                if (kind := _kind(opened.types[name])) is not None and (columns or not is_identifier(name))
+            }
             return [
                 _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
             ]

@@ -7,6 +7,7 @@ import csv
 import glob
 import gzip
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,12 +24,34 @@ if TYPE_CHECKING:
 _KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".jsonl.gz": "json",
     ".csv": "csv",
     ".tsv": "csv",
     ".csv.gz": "csv",
     ".tsv.gz": "csv",
 }
-_READABLE = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
+_READABLE = ".parquet, .csv, .tsv, .csv.gz, .tsv.gz, .jsonl or .ndjson"
+# Ending of a file that is not read → how to read it all the same.
+_WAYS_OUT = {
+    ".xlsx": "Save it as CSV (UTF-8) in Excel, or in Python: hv.build(pandas.read_excel({0!r}), schema, …)",
+    ".sqlite": "In Python: hv.build(pandas.read_sql('SELECT * FROM t', sqlite3.connect({0!r})), schema, …)",
+    ".duckdb": "In Python: hv.build(duckdb.connect({0!r}).table('name'), schema, …)",
+    ".json": "Write one record per line (.jsonl), or in Python: hv.build(pandas.read_json({0!r}), schema, …)",
+    ".dta": "In Python: hv.build(pandas.read_stata({0!r}), schema, …)",
+    ".sas7bdat": "In Python: hv.build(pandas.read_sas({0!r}), schema, …)",
+    ".sav": "In Python: hv.build(pandas.read_spss({0!r}), schema, …)",
+    ".feather": "In Python: hv.build(pyarrow.feather.read_table({0!r}), schema, …)",
+    ".zip": "Unpack it first",
+    ".txt": "If it is a table with a line per record, name it .csv or .tsv",
+}
+_SAME_WAYS = {
+    ".xls": ".xlsx", ".xlsm": ".xlsx", ".ods": ".xlsx", ".db": ".sqlite", ".sqlite3": ".sqlite",
+    ".arrow": ".feather", ".ipc": ".feather", ".xpt": ".sas7bdat", ".gz": ".zip", ".dat": ".txt",
+}  # fmt: skip
+_JSON_LINES = 100  # whose keys name the columns
+_TITLE_LINES = 20  # that are compared with the first one
 _LONGEST_LINE = 2_000_000  # bytes; what is longer is cut by `utf8_copy`
 
 
@@ -43,35 +66,33 @@ def files_of(path: str | Path) -> list[Path]:
         )
     given = Path(text).expanduser()
     if given.is_dir():
-        found = sorted(
+        files = sorted(
             file
             for file in given.rglob("*")
             if kind_of_file(file) and file.is_file() and not _is_hidden(file, given)
         )
-        if not found:
+        if not files:
             raise DataError(
                 f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name "
                 "another folder."
             )
     elif given.exists():
-        found = [given]
+        files = [given]
     else:
         matches = map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207 Path.glob refuses absolute patterns
-        found = sorted(file for file in matches if file.is_file())
-        if not found:
+        files = sorted(file for file in matches if file.is_file())
+        if not files:
             raise DataError(
                 f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}."
             )
-    unreadable = [file for file in found if not kind_of_file(file)]
+    unreadable = [file for file in files if not kind_of_file(file)]
     if unreadable:
+        raise DataError(_way_out(unreadable[0]))
+    if len({kind_of_file(file) for file in files}) > 1:
         raise DataError(
-            f"{unreadable[0].name!r} is not a table this can read. Use a file ending in {_READABLE}."
+            f"{text!r} mixes kinds of files. Name one kind, for example {str(given / '*.parquet')!r}."
         )
-    if len({kind_of_file(file) for file in found}) > 1:
-        raise DataError(
-            f"{text!r} mixes Parquet and CSV files. Name one kind, for example {str(given / '*.parquet')!r}."
-        )
-    return found
+    return files
 
 
 def csv_files(source: Any) -> list[Path] | None:
@@ -80,19 +101,39 @@ def csv_files(source: Any) -> list[Path] | None:
     return files if files and kind_of_file(files[0]) == "csv" else None
 
 
+def text_files(source: Any) -> list[Path] | None:
+    """Files whose columns have no types: CSV and JSON lines; None where a source is anything else."""
+    files = files_of(source) if isinstance(source, (str, Path)) else []
+    return files if files and kind_of_file(files[0]) != "parquet" else None
+
+
 def open_files(
-    con: Any, files: Sequence[Path], *, parallel: bool, text: TextFormat = PLAIN, room: Path | None = None
+    con: Any,
+    files: Sequence[Path],
+    *,
+    parallel: bool,
+    text: TextFormat = PLAIN,
+    room: Path | None = None,
+    strict: bool = False,
 ) -> ibis.Table:
     """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend
     on values.
 
     text: how CSV files are written; room: a private folder, for copies of those that are not clean UTF-8.
+    strict: leave odd lines out and list them in the table `reject_errors`, as a check does.
     """
     if kind_of_file(files[0]) == "parquet":
         paths = [_literal_path(file) for file in files]
         # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the
         # table.
         return con.read_parquet(paths, union_by_name=len(paths) > 1, utf8_validation="replace")  # [P7]
+    if kind_of_file(files[0]) == "json":
+        return con.read_json(
+            [_literal_path(file) for file in files],
+            columns=dict.fromkeys(_json_names(files), "VARCHAR"),
+            format="newline_delimited",
+            ignore_errors=True,
+        )
     delimiter, names = csv_layout(files, text)
     readable = files if room is None else [utf8_copy(file, text, room) or file for file in files]
     return con.read_csv(
@@ -107,10 +148,11 @@ def open_files(
         force_not_null=names,
         max_line_size=_LONGEST_LINE,
         # what follows keeps odd lines from raising an error: short, long, badly quoted
-        null_padding=True,
+        null_padding=not strict,
         ignore_errors=True,
-        strict_mode=False,
+        strict_mode=strict,
         parallel=parallel,
+        **({"store_rejects": True} if strict else {}),
     )
 
 
@@ -131,14 +173,35 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
     that Python's reader refuses end the list.
     """
     delimiter, names = _header(file, text)
-    found: list[list[str]] = []
-    with contextlib.suppress(OSError, EOFError, csv.Error), _lines(file, text) as lines:
+    rows: list[list[str]] = []
+    with contextlib.suppress(OSError, EOFError, csv.Error), open_text(file, text) as lines:
         reader = _reader(lines, delimiter, text)
         if not text.columns:
             next(reader, None)
         filled = (line for line in reader if line)
-        found.extend([*line, *[""] * len(names)][: len(names)] for line in itertools.islice(filled, n_lines))
-    return found
+        rows.extend([*line, *[""] * len(names)][: len(names)] for line in itertools.islice(filled, n_lines))
+    return rows
+
+
+def _way_out(file: Path) -> str:
+    """What to do with a file that is not read."""
+    suffix = file.suffix.lower()
+    way_out = _WAYS_OUT.get(_SAME_WAYS.get(suffix, suffix), f"Use a file ending in {_READABLE}")
+    return f"{file.name!r} is not a table that hdpview reads. {way_out.format(str(file))}."
+
+
+def _json_names(files: Sequence[Path]) -> list[str]:
+    """Names of columns: the keys of the first records of each file."""
+    names: dict[str, None] = {}
+    for file in files:
+        with open_text(file, PLAIN) as lines:
+            for line in itertools.islice(lines, _JSON_LINES):
+                with contextlib.suppress(ValueError):
+                    record = json.loads(line)
+                    names |= dict.fromkeys(record if isinstance(record, dict) else ())
+    if not names:
+        raise DataError(f"{files[0].name!r} does not hold one JSON object per line.")
+    return list(names)
 
 
 def needs_one_reader(problem: Exception) -> bool:
@@ -147,7 +210,7 @@ def needs_one_reader(problem: Exception) -> bool:
 
 
 def kind_of_file(file: Path) -> str | None:
-    """`parquet` or `csv`, by the name alone; None for any other."""
+    """`parquet`, `csv` or `json`, by the name alone; None for any other."""
     name = file.name.lower()
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), None)
 
@@ -161,7 +224,7 @@ def _literal_path(file: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(file))
 
 
-def _lines(file: Path, text: TextFormat) -> IO[str]:
+def open_text(file: Path, text: TextFormat) -> IO[str]:
     """The lines of a file. Bytes that the encoding does not have must not raise."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
@@ -177,7 +240,7 @@ def _reader(lines: IO[str], delimiter: str, text: TextFormat) -> Iterator[list[s
 def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     """Delimiter and column names, from the first line alone."""
     try:
-        with _lines(file, text) as lines:
+        with open_text(file, text) as lines:
             line = lines.readline(1_000_000)
             delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else separator_of(line))
             lines.seek(0)
@@ -196,12 +259,29 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
             f"{file.name!r} has no header line. Its first line has to name the columns, or the schema does: "
             "[source] columns = [...]."
         )
+    _check_title(file, first, text)
     _check_separator(file, line, delimiter, first, text)
     named = [name if name.strip() else f"column{position}" for position, name in enumerate(names)]
     twice = [name for name, times in Counter(name.casefold() for name in named).items() if times > 1]
     if twice:
         raise DataError(f"{file.name!r} has two columns named {twice[0]!r}. Rename one of them.")
     return delimiter, named
+
+
+def _check_title(file: Path, first: list[str], text: TextFormat) -> None:
+    """Refuse a first line with far fewer fields than those below: a title above the header."""
+    if text.columns:
+        return
+    with open_text(file, text) as opened:
+        lines = [line for line in itertools.islice(opened, _TITLE_LINES) if line.strip()][1:]
+    separators = [text.separator] if text.separator else ",;\t|"
+    n_fields = max((min(line.count(sign) for line in lines[-5:]) for sign in separators if lines), default=0)
+    n_named = sum(1 for name in first if name.strip())
+    if len(lines) >= 2 and n_fields >= 2 and n_named <= n_fields / 2:
+        raise DataError(
+            f"The first line of {file.name!r} has far fewer fields than the lines below it: it looks like a "
+            "title. Delete the lines above the header line, which names the columns."
+        )
 
 
 def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:

@@ -1,122 +1,346 @@
-"""How a CSV file is written, guessed from its first lines: types and signs, never values or bounds."""
+"""How a text file is written, guessed from its first lines: types and signs, never values or bounds.
+
+Where two readings fit, the guess asks instead of choosing: 5.500 may be five or five thousand, 01/02/2024
+January or February.
+"""
 
 from __future__ import annotations
 
+import codecs
+import itertools
+import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
-from hdpview.counts.files import csv_layout, first_lines
-from hdpview.domain.text_format import PLAIN, TextFormat, date_pattern
+import ibis
+
+from hdpview.counts.files import csv_layout, first_lines, kind_of_file, open_text
+from hdpview.counts.sources import open_source
+from hdpview.counts.structure import check_first_line
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
 N_LINES = 100
 # The same list for every file, so that it tells nothing about one.
 USUAL_MARKS = ("", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", ".")
+# Filled fields of a column from which on it is called unique.
+MIN_UNIQUE = 30
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _ENCODINGS = ("utf-8", "cp1252", "latin-1")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
-_COMMA_REAL = re.compile(r"[+-]?[0-9]*,[0-9]+|[+-]?[0-9]{1,3}([.][0-9]{3})+(,[0-9]+)?")
-_POINT_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+([.][0-9]+)?")
 _TRUTHS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
-_DATES = (
-    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M",
-    "%m/%d/%Y %H:%M",
-    "%m/%d/%Y %I:%M %p", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%d.%m.%y", "%m/%d/%y",
+_MONEY = "$€£¥₹%"
+_WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]* ?([a-zA-Zµ°]{1,12})")
+_BLANKS = re.compile("[ \u00a0\u202f]")
+_EPOCH_NAMES = re.compile(r"(time|date|epoch|stamp|_at|_ts|\bts|created|modified)", re.IGNORECASE)
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_DAYS = (
+    *(f"{a}{sign}{b}{sign}{year}" for year in ("%Y", "%y") for sign in "/-"
+      for a, b in (("%d", "%m"), ("%m", "%d"))),
+    "%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%Y.%m.%d", "%y-%m-%d", "%y/%m/%d",
+    "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d%b%Y",
 )  # fmt: skip
-_MONTH_FIRST = re.compile(r"[0-9]{1,2}/(1[3-9]|2[0-9]|3[01])/")
+_EPOCHS = {"s": (10, 946_684_800, 4_102_444_800), "ms": (13, 946_684_800_000, 4_102_444_800_000)}
 
 
 @dataclass(frozen=True)
 class Guess:
-    """kinds: per column, the type of attribute; text: how the file is written; remark: what to say of it."""
+    """What the first lines of a file show.
+
+    kinds: per column, the type of attribute. text: how the file is written; remark: what to say of it.
+    questions: per key of [source] that a person has to decide, the question. notes: per column, a remark.
+    identifiers: columns whose values all differ. head: per column its first filled fields, in plain spelling
+        where they are numbers; it stays with the curator.
+    """
 
     kinds: dict[str, str]
     text: TextFormat
     remark: str
+    questions: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    identifiers: frozenset[str] = frozenset()
+    head: dict[str, list[str]] = field(default_factory=dict)
 
 
-def guess_format(file: Path) -> Guess:
-    """Types of columns and signs of a CSV file, from its header and the format of its first lines."""
-    text = _with_encoding(file)
-    separator, names = csv_layout([file], text)
-    lines = first_lines(file, text, N_LINES)
-    columns = {
-        name: [field for line in lines if (field := line[i].strip()) not in USUAL_MARKS]
-        for i, name in enumerate(names)
+def guess_format(file: Path, *, is_named: bool = False) -> Guess:
+    """Types of columns and signs of a CSV or JSON-lines file, from the format of its first lines.
+
+    is_named: whether the curator has named columns, so that the first line is surely a header.
+    """
+    if kind_of_file(file) == "json":
+        text, separator, columns = PLAIN, "", _json_head(file)
+    else:
+        text = _with_encoding(file)
+        if not is_named:
+            check_first_line(file, text)
+        separator, names = csv_layout([file], text)
+        lines = first_lines(file, text, N_LINES)
+        columns = {name: [line[i].strip() for line in lines] for i, name in enumerate(names)}
+        text = replace(text, separator=None if separator in ",\t" else separator)
+    columns = {name: [each for each in fields if each not in USUAL_MARKS] for name, fields in columns.items()}
+    guessed = _Guessing(file, replace(text, missing=USUAL_MARKS), separator, columns)
+    guessed.decide_signs()
+    guessed.decide_dates()
+    return guessed.result()
+
+
+def _json_head(file: Path) -> dict[str, list[str]]:
+    with open_text(file, PLAIN) as lines:
+        records = [json.loads(line) for line in itertools.islice(lines, N_LINES) if line.strip()]
+    names = dict.fromkeys(name for record in records for name in record)
+    return {
+        name: [
+            value if isinstance(value, str) else json.dumps(value)
+            for record in records
+            if (value := record.get(name)) is not None
+        ]
+        for name in names
     }
-    text = replace(text, separator=None if separator in ",\t" else separator, missing=USUAL_MARKS)
-    if any(fields and _all(_COMMA_REAL, fields) for fields in columns.values()) and separator != ",":
-        grouped = any(
-            "." in field for fields in columns.values() if _all(_COMMA_REAL, fields) for field in fields
+
+
+class _Guessing:
+    """Guesses about one file, made one after the other."""
+
+    def __init__(
+        self, file: Path, text: TextFormat, separator: str, columns: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.file, self.text, self.separator, self.columns = file, text, separator, columns
+        self.questions: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self.dates_of: dict[str, str] = {}
+
+    def decide_signs(self) -> None:
+        """Signs around and inside numbers, by the columns that are numbers but for them."""
+        signs: dict[str, None] = {}
+        numbers: list[str] = []
+        for name, fields in self.columns.items():
+            units = [unit[1] for each in fields if (unit := _WITH_UNIT.fullmatch(each))]
+            own = {sign for sign in _MONEY if any(sign in each for each in fields)}
+            if fields and len(units) == len(fields):
+                if len(set(units)) == 1:
+                    own |= {units[0]}
+                else:
+                    self.notes[name] = "numbers in several units: convert them to one, or keep a category"
+            bare = [_bare(each, own) for each in fields]
+            if fields and all(
+                re.fullmatch(r"[(]?[+-]?[0-9][0-9.,' \u00a0\u202f’]*[)]?|", each) for each in bare
+            ):
+                signs |= dict.fromkeys(sorted(own))
+                numbers += [each for each in bare if each]
+        in_parentheses = any(each.startswith("(") for each in numbers)
+        self.text = replace(
+            self.text, strip=tuple(signs), negative="parentheses" if in_parentheses else self.text.negative
         )
-        text = replace(text, decimal=",", thousands="." if grouped else None)
-    elif any(fields and _all(_POINT_GROUPED, fields) for fields in columns.values()):
-        text = replace(text, thousands=",")
-    text = replace(text, dates=_date_formats(columns.values()))
-    kinds = {name: _kind(fields, text) for name, fields in columns.items()}
-    remark = (
-        f"Types, signs and dates were guessed from the first {N_LINES} lines of {file.name}: "
-        "this tells their format only, not their values. Correct what is wrong."
-    )
-    return Guess(kinds, text, remark)
+        self._decide_points([each.strip("()+-") for each in numbers])
+
+    def _decide_points(self, numbers: Sequence[str]) -> None:
+        """Which sign parts decimals, and which thousands."""
+        spaced = next((sign for sign in "'’" if any(sign in each for each in numbers)), None)
+        if any(_BLANKS.search(each) for each in numbers):
+            spaced = " "
+        plain = [_BLANKS.sub("", re.sub("['’]", "", each)) for each in numbers]
+        decimal = {sign for each in plain if (sign := _decimal_sign(each))}
+        grouped = {sign for each in plain if (sign := _thousands_sign(each))}
+        doubtful = {
+            each.strip("0123456789") for each in plain if re.fullmatch(r"[1-9][0-9]{0,2}[.,][0-9]{3}", each)
+        }
+        if decimal:
+            # Where columns differ, those that do not fit the separator's usual company become categories.
+            sign = decimal.pop() if len(decimal) == 1 else "." if self.separator == "," else ","
+            other = "," if sign == "." else "."
+            self.text = replace(
+                self.text, decimal=sign, thousands=spaced or (other if other in grouped | doubtful else None)
+            )
+            return
+        doubtful -= grouped
+        if self.separator == ",":
+            doubtful.discard(".")  # a decimal comma would hardly stand in a file parted by commas
+        self.text = replace(self.text, thousands=spaced or next(iter(grouped), None))
+        if doubtful:
+            sign = doubtful.pop()
+            other = "," if sign == "." else "."
+            self.questions["decimal"] = (
+                f"is 9{sign}999 nearly ten ({sign!r}) or nearly ten thousand ({other!r}, with "
+                f"thousands = {sign!r})?"
+            )
+
+    def decide_dates(self) -> None:
+        """Formats of dates; where several fit all of the file, a question."""
+        chosen: dict[str, None] = {}
+        for name, fields in self.columns.items():
+            if not fields or all(_ISO.fullmatch(each) for each in fields):
+                continue
+            fitting = [each for each in _date_formats() if all(_is_date(value, each) for value in fields)]
+            if len(fitting) > 1:
+                fitting = self._fitting_whole_file(name, fitting) or fitting
+            if len(fitting) > 1:
+                listed = " or ".join(json.dumps(each) for each in fitting)
+                self.questions["dates"] = f"all dates of {name} fit {listed}: which comes first?"
+            if fitting:
+                self.dates_of[name] = fitting[0]
+                chosen |= dict.fromkeys(fitting[:1])
+        self.text = replace(self.text, dates=() if "dates" in self.questions else tuple(chosen)[:20])
+
+    def _fitting_whole_file(self, name: str, formats: Sequence[str]) -> list[str]:
+        """Those formats that read (nearly) all dates of the file, by the curator's own eyes."""
+        with open_source(str(self.file), [name], text=self.text) as opened:
+            column = opened.table[name].strip()
+            filled = column.notnull() & ~column.isin(USUAL_MARKS)
+            failures = {
+                f"f{i}": (filled & try_strptime(column, each).isnull()).sum()
+                for i, each in enumerate(formats)
+            }
+            query = opened.table.aggregate(n=filled.sum(), **failures)
+            (row,) = (row for batch in opened.batches(query, 1) for row in batch.to_pylist())
+        return [each for i, each in enumerate(formats) if int(row[f"f{i}"] or 0) <= 0.01 * int(row["n"] or 0)]
+
+    def result(self) -> Guess:
+        kinds = {name: self._kind(name, fields) for name, fields in self.columns.items()}
+        epochs = dict(self._epochs(kinds))
+        if epochs and "datetime" not in kinds.values() and len(set(epochs.values())) == 1:
+            self.text = replace(self.text, epoch=next(iter(epochs.values())))
+            kinds |= dict.fromkeys(epochs, "datetime")
+        else:
+            note = (
+                "looks like seconds or milliseconds since 1970: [source] epoch reads these, or convert them"
+            )
+            self.notes |= dict.fromkeys(epochs, note)
+        remark = (
+            f"Types, signs and dates were guessed from the first {N_LINES} lines of {self.file.name}: "
+            "this tells their format only, not their values. Correct what is wrong."
+        )
+        unique = frozenset(name for name, fields in self.columns.items() if _are_unique(fields, kinds[name]))
+        head = {
+            name: [_plain_number(each, self.text) for each in fields]
+            if kinds[name] in ("integer", "real")
+            else list(fields)
+            for name, fields in self.columns.items()
+        }
+        return Guess(kinds, self.text, remark, self.questions, self.notes, unique, head)
+
+    def _epochs(self, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Columns of whole numbers that both name and size show to be moments."""
+        for name, fields in self.columns.items():
+            if kinds[name] != "integer" or not _EPOCH_NAMES.search(name):
+                continue
+            for unit, (digits, low, high) in _EPOCHS.items():
+                if all(len(each) == digits and low <= int(each) <= high for each in fields):
+                    yield name, unit
+
+    def _kind(self, name: str, fields: Sequence[str]) -> str:
+        """The type of attribute whose format all fields have; a category where none is."""
+        if not fields:
+            return "category"
+        if name in self.dates_of or all(_ISO.fullmatch(each) for each in fields):
+            return "datetime"
+        if any(re.fullmatch(r"0[0-9]+", each) for each in fields):
+            self.notes[name] = "codes with leading zeros"
+            return "category"
+        plain = [_plain_number(each, self.text) for each in fields]
+        if all(_WHOLE.fullmatch(each) for each in plain):
+            return "integer"
+        if all(_REAL.fullmatch(each) for each in plain):
+            return "real"
+        if all(re.fullmatch(r"[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?", each) for each in fields):
+            self.notes[name] = "times or durations: convert them to minutes to count them as numbers"
+        words = {each.lower() for each in fields}
+        return "boolean" if words <= _TRUTHS and len(words) > 1 else "category"
+
+
+# DuckDB's own function, for what Ibis has no word for.
+@ibis.udf.scalar.builtin
+def try_strptime(text: str, format: str) -> ibis.expr.datatypes.timestamp:
+    """The moment that a text is by a format; null where it is none."""
+
+
+def _bare(text: str, signs: set[str]) -> str:
+    for sign in signs:
+        text = text.replace(sign, "")
+    return text.strip()
+
+
+def _decimal_sign(number: str) -> str | None:
+    """The sign that surely parts decimals: the last one of two kinds, or one not before three digits."""
+    match = re.fullmatch(r"([0-9.,]*)([.,])([0-9]*)", number)
+    if match is None:
+        return None
+    before, sign, digits = match.groups()
+    if sign in before:
+        return None
+    is_mixed = "." in before or "," in before
+    return sign if is_mixed or len(digits) != 3 or not re.fullmatch(r"[1-9][0-9]{0,2}", before) else None
+
+
+def _thousands_sign(number: str) -> str | None:
+    """The sign that surely parts thousands: it stands twice, or before the decimal sign."""
+    match = re.fullmatch(r"[1-9][0-9]{0,2}(([.,])[0-9]{3})(\2[0-9]{3})*([.,][0-9]*)?", number)
+    if match is None:
+        return None
+    is_sure = number.count(match[2]) > 1 or (match[4] is not None and match[4][0] != match[2])
+    return match[2] if is_sure else None
+
+
+def _date_formats() -> Iterator[str]:
+    return (day + time for day in _DAYS for time in _TIMES)
+
+
+def _is_date(text: str, date_format: str) -> bool:
+    try:
+        datetime.strptime(text, date_format)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_unique(fields: Sequence[str], kind: str) -> bool:
+    """Whether first fields look like identifiers: all differ, and they are texts, long or in sequence."""
+    if len(fields) < MIN_UNIQUE or len(set(fields)) < len(fields):
+        return False
+    if kind == "category":
+        return True
+    if kind != "integer" or not all(_WHOLE.fullmatch(each) for each in fields):
+        return False
+    numbers = [int(each) for each in fields]
+    in_sequence = all(later - earlier == 1 for earlier, later in itertools.pairwise(numbers))
+    return in_sequence or min(map(len, fields)) >= 7
 
 
 def _with_encoding(file: Path) -> TextFormat:
-    """The first of the usual encodings that the header and the first lines have."""
+    """The encoding that a mark at the start names, or the first of the usual ones that the lines have."""
+    with file.open("rb") as opened:
+        start = opened.read(4)
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if start.startswith(mark):
+            return replace(PLAIN, encoding=encoding)
+    if len(start) == 4 and start.count(0) == 2:
+        return replace(PLAIN, encoding="utf-16-le" if start[1] == 0 else "utf-16-be")
     for encoding in _ENCODINGS:
         text = replace(PLAIN, encoding=encoding)
         try:
             lines = first_lines(file, text, N_LINES)
-        except DataError:
+        except DataError as problem:
+            if "header line" not in str(problem) or encoding == _ENCODINGS[-1]:
+                raise
             continue
-        if not any("\ufffd" in field for line in lines for field in line):
+        if not any("\ufffd" in each for line in lines for each in line):
             return text
     return PLAIN
 
 
-def _all(pattern: re.Pattern[str], fields: Sequence[str]) -> bool:
-    return all(pattern.fullmatch(field) for field in fields)
-
-
-def _date_formats(columns: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Formats that read all of the first lines of some column. Where day and month could be either, a day
-    above 12 decides; without one, the day comes first.
-    """
-    found: list[str] = []
-    for fields in columns:
-        if not fields or _all(_ISO, fields) or _all(_WHOLE, fields):
-            continue
-        fitting = [each for each in _DATES if _all(re.compile(date_pattern(each)), fields)]
-        american = [each for each in fitting if each.startswith("%m/")]
-        if any(_MONTH_FIRST.match(field) for field in fields):
-            fitting = american
-        found += [each for each in fitting[:1] if each not in found]
-    return tuple(found)
-
-
-def _kind(fields: Sequence[str], text: TextFormat) -> str:
-    """The type of attribute whose format all fields have; a category where none is."""
-    if not fields:
-        return "category"
-    if _all(_ISO, fields) or any(_all(re.compile(date_pattern(each)), fields) for each in text.dates):
-        return "datetime"
-    if _all(_WHOLE, fields):
-        return "integer"
-    plain = [_plain_number(field, text) for field in fields]
-    if _all(_REAL, plain):
-        return "integer" if _all(_WHOLE, plain) else "real"
-    if all(field.lower() in _TRUTHS for field in fields):
-        return "boolean"
-    return "category"
-
-
-def _plain_number(field: str, text: TextFormat) -> str:
-    if text.thousands is not None:
-        grouped = rf"[+-]?[0-9]{{1,3}}([{text.thousands}][0-9]{{3}})+([{text.decimal}][0-9]*)?"
-        field = field.replace(text.thousands, "") if re.fullmatch(grouped, field) else field
-    if text.decimal == ",":
-        return "." + field + "." if "." in field else field.replace(",", ".")
-    return field
+def _plain_number(text: str, how: TextFormat) -> str:
+    """A number as the rules of a build would spell it."""
+    text = _bare(text, set(how.strip))
+    if how.negative == "parentheses" and (match := re.fullmatch(r"\(([^()+-]+)\)", text)):
+        text = f"-{match[1]}"
+    if how.thousands is not None:
+        sign = " \u00a0\u202f" if how.thousands == " " else how.thousands
+        grouped = rf"[+-]?[0-9]{{1,3}}([{sign}][0-9]{{3}})+([{how.decimal}][0-9]*)?"
+        text = re.sub(f"[{sign}]", "", text) if re.fullmatch(grouped, text) else text
+    if how.decimal == ",":
+        return "." + text + "." if "." in text else text.replace(",", ".")
+    return text

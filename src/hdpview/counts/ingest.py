@@ -36,6 +36,7 @@ _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
     "boolean": _NUMBERS,
     "category": (*_NUMBERS, "uuid"),
     "datetime": ("timestamp", "date", "string", "null"),
+    "date": ("timestamp", "date", "string", "null"),
 }
 
 
@@ -78,7 +79,12 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
 
 
 def read_with(
-    read: Callable[[OpenSource], Result], source: Any, schema: Schema, options: ReadOptions
+    read: Callable[[OpenSource], Result],
+    source: Any,
+    schema: Schema,
+    options: ReadOptions,
+    *,
+    strict: bool = False,
 ) -> Result:
     """Open a table, check its columns and read it; errors that come back quote no value."""
     problem: DataError | None = None
@@ -92,6 +98,7 @@ def read_with(
                 parallel_csv=parallel_csv,
                 exact_text=[] if options.limits.unit is None else [options.limits.unit],
                 text=schema.source,
+                strict=strict,
             ) as opened:
                 check_columns(opened.types, schema)
                 options.limits.check(opened.types)
@@ -128,7 +135,8 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
         if attribute.name not in types:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
         written = types[attribute.name]
-        if not can_be_read(written, attribute.kind):
+        is_epoch = attribute.kind == "datetime" and schema.source.epoch is not None
+        if not can_be_read(written, attribute.kind) and not (is_epoch and can_be_read(written, "integer")):
             fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
             raise DataError(
                 f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "

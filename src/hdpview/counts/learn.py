@@ -21,7 +21,6 @@ from typing import Any
 
 import ibis
 import numpy as np
-from numpy.typing import NDArray
 
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions, bounded, md5
 from hdpview.counts.plain_text import plain_text
@@ -56,10 +55,6 @@ MOST_CATEGORIES = 1_000
 _LONGEST_TEXT = 200  # characters of a category
 # OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
 _LEAST_DELTA = Fraction(1, 10**12)
-UNDECIDED = "undecided"  # the kind of a column of a text file before it is learnt
-_TEXT_KINDS = ("integer", "real", "datetime", "boolean", "category")
-_SHARE_FOR_KINDS = Fraction(1, 5)  # of the budget, to learn the types of a text file's columns
-_MOST_VALUES = 0.95  # of a column's values have to be of a type for it to have that type
 
 
 @dataclass(frozen=True)
@@ -112,8 +107,8 @@ def learn(
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
-    kinds: per column, the type of attribute it becomes; UNDECIDED for a column of a text file, whose type is
-        learnt first. A row has one value in each column, so the budget is divided among the columns.
+    kinds: per column, the type of attribute it becomes, by a draft. A row has one value in each column, so
+        the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
     charged: entered after all checks of public facts and before anything is drawn.
@@ -127,8 +122,7 @@ def learn(
             learning = _Learning(opened, limits, text, epsilon, delta, outcomes)
             learning.try_reading(kinds)
             with charged():
-                decided = learning.decided(kinds)
-                found = Learnt(decided, learning.attributes(decided))
+                found = Learnt(dict(kinds), learning.attributes(kinds))
                 learning.mechanism.close()
                 return found
 
@@ -175,21 +169,7 @@ class _Learning:
 
     def try_reading(self, kinds: Mapping[str, str]) -> None:
         """Read the rows as learning will, so that a refusal of the table comes before the charge."""
-        self._prepared({name: "real" if kind == UNDECIDED else kind for name, kind in kinds.items()})
-
-    def decided(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """The kinds, with those of text columns found under noise by what most values can be read as."""
-        texts = [name for name, kind in kinds.items() if kind == UNDECIDED]
-        if not texts:
-            return dict(kinds)
-        amount = _SHARE_FOR_KINDS * self.mechanism.total / len(texts)
-        rows = self._rows(self.opened.table, {name: _kind_bin(self.opened.table[name]) for name in texts}, {})
-        likely = {}
-        for name in texts:
-            counts = self._counts(rows, name, len(_TEXT_KINDS))
-            noisy = self.mechanism.noisy(f"types of columns: {name}", counts, amount).clip(min=0)  # [P13]
-            likely[name] = _likely_kind(noisy / max(1, noisy.sum()))
-        return {name: likely.get(name, kind) for name, kind in kinds.items()}
+        self._prepared(kinds)
 
     def attributes(self, kinds: Mapping[str, str]) -> dict[str, Attribute]:
         """What was learnt of each column, in their order."""
@@ -310,12 +290,6 @@ class _Learning:
         return Category(name=name, values=tuple(sorted(values)), other="other", nullable=True)
 
 
-def _likely_kind(shares: NDArray[np.float64]) -> str:
-    whole, real, moment, truth, _ = shares
-    candidates = (("integer", whole), ("real", whole + real), ("datetime", moment), ("boolean", truth))
-    return next((kind for kind, share in candidates if share >= _MOST_VALUES), "category")
-
-
 def _plain_table(
     table: ibis.Table, asked: Mapping[str, str], text: TextFormat, limits: Contributions
 ) -> ibis.Table:
@@ -344,19 +318,6 @@ def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Int
 def real_between(name: str, low: float, high: float, nullable: bool) -> Real:
     """Real numbers in a hundred bins; from `low` to one more where all are equal."""
     return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=nullable)
-
-
-def _kind_bin(column: Column) -> Column:
-    """What a text can be read as, by its place in _TEXT_KINDS; null where it is blank."""
-    number, word = real_number(column), column.strip().lower()
-    return ibis.cases(
-        (word == "", ibis.null("int64")),
-        (number == number.floor(), 0),
-        (number.notnull(), 1),
-        (make_castable(column, _CALENDAR).notnull(), 2),
-        (word.isin(("true", "false", "t", "f", "yes", "no", "y", "n")), 3),
-        else_=4,
-    )
 
 
 def _power_bin(column: Column) -> Column:

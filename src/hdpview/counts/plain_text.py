@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import ibis
 
-from hdpview.counts.values import Column
+from hdpview.counts.values import Column, exact_int, whole_number
 from hdpview.domain import Attribute, Category, Datetime, Integer, Real, TextFormat
 from hdpview.domain.text_format import date_parts, date_pattern
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BLANKS = " \u00a0\u202f"
+_IN_PARENTHESES = r"^ *\(([^()+-]+)\) *$"
+_CALENDAR_SECONDS = (-62_135_596_800, 253_402_300_799)  # years 1 to 9999
 _NEW_CENTURY = 69  # of two-digit years: below it 20.., from it on 19.., as POSIX has it
 
 
 def plain_text(column: Column, attribute: Attribute, text: TextFormat) -> Column:
-    """A column of texts in plain spelling. Columns of any other type come back as they are."""
+    """A column of texts in plain spelling. Columns of any other type come back as they are, save for moments
+    as whole numbers, which become microseconds.
+    """
+    if isinstance(attribute, Datetime) and text.epoch is not None and not column.type().is_temporal():
+        return _since_1970(column, text.epoch)
     if not column.type().is_string():
         return column
     if text.missing:
@@ -28,15 +35,36 @@ def plain_text(column: Column, attribute: Attribute, text: TextFormat) -> Column
         return _plain_number(column, text)
     if isinstance(attribute, Datetime):
         return _plain_moment(column, text)
-    return column
+    return column.strip() if text.trim else column
+
+
+def _since_1970(column: Column, epoch: str) -> Column:
+    """Microseconds of moments that are whole numbers, held within the calendar so that none overflows."""
+    per_second = {"s": 1, "ms": 1_000}[epoch]
+    low, high = (end * per_second for end in _CALENDAR_SECONDS)
+    number = whole_number(column)
+    held = ibis.cases(
+        (number < exact_int(low), exact_int(low)), (number > exact_int(high), exact_int(high)), else_=number
+    )
+    return held * exact_int(1_000_000 // per_second)
 
 
 def _plain_number(column: Column, text: TextFormat) -> Column:
     """Digits with a decimal point. Signs of thousands count only where they part groups of three."""
+    for unit in text.strip:
+        column = column.replace(unit, "")
+    column = column.strip() if text.strip else column
+    if text.negative == "parentheses":
+        column = ibis.ifelse(
+            column.re_search(_IN_PARENTHESES), "-" + column.re_extract(_IN_PARENTHESES, 1), column
+        )
     if text.thousands is not None:
-        sign = f"[{text.thousands}]"
-        grouped = rf"^ *[+-]?[0-9]{{1,3}}({sign}[0-9]{{3}})+([{text.decimal}][0-9]*)? *$"
-        column = ibis.ifelse(column.re_search(grouped), column.replace(text.thousands, ""), column)
+        signs = _BLANKS if text.thousands == " " else text.thousands
+        grouped = rf"^ *[+-]?[0-9]{{1,3}}([{signs}][0-9]{{3}})+([{text.decimal}][0-9]*)? *$"
+        without = column
+        for sign in signs:
+            without = without.replace(sign, "")
+        column = ibis.ifelse(column.re_search(grouped), without, column)
     if text.decimal == ",":
         # a point is no decimal sign here: 1.234 must not be read as a little more than 1
         column = ibis.ifelse(column.contains("."), ibis.null("string"), column.replace(",", "."))

@@ -75,6 +75,7 @@ def open_source(
     parallel_csv: bool = True,
     exact_text: Sequence[str] = (),
     text: TextFormat = PLAIN,
+    strict: bool = False,
 ) -> Iterator[OpenSource]:
     """Open a table for one query.
 
@@ -85,7 +86,7 @@ def open_source(
         there.
     exact_text: columns whose texts must not be changed where they are no UTF-8, but be null: those that name
         persons.
-    text: how CSV files are written.
+    text: how CSV files are written. strict: see `files.open_files`.
     """
     if isinstance(source, ibis.Table):
         yield _opened(source, source.get_backend(), exact_text)
@@ -95,7 +96,9 @@ def open_source(
             # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
             warnings.simplefilter("ignore", DeprecationWarning)
             if isinstance(source, (str, Path)):
-                table = _open_files(backend, files_of(source), wanted, parallel_csv, exact_text, text, room)
+                table = _open_files(
+                    backend, files_of(source), wanted, parallel_csv, exact_text, text, room, strict
+                )
             else:
                 backend.con.register("frame", arrow_of(source, wanted, exact_text))
                 table = backend.table("frame")
@@ -110,12 +113,13 @@ def _open_files(
     exact_text: Sequence[str],
     text: TextFormat,
     room: Path,
+    strict: bool,
 ) -> ibis.Table:
     is_parquet = kind_of_file(files[0]) == "parquet"
     if is_parquet and wanted is not None and needs_cleaning(files, wanted, exact_text):
         backend.con.register("frame", clean_parquet(files, wanted, exact_text))  # [P7]
         return backend.table("frame")
-    return open_files(backend, files, parallel=parallel_csv, text=text, room=room)
+    return open_files(backend, files, parallel=parallel_csv, text=text, room=room, strict=strict)
 
 
 def describe(source: Any) -> str:

@@ -82,7 +82,7 @@ def make_castable(column: Column, attribute: Attribute) -> Column:
     A step of its own, so that the database tests each value once and not once for each part.
     """
     dtype = column.type()
-    if not isinstance(attribute, Datetime) or dtype.is_null():
+    if not isinstance(attribute, Datetime) or dtype.is_null() or dtype.is_integer():
         return column
     if dtype.is_string():
         return ibis.ifelse(column.re_search(_MOMENT), column.strip(), ibis.null("string"))
@@ -107,6 +107,8 @@ def value(column: Column, attribute: Attribute) -> Column:
     if isinstance(attribute, Real):
         return real_number(column)
     if isinstance(attribute, Datetime):
+        if column.type().is_integer():  # microseconds, by `plain_text`
+            return column.cast("int64")
         return _text_moment(column) if column.type().is_string() else _moment(column)
     if isinstance(attribute, Boolean):
         return _truth(column)

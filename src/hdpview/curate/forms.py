@@ -90,6 +90,10 @@ class SourceForm(Form):
     encoding: Text = ""
     decimal: Text = ""
     thousands: Text = ""
+    strip: Text | list[Text] = ""
+    negative: Text = ""
+    epoch: Text = ""
+    trim: bool = False
     quote: Text | None = None
     dates: Annotated[str, Field(max_length=2_000)] = ""
     missing: Annotated[list[Text], Field(max_length=200)] = []
@@ -103,6 +107,14 @@ class Document(Form):
     source: SourceForm = SourceForm()
     lists: dict[str, Any] = {}
     learnt: dict[str, Any] = {}
+
+
+class Saved(Form):
+    """What the page keeps: the document, the answers of the other steps, and how often they changed."""
+
+    document: Document
+    settings: dict[str, Any] = {}
+    version: int = 0
 
 
 def form_of(name: str, fields: Mapping[str, Any], nullable: bool = True) -> ColumnForm:
@@ -259,9 +271,9 @@ def source_form(text: TextFormat) -> SourceForm:
 def source_of(form: SourceForm) -> dict[str, Any]:
     """The fields of [source]. A tab may be typed with a backslash."""
     found: dict[str, Any] = {}
-    for key in ("separator", "decimal", "thousands"):
-        if sign := getattr(form, key).replace("\\t", "\t"):
-            found[key] = sign
+    for key in ("separator", "decimal", "thousands", "strip", "negative", "epoch", "trim"):
+        if sign := getattr(form, key):
+            found[key] = sign.replace("\\t", "\t") if key == "separator" else sign
     if form.encoding.strip():
         found["encoding"] = form.encoding.strip()
     if form.quote is not None:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hdpview.build import build
-from hdpview.cli.save import Saver
 from hdpview.curate.forms import Names, Price, Text
 from hdpview.curate.work import Curation
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, HdpviewError, InternalError
 from hdpview.privacy.ledger import Receipt
 from hdpview.pview import PView
+from hdpview.view.save import Saver
 
 
 class CancelledError(HdpviewError):
@@ -52,6 +52,7 @@ class BuildJob:
         self.work = work
         self.state, self.stage, self.message = "idle", "", ""
         self.fraction: float | None = None
+        self.accept_losses = False
         self.view: PView | None = None
         self.path: Path | None = None
         self._receipt: Receipt | None = None
@@ -118,7 +119,9 @@ class BuildJob:
             no_person=order.no_person,
             ledger=self.work.ledger.path,
             table=self.work.table,
+            accept_losses=self.accept_losses,
             progress=self._progress,
+            on_warning=str,  # the page shows them
             on_charge=charged,
             **settings,
         )

@@ -21,8 +21,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
-from hdpview.counts.preview import preview
-from hdpview.curate.forms import Document, Form, Names, Price
+from hdpview.curate.forms import Document, Form, Names, Price, Saved
 from hdpview.curate.job import BuildJob, Order, checked_name
 from hdpview.curate.work import Curation
 from hdpview.errors import HdpviewError, ViewFileError
@@ -41,7 +40,7 @@ class Described(Form):
     document: Document
 
 
-class Learning(Described, Price):
+class Learning(Saved, Price):
     """Columns to learn about, and for what price."""
 
     columns: Names
@@ -138,8 +137,8 @@ def _add_description(app: FastAPI, work: Curation) -> None:
         return work.described()
 
     @app.post("/api/check")
-    def check(asked: Described) -> dict[str, Any]:
-        return work.checked(asked.document)
+    def check(asked: Saved) -> dict[str, Any]:
+        return {"version": work.keep(asked), **work.checked(asked.document)}
 
     @app.post("/api/save")
     def save(asked: Described) -> dict[str, Any]:
@@ -147,7 +146,8 @@ def _add_description(app: FastAPI, work: Curation) -> None:
 
     @app.post("/api/learn")
     def learn(asked: Learning) -> dict[str, Any]:
-        return work.learnt(asked.document, asked.columns, asked)
+        saved = Saved(document=asked.document, settings=asked.settings, version=asked.version)
+        return work.learnt(saved, asked.columns, asked)
 
 
 def _add_budget(app: FastAPI, work: Curation) -> None:
@@ -184,13 +184,14 @@ def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
 
 
 def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
-    """Start a build, or ask first where a column cannot be read."""
+    """Start a build, or ask first where much of a column would be lost."""
     asked.exact()
     _, schema = work.schema_of(asked.document)
+    job.accept_losses = asked.confirmed
     if not asked.confirmed:
-        grave = [str(concern) for concern in preview(work.data, schema) if concern.is_grave]
-        if grave:
-            return {"asks": grave}
+        blocking = [str(warning) for warning in work.warnings_about(schema) if warning.is_blocking]
+        if blocking:
+            return {"asks": blocking}
     work.save_schema(asked.document)
     job.start(schema, asked)
     return {"asks": []}

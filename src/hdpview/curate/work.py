@@ -8,21 +8,26 @@ paying, as in `hdpview schema draft` and `hdpview schema check`.
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
+import threading
 import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hdpview.counts.check import check_table
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import draft_of
+from hdpview.counts.files import files_of
 from hdpview.counts.learn import learn_charged
-from hdpview.counts.preview import preview
+from hdpview.counts.losses import SchemaWarning
 from hdpview.curate.forms import (
     KINDS,
     ColumnForm,
     Document,
     Price,
+    Saved,
     SourceForm,
     fields_of,
     form_of,
@@ -30,15 +35,13 @@ from hdpview.curate.forms import (
     source_form,
     source_of,
 )
-from hdpview.domain import Schema
-from hdpview.domain.drafting import is_identifier
+from hdpview.domain import Attribute, Schema
+from hdpview.domain.drafting import DraftColumn
 from hdpview.domain.places import open_lines
-from hdpview.domain.suggestions import suggested_fields
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import DataError, HdpviewError, SchemaError
 from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-_OPEN = "needs what only a person knows"
 _MOST_BINS_SHOWN = 6
 
 
@@ -56,11 +59,18 @@ class Curation:
         self._is_named = (ledger is not None, table is not None)
         self.schema_path = folder / f"{self.table}.toml"
         self._was_there = self.schema_path.exists()
+        self.state_path = folder / f"{self.table}.curate.json"
+        self._version = 0
+        self._paying = threading.Lock()
+        self._checked_state: Any = None
+        self._checked: dict[Attribute, list[SchemaWarning]] = {}
+        self._about_table: list[SchemaWarning] = []
         self._draft = draft_of(data)  # refuses, before anything is served, what is no table
 
     def described(self) -> dict[str, Any]:
         """The table as the page first shows it."""
-        document, note = self._first_document()
+        saved, note = self._first_state()
+        document, self._version = saved.document, saved.version
         return {
             "table": self.table,
             "data": self.data,
@@ -69,14 +79,52 @@ class Curation:
             "note": note,
             "kinds": KINDS,
             "document": document.model_dump(),
+            "settings": saved.settings,
+            "version": saved.version,
+            "questions": dict(self._draft.questions),
             "suggestions": self._suggestions(document),
             "is_text": self._draft.source is not None,
-            "identifiers": [column.name for column in self._draft.columns if is_identifier(column.name)],
+            "identifiers": [column.name for column in self._draft.columns if column.is_identifier],
             "ledger": self.budget(),
         }
 
+    def _first_state(self) -> tuple[Saved, str]:
+        """What was saved when the page was last open; else what the schema file or a draft says."""
+        try:
+            is_newest = self.state_path.stat().st_mtime_ns >= self._schema_time()
+            if is_newest:
+                saved = Saved.model_validate_json(self.state_path.read_text(encoding="utf-8"))
+                if [form.name for form in saved.document.columns] == [c.name for c in self._draft.columns]:
+                    return saved, f"Continuing where {self.state_path.name} left off."
+        except (OSError, ValueError):
+            pass  # nothing was saved, or by another version
+        document, note = self._first_document()
+        return Saved(document=document, version=self._version), note
+
+    def _schema_time(self) -> int:
+        return self.schema_path.stat().st_mtime_ns if self.schema_path.exists() else 0
+
+    def keep(self, saved: Saved) -> int:
+        """Save what the page holds, so that a reload, a restart or a crash loses nothing. Returns the new
+        version; a page that does not know the newest one is refused.
+        """
+        if saved.version != self._version:
+            raise HdpviewError(
+                "This table was changed in another tab or window. Reload this page to go on from there."
+            )
+        before = self.state_path.read_bytes() if self.state_path.exists() else b""
+        content = saved.model_dump_json(exclude={"version"}).encode()
+        if json.loads(before or b"{}") | {"version": 0} == json.loads(content) | {"version": 0}:
+            return self._version
+        self._version += 1
+        kept = saved.model_copy(update={"version": self._version})
+        beside = self.state_path.with_suffix(".new")
+        beside.write_text(kept.model_dump_json(indent=1), encoding="utf-8")
+        beside.replace(self.state_path)
+        return self._version
+
     def _first_document(self) -> tuple[Document, str]:
-        forms = [self._draft_form(column.name, column.kind) for column in self._draft.columns]
+        forms = [self._draft_form(column) for column in self._draft.columns]
         text = self._draft.source
         source = SourceForm() if text is None else source_form(text)
         if not self._was_there:
@@ -102,11 +150,12 @@ class Curation:
         }
         stated = source_form(TextFormat.from_dict(described.get("source", {})))
         document = Document(columns=forms, source=stated, lists=described.get("lists", {}), learnt=learnt)
-        return document, f"Goes on from {self.schema_path.name}, which was there already."
+        return document, f"Continuing from {self.schema_path.name}."
 
-    def _draft_form(self, name: str, kind: str | None) -> ColumnForm:
-        form = form_of(name, {"type": kind or "category"})
-        form.use = kind is not None and not is_identifier(name)
+    def _draft_form(self, column: DraftColumn) -> ColumnForm:
+        kind = column.kind
+        form = form_of(column.name, {"type": kind or "category"})
+        form.use = kind is not None and not column.is_identifier
         if kind == "category":
             form.other = "other"
         if kind == "datetime":
@@ -114,33 +163,53 @@ class Curation:
         return form
 
     def _suggestions(self, document: Document) -> dict[str, dict[str, Any]]:
-        """Per column and type, what the form could hold, by the column's name alone."""
-        found: dict[str, dict[str, Any]] = {}
-        for form in document.columns:
-            kinds = {kind: suggested_fields(form.name, kind) for kind in KINDS}
-            found[form.name] = {
-                kind: form_of(form.name, {"type": kind, **fields}).model_dump(exclude={"use", "name"})
-                for kind, fields in kinds.items()
-                if fields
+        """Per column and type, what the form could hold, by the column's name and first values."""
+        drafts = {column.name: column for column in self._draft.columns}
+        return {
+            form.name: {
+                draft.kind: form_of(form.name, {"type": draft.kind, **draft.fields}).model_dump(
+                    exclude={"use", "name"}
+                )
             }
-        return found
+            if (draft := drafts[form.name]).kind is not None and draft.fields
+            else {}
+            for form in document.columns
+        }
 
     def checked(self, document: Document) -> dict[str, Any]:
         """The schema file that the forms make, what is wrong or open in it, and what to know of it."""
         text, problems, schema = self._schema(document)
-        concerns: list[dict[str, Any]] = []
-        if schema is not None:
-            concerns = [dataclasses.asdict(concern) for concern in preview(self.data, schema)]
+        for key, question in () if self._was_there else self._draft.questions.items():
+            if not getattr(document.source, key):
+                problems, schema = {"": f"How texts are written, {key}: {question}", **problems}, None
+        warnings = [] if schema is None else self.warnings_about(schema)
         return {
             "text": text,
             "problems": problems,
             "open": len(open_lines(text)),
+            "open_columns": [form.name for form in document.columns if form.use and _is_open(form)],
             "valid": schema is not None,
             "bins": {} if schema is None else {each.name: _bins(each.labels()) for each in schema},
             "cells": None if schema is None else float(schema.n_cells),
-            "concerns": concerns,
+            "warnings": [dataclasses.asdict(warning) for warning in warnings],
             "command": _command("hdpview", "schema", "check", self.schema_path.name, self.data),
         }
+
+    def warnings_about(self, schema: Schema) -> list[SchemaWarning]:
+        """What a build would lose. Only what has changed since the last check is read again."""
+        versions = tuple(file.stat().st_mtime_ns for file in files_of(self.data))
+        state = (versions, schema.source)
+        if self._checked_state != state:
+            self._checked_state, self._checked = state, {}
+        changed = [each for each in schema if each not in self._checked]
+        if changed:
+            warnings = check_table(self.data, Schema(changed, source=schema.source))
+            self._checked |= {
+                each: [one for one in warnings if one.attribute == each.name] for each in changed
+            }
+            self._about_table = [one for one in warnings if not one.attribute]
+        about_columns = [one for each in schema for one in self._checked[each]]
+        return sorted([*self._about_table, *about_columns], key=lambda one: not one.is_blocking)
 
     def _schema(self, document: Document) -> tuple[str, dict[str, str], Schema | None]:
         """The text, what is wrong per attribute ("" for no single one), and the schema if nothing is."""
@@ -148,14 +217,14 @@ class Curation:
         problems: dict[str, str] = {}
         for form in (form for form in document.columns if form.use):
             try:
-                found = fields_of(form)
+                described = fields_of(form)
             except SchemaError as problem:
                 problems[form.name] = _about(problem, form.name)
-                found = {"type": form.kind, **dict.fromkeys(("min", "max"))}
-            fields.append((form.name, found))
+                described = {"type": form.kind, **dict.fromkeys(("min", "max"))}
+            fields.append((form.name, described))
         text = schema_text(document, fields)
-        for name, found in fields:
-            if name not in problems and (wrong := self._problem_of(document, name, found)) is not None:
+        for name, described in fields:
+            if name not in problems and (wrong := self._problem_of(document, name, described)) is not None:
                 problems[name] = wrong
         if problems:
             return text, problems, None
@@ -166,9 +235,13 @@ class Curation:
 
     def _problem_of(self, document: Document, name: str, fields: dict[str, Any]) -> str | None:
         """What is wrong with one attribute by itself."""
-        open_keys = [key for key, value in fields.items() if value is None or value == [None]]
+        open_keys = _open_keys(fields)
+        if "values" in open_keys:
+            return "List the possible values."
+        if {"min", "max"} & set(open_keys):
+            return "Enter the lowest and the highest possible value."
         if open_keys:
-            return f"{' and '.join(open_keys)}: {_OPEN}."
+            return f"Fill in {' and '.join(open_keys)}."
         try:
             Schema.from_toml(schema_text(document, [(name, fields)]), self.folder)
         except SchemaError as problem:
@@ -197,10 +270,21 @@ class Curation:
             raise SchemaError(
                 f"Cannot write {str(self.schema_path)!r}: {problem.strerror or problem}."
             ) from None
+        if self.state_path.exists():
+            self.state_path.touch()  # newer than the file that was made of it
         return str(self.schema_path)
 
-    def learnt(self, document: Document, columns: list[str], price: Price) -> dict[str, Any]:
-        """Forms of columns filled in by learning, which is charged before a value is looked at."""
+    def learnt(self, saved: Saved, columns: list[str], price: Price) -> dict[str, Any]:
+        """Forms of columns filled in by learning, which is charged before a value is looked at.
+
+        They are saved at once, and a tab that does not know of them cannot pay again.
+        """
+        with self._paying:
+            saved.version = self.keep(saved)
+            return self._learnt(saved, columns, price)
+
+    def _learnt(self, saved: Saved, columns: list[str], price: Price) -> dict[str, Any]:
+        document = saved.document
         budget, slack = price.exact()
         by_name = {form.name: form for form in document.columns}
         unknown = [name for name in columns if name not in by_name]
@@ -209,23 +293,20 @@ class Curation:
         kinds = {name: by_name[name].kind for name in columns}
         limits = Contributions(price.privacy_unit, price.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
-        found = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
+        learnt = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
         known = {
-            name: form_of(name, attribute.to_dict()).model_dump(exclude={"use"})
-            for name, attribute in found.attributes.items()
+            name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
+            for name, attribute in learnt.attributes.items()
         }
-        costs = document.learnt
+        document.columns = [known.get(form.name, form) for form in document.columns]
+        for key, cost in (("learnt_epsilon", budget), ("learnt_delta", slack)):
+            if total := Fraction(document.learnt.get(key, 0)) + cost:
+                document.learnt[key] = str(total)
         return {
-            "columns": known,
+            "columns": {name: form.model_dump(exclude={"use"}) for name, form in known.items()},
             "open": [name for name in columns if name not in known],
-            "learnt": {
-                "learnt_epsilon": str(Fraction(costs.get("learnt_epsilon", 0)) + budget),
-                **(
-                    {"learnt_delta": str(total)}
-                    if (total := Fraction(costs.get("learnt_delta", 0)) + slack)
-                    else {}
-                ),
-            },
+            "learnt": document.learnt,
+            "version": self.keep(saved),
             "ledger": self.budget(),
             "command": self._learning_command(columns, price),
         }
@@ -272,14 +353,14 @@ class Curation:
 
         epsilon, delta = price.exact()
         _, schema = self.schema_of(document)
-        found = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
+        forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
         words = ["hdpview", "estimate", "--schema", self.schema_path.name, "--rows", str(rows)]
         words += ["--epsilon", price.epsilon, *(["--delta", price.delta] if delta else [])]
         words += ["--max-rows", str(price.max_rows)] if price.max_rows > 1 else []
         return {
-            "epsilon": found.epsilon,
-            "errors": {kind: error._asdict() for kind, error in found.errors.items()},
-            "relations": {kind: error._asdict() for kind, error in found.relations.items()},
+            "epsilon": forecast.epsilon,
+            "errors": {kind: error._asdict() for kind, error in forecast.errors.items()},
+            "relations": {kind: error._asdict() for kind, error in forecast.relations.items()},
             "command": _command(*words),
         }
 
@@ -301,6 +382,17 @@ def _about(problem: SchemaError, name: str) -> str:
     words = str(problem)
     mark = f"Attribute {name!r}: "
     return words[words.index(mark) + len(mark) :] if mark in words else words.removeprefix("the schema: ")
+
+
+def _is_open(form: ColumnForm) -> bool:
+    try:
+        return bool(_open_keys(fields_of(form)))
+    except SchemaError:
+        return False
+
+
+def _open_keys(fields: dict[str, Any]) -> list[str]:
+    return [key for key, value in fields.items() if value is None or value == [None]]
 
 
 def _bins(labels: list[str]) -> dict[str, Any]:

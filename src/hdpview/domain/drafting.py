@@ -24,11 +24,12 @@ _NEEDED: dict[str, dict[str, Any]] = {  # what each type needs; None is open
     "category": {"values": [None]},
     "boolean": {},
 }
-_AGES = re.compile(r"(^|_|\b)age(s|_years|_at_\w+)?$", re.IGNORECASE)
-_PERCENTAGES = re.compile(r"(percent|pct)(age)?$|^(percent|pct)_|%$", re.IGNORECASE)
 _IDENTIFIERS = re.compile(
-    r"(^|_|\b)(id|uuid|guid|ssn|mrn|iban|e?mail|phone|passport|name|first_?name|last_?name|surname)$"
-    r"|[a-z](Id|ID|Nbr|UUID)$|_(nbr|no|nr)$"
+    r"(^|_|\b)(id|uuid|guid|ssn|mrn|vin|iban|e-?mail|phone|passport|name|first[ _]?name|last[ _]?name|surname"
+    r"|full[ _]?name|street|address)$|_(nbr|no|nr)$|^(id|vin)\b"
+    r"|\b(vin|e-?mail|phone|passport) (number|address)\b"
+    r"|(?-i:[a-z](Id|ID|Nbr|UUID)$)",
+    re.IGNORECASE,
 )
 
 
@@ -38,13 +39,19 @@ class DraftColumn:
 
     kind: the type of attribute it becomes; None where it cannot become one, for the reason in `note`.
     fields: keys of the attribute that are known, such as bounds that a CHECK states.
-    note: what to say behind the line.
+    note: what to say behind the line. is_unique: whether its first values all differ, as an identifier's do.
     """
 
     name: str
     kind: str | None
     fields: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    is_unique: bool = False
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether it is better left out: by its name, or because its values all differ."""
+        return self.is_unique or is_identifier(self.name)
 
 
 @dataclass(frozen=True)
@@ -53,19 +60,32 @@ class Draft:
 
     source: how texts are written, where that is known. remarks: sentences above the columns.
     learnt: what learning cost, by the keys of a schema file.
+    questions: per key of [source] that a person has to decide, the question.
     """
 
     columns: tuple[DraftColumn, ...]
     source: TextFormat | None = None
     remarks: tuple[str, ...] = ()
     learnt: Mapping[str, str] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """A draft of a schema file."""
         spelled = {} if self.source is None else self.source.to_dict()
         parts = [_HEADER, *(f"# {remark}" for remark in self.remarks), ""]
         parts += [f"{key} = {toml_value(cost)}" for key, cost in self.learnt.items()]
-        parts += [toml_table("source", spelled)] if spelled else []
+        parts += (
+            [toml_table("source", spelled).rstrip("\n")]
+            if spelled
+            else ["[source]"]
+            if self.questions
+            else []
+        )
+        parts += [
+            f"{key} = {f'[{OPEN}]' if key == 'dates' else OPEN}  # {question}"
+            for key, question in self.questions.items()
+        ]
+        parts += [""] if spelled or self.questions else []
         parts += ["[defaults]", "nullable = true   # missing values are counted by themselves", ""]
         return "\n".join([*parts, "[attributes]", *map(_line, self.columns)]) + "\n"
 
@@ -97,8 +117,11 @@ def _line(column: DraftColumn) -> str:
         return f"# {key} is left out: {column.note}."
     fields = {"type": column.kind, **_suggested(column)}
     line = f"{key} = {inline_fields(fields)}"
-    if not column.fields and is_identifier(column.name):
-        return f"# {line}  # left out: its name is an identifier's. To protect persons: --privacy-unit {key}"
+    if not column.fields and column.is_identifier:
+        reason = (
+            "its name is an identifier's" if is_identifier(column.name) else "its first values all differ"
+        )
+        return f"# {line}  # left out: {reason}. To protect persons: --privacy-unit {key}"
     return line + note
 
 
@@ -106,12 +129,7 @@ def _suggested(column: DraftColumn) -> dict[str, Any]:
     """What is known, what the name suggests, and what is left open."""
     assert column.kind is not None
     known = {key: value for key, value in column.fields.items() if value is not None}
-    if column.kind in ("integer", "real") and not {"min", "max", "edges", "bins"} & set(known):
-        if _AGES.search(column.name):
-            return {"bins": "age", **known}
-        if _PERCENTAGES.search(column.name):
-            return {"bins": "percent", **known}
-    if {"edges", "values"} & set(known):
+    if {"edges", "values"} & set(known) or known.get("bins") in ("age", "percent"):
         return _with_other(column.kind, known)
     needed = {key: value for key, value in _NEEDED[column.kind].items() if key not in known}
     if column.kind == "real" and {"every", "bins"} & set(known):

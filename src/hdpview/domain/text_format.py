@@ -30,6 +30,7 @@ DIRECTIVES = {
     "p": r"([AaPp])\.?[Mm]\.?",
 }
 _SAME_PART = ("Yy", "mb", "HI")  # directives that say the same part of a moment
+_LISTS = ("dates", "missing", "columns", "strip")
 _DATE_EXAMPLE = 'such as "%d.%m.%Y" or "%m/%d/%Y %I:%M %p"'
 
 
@@ -40,9 +41,14 @@ class TextFormat:
 
     separator: between fields of a line; None: a tab for .tsv, else the one that parts the header line best.
     quote: encloses fields that hold separators or line breaks; empty where quotes mean nothing.
-    decimal, thousands: signs in numbers; no sign parts thousands by default.
+    decimal, thousands: signs in numbers; no sign parts thousands by default. A blank also stands for those
+        that do not break lines.
+    strip: texts that are taken off numbers, such as ("$", "%", "days"); a text is a list of its characters.
+    negative: "-", or "parentheses" where (468.00) is below zero as well.
     encoding: of the file, by the name that Python knows it by.
     dates: formats besides ISO, in the directives of strptime: %Y %y %m %b %d %H %I %M %S %p.
+    epoch: "s" or "ms" where moments are whole numbers of seconds or milliseconds since 1970, in UTC.
+    trim: whether blanks around the values of categories are ignored.
     missing: texts that stand for nothing, blanks around them aside.
     columns: names of the columns, for files without a header line.
     """
@@ -51,13 +57,19 @@ class TextFormat:
     quote: str = '"'
     decimal: str = "."
     thousands: str | None = None
+    strip: tuple[str, ...] = ()
+    negative: str = "-"
     encoding: str = "utf-8"
     dates: tuple[str, ...] = ()
+    epoch: str | None = None
+    trim: bool = False
     missing: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for key in ("dates", "missing", "columns"):
+        if isinstance(self.strip, str):
+            object.__setattr__(self, "strip", tuple(self.strip))
+        for key in _LISTS:
             texts = getattr(self, key)
             if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
                 raise SchemaError(f"[source] {key} is a list of texts, not {quoted(texts)}.")
@@ -94,6 +106,17 @@ class TextFormat:
                 f"[source] thousands is a point, comma, blank or apostrophe other than decimal, "
                 f"not {quoted(self.thousands)}."
             )
+        if len(self.strip) > MAX_MARKS or any(not re.sub(r"[\d.,+\-() ]", "", text) for text in self.strip):
+            raise SchemaError(
+                f'[source] strip lists signs and units such as "$€%" or ["days"], without digits, points '
+                f"and commas, not {quoted(list(self.strip))}."
+            )
+        if self.negative not in ("-", "parentheses"):
+            raise SchemaError(f'[source] negative is "-" or "parentheses", not {quoted(self.negative)}.')
+        if self.epoch not in (None, "s", "ms"):
+            raise SchemaError(f'[source] epoch is "s" or "ms", not {quoted(self.epoch)}.')
+        if not isinstance(self.trim, bool):
+            raise SchemaError(f"[source] trim is true or false, not {quoted(self.trim)}.")
 
     def _check_encoding(self) -> None:
         try:

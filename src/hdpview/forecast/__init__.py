@@ -12,15 +12,18 @@ from typing import Any
 
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.domain import Schema
-from hdpview.errors import BudgetError, DataError
+from hdpview.errors import BudgetError, DataError, MethodError
+from hdpview.forecast.plan import TablePlan, table_plan
 from hdpview.forecast.result import Error, Estimate
 from hdpview.forecast.trial import Trial
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
+from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import with_delta
+from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.progress import Progress, silent
 
-__all__ = ["Error", "Estimate", "estimate"]
+__all__ = ["Error", "Estimate", "TablePlan", "estimate", "estimate_plan"]
 
 
 def estimate(
@@ -64,3 +67,25 @@ def estimate(
         return trial.run(exact_epsilon(epsilon))
     assert error is not None
     return trial.search(error)
+
+
+def estimate_plan(
+    schema: Schema,
+    n_rows: int,
+    epsilon: float | str | Fraction | None,
+    *,
+    delta: float | str | Fraction | None = None,
+    max_rows: int = 1,
+    method: str | Method = DEFAULT_METHOD,
+    **settings: Any,
+) -> TablePlan:
+    """Which attributes a build with this budget would count together, and how finely. Arguments as in
+    `estimate`.
+    """
+    chosen = chosen_method(method, settings, estimate_plan)
+    chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
+    if not isinstance(chosen, Mixture):
+        raise MethodError(f"The method {chosen.name} does not plan tables. Use method='mixture'.")
+    if epsilon is None:
+        raise BudgetError("A plan needs epsilon, the budget.")
+    return table_plan(schema, n_rows, exact_epsilon(epsilon) * (1 - QUALITY_SHARE) / max_rows, chosen)

@@ -37,7 +37,7 @@ class Estimate:
         budget = f"epsilon {self.epsilon:.3g}{also} on {self.n_rows:,} rows{persons}"
         lines = [
             f"With {budget}, expect errors (root mean square, in records) of about",
-            *(_line(kind, *(f"{part:,.0f}" for part in error)) for kind, error in self.errors.items()),
+            *(_line(kind, *map(_records, error)) for kind, error in self.errors.items()),
         ]
         if self.relations:
             lines += [
@@ -62,6 +62,11 @@ class Estimate:
             f"and {self.memory_bytes / 1e6:,.0f} MB to build, once the table is read."
         )
         return "\n".join([*lines, self.risk])
+
+
+def _records(number: float) -> str:
+    """A number of records; a fraction of one is not called nothing."""
+    return f"{number:,.0f}" if number >= 9.5 else f"{number:.1g}"
 
 
 def _line(kind: str, expected: str, low: str, high: str) -> str:

@@ -85,7 +85,7 @@ class ViewRelease:
             "n_tables": float(len(cells)),
             "n_cells": float(sum(cells)),
             "n_components": float(len(self.components)),
-            "n_fits": float(self.components.member.max() + 1),
+            "n_fits": float(self.components.fit_index.max() + 1),
         }
 
     def answer(self, boxes: CodeBoxes) -> Floats:
@@ -125,6 +125,10 @@ class Method(Protocol):
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
         """Why this method cannot build a view of this domain with this budget; None if it can."""
+        return None
+
+    def why_not_this_table(self, counts: Counts) -> str | None:
+        """For the curator, before the charge: why this cannot be the right table; None if it can."""
         return None
 
     def release(

@@ -343,9 +343,9 @@ def name_of(source: Any) -> str:
     if glob.has_magic(str(source)) and not path.exists():
         before = re.split(r"[*?\[]", path.name)[0].strip("-_. ")
         return before or _folder_beside(path).resolve().name or str(source)
-    return re.sub(r"\.(parquet|pq|csv|tsv)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE) or str(
-        source
-    )
+    return re.sub(
+        r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE
+    ) or str(source)
 
 
 def _path_of(source: Any) -> Path | None:

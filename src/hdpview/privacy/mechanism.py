@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from hdpview.errors import BudgetError
 from hdpview.privacy.choice import choose as _choose
 from hdpview.privacy.exact import MOST_RECORDS, Exact
+from hdpview.privacy.gradual import finer_noise
 from hdpview.privacy.noise import Law, Noise, laplace_scale
 from hdpview.privacy.randomness import Randomness, Uniform, draw_many
 from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
@@ -134,6 +135,37 @@ class Mechanism:
             lambda: [self._with_noise(exact._exact_value, noise, purpose, progress)],
         )
         return noisy
+
+    def refined(
+        self, purpose: str, exact: Exact, released: Integers, scale: float, amount: Fraction
+    ) -> Integers:
+        """Counts that were released before, again, with less noise for `amount` more. [P17]
+
+        released, scale: the old release and the scale of its Laplace noise. The new noise has the scale
+        of both amounts together, and the old release is the new one with independent noise added.
+        """
+        if self.law != "laplace" or exact.in_all != 1 or released.shape != exact.shape:
+            raise BudgetError("Only tables of counts with Laplace noise can be refined.")
+        rate = 1 / Fraction(scale)
+        finer = 1 / Fraction(laplace_scale(rate + amount))
+
+        def draw() -> list[NDArray[Any]]:
+            exact_counts = exact._exact_value.reshape(-1)
+            key = self._randomness.root_key("finer noise on " + purpose)
+            noise = finer_noise(released.reshape(-1) - exact_counts, rate, finer, key)
+            return [(exact_counts + noise).reshape(released.shape)]
+
+        (counts,) = self._once(purpose, amount, f"less noise on {exact.shape} of {scale}", draw)
+        return counts
+
+    @staticmethod
+    def could_have_released(exact: Exact, released: Integers, scale: float) -> bool:
+        """False if these counts cannot be those that were released with noise of this scale, by all that is
+        likely: once in 10¹² times they are. For the curator, who refines a view and may hold the wrong table.
+        """
+        distance = np.abs(released - exact._exact_value).sum() / scale
+        n = released.size
+        return bool(distance <= n + 10 * math.sqrt(n) + 30)
 
     def choose(
         self,

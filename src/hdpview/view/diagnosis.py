@@ -1,7 +1,7 @@
 """After paying: what the released histograms say about the schema. Post-processing, so it costs nothing.
 
-Four mistakes cost a whole budget without a word: values that could not be read, bounds that are too tight,
-categories that were not declared, and bounds that are too wide. Each shows in the histogram of one attribute.
+Four mistakes show in the histogram of one attribute: values that could not be read, bounds that are too
+tight, categories that were not declared, and bounds that are too wide. Each attribute gets one line.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from hdpview.domain import Attribute, Category, Ordered, Schema
 
 Floats = NDArray[np.float64]
 
-_MISSING_SHARE = 0.5  # of records without a readable value, from which on it is worth a word
-_SHARED_SHARE = 0.95  # likewise where missing values share the code of a value
+# Shares of records, from which on something is worth a word: without a readable value; likewise where missing
+# values share the code of a value; in `other`; in the first bin, where zeros heap up by nature; in the last.
+_MISSING_SHARE = 0.5
+_SHARED_SHARE = 0.95
 _OTHER_SHARE = 0.25
-_BOUND_SHARE = 0.1
-_BOUND_FACTOR = 3.0  # how many times its neighbour an outer bin has to hold to be a heap at the bound
-_EMPTY_SHARE = 0.5  # of all bins
-_SURELY_FEW = (
-    0.05  # share of records that bins together have to stay below, noise included, to be called empty
-)
-_SURELY_RARE = 0.02  # likewise one value of a category
-_MOST_OF_A_KIND, _MOST_NAMES = 3, 12  # findings told whole, and names told of the others
+_FIRST_BIN_SHARE = 0.1
+_LAST_BIN_SHARE = 0.01  # 1.4% of the demo's patients are older than 94
+# How many times its neighbour an outer bin has to hold to be a heap at the bound.
+_FIRST_BIN_FACTOR = 3.0
+_LAST_BIN_FACTOR = 2.0
+# Share of bins that have to be empty for bounds to be called wide.
+_EMPTY_SHARE = 0.5
+# Shares of records that bins together, or one value, have to stay below, noise included, to be called empty.
+_SURELY_FEW = 0.05
+_SURELY_RARE = 0.02
+# Findings of a kind that are told whole, and names told of the others.
+_MOST_OF_A_KIND = 3
+_MOST_NAMES = 12
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,12 @@ class Finding:
 
 
 def diagnose(schema: Schema, histogram_of: Callable[[str], Histogram]) -> tuple[Finding, ...]:
-    """What released histograms of single attributes say about mistakes in the schema.
+    """What released histograms of single attributes say about mistakes in the schema, the gravest of each.
 
     histogram_of: counts and half-widths of an attribute, by its name.
     """
-    return tuple(
-        finding for attribute in schema for finding in _findings(attribute, histogram_of(attribute.name))
-    )
+    found = (next(iter(_findings(each, histogram_of(each.name))), None) for each in schema)
+    return tuple(finding for finding in found if finding is not None)
 
 
 def in_brief(findings: Sequence[Finding]) -> list[str]:
@@ -68,7 +74,7 @@ def in_brief(findings: Sequence[Finding]) -> list[str]:
         more = list(dict.fromkeys(finding.attribute for finding in own[_MOST_OF_A_KIND:]))
         if more:
             names = ", ".join(more[:_MOST_NAMES]) + (", …" if len(more) > _MOST_NAMES else "")
-            told.append(f"The same goes for {len(more)} more: {names}")
+            told.append(f"{len(more)} more attributes have this problem: {names}")
     return told
 
 
@@ -94,7 +100,6 @@ def _findings(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
             f"{_percent(found, missing)} of records are counted {own}. "
             "If that is not so, the declared type or [source] does not fit the column.",
         )
-        return
     if isinstance(attribute, Category):
         yield from _other(attribute, found, least)
     if isinstance(attribute, Ordered):
@@ -116,14 +121,17 @@ def _other(attribute: Category, found: Histogram, least: Floats) -> Iterable[Fin
 def _bounds(attribute: Ordered, found: Histogram, least: Floats) -> Iterable[Finding]:
     """Heaps in the outer bins, where values beyond the bounds are counted."""
     last = attribute.n_values - 1
-    for code, neighbour, word in ((0, 1, "lower"), (last, last - 1, "upper")):
-        most_beside = found.counts[neighbour] + found.half_widths[neighbour]
+    widths = np.diff(attribute.edges.astype(np.float64))
+    for code, neighbour, word, share, factor in (
+        (last, last - 1, "upper", _LAST_BIN_SHARE, _LAST_BIN_FACTOR),
+        (0, 1, "lower", _FIRST_BIN_SHARE, _FIRST_BIN_FACTOR),
+    ):
+        # a wider bin holds more by nature
+        wider = max(1.0, widths[code] / widths[neighbour])
+        most_beside = wider * (found.counts[neighbour] + found.half_widths[neighbour])
         if code == attribute.missing_code and not attribute.nullable:
             continue
-        if (
-            least[code] >= _BOUND_SHARE
-            and found.counts[code] - found.half_widths[code] > _BOUND_FACTOR * most_beside
-        ):
+        if least[code] >= share and found.counts[code] - found.half_widths[code] > factor * most_beside:
             yield Finding(
                 attribute.name,
                 "bound",
@@ -144,7 +152,7 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
             yield Finding(
                 attribute.name,
                 "empty",
-                f"{n_empty} of {n} values have too few records to be told from none. "
+                f"{n_empty} of {n} values have too few records to be distinguished from none. "
                 "Fewer values, with `other` or by groups, would be sharper.",
             )
         return
@@ -156,7 +164,7 @@ def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
         yield Finding(
             attribute.name,
             "empty",
-            f"nothing to be told from noise falls into {low + high} of {n} bins; nearly all records lie "
+            f"{low + high} of {n} bins hold nothing distinguishable from noise; nearly all records lie "
             f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
         )
 

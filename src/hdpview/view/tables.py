@@ -47,20 +47,29 @@ class Table:
 
 
 def pairs_inside(tables: Sequence[Table]) -> list[Table]:
-    """Tables of pairs that no table counts by themselves: margins of larger tables, of each the most precise.
-
-    The noise of a margin is a sum, so it is nearly Gaussian; its variance is exact.
-    """
+    """Pairs that have no table of their own: margins of larger tables, of each the most precise."""
     measured, best = {table.attributes for table in tables}, dict[tuple[int, ...], Table]()
     for table in tables:
         for places in combinations(range(len(table.attributes)), 2):
             attributes = tuple(table.attributes[i] for i in places)
             if len(table.attributes) < 3 or attributes in measured:
                 continue
-            others = tuple(i for i in range(len(table.attributes)) if i not in places)
-            n_summed = math.prod(table.counts.shape[i] for i in others)
-            scale = math.sqrt(table.variance * n_summed)
-            if attributes not in best or scale < best[attributes].scale:
-                shape = TableShape(attributes, tuple(table.shape.bin_of_code[i] for i in places))
-                best[attributes] = Table(shape, table.counts.sum(axis=others), "gaussian", scale)
+            inside = margin(table, places)
+            if attributes not in best or inside.scale < best[attributes].scale:
+                best[attributes] = inside
     return list(best.values())
+
+
+def margin(table: Table, places: Sequence[int]) -> Table:
+    """A table summed over all attributes but those at these places, which rise.
+
+    The noise of a sum is nearly Gaussian; its variance is exact.
+    """
+    others = tuple(i for i in range(len(table.attributes)) if i not in places)
+    if not others:
+        return table
+    n_summed = math.prod(table.counts.shape[i] for i in others)
+    shape = TableShape(
+        tuple(table.attributes[i] for i in places), tuple(table.shape.bin_of_code[i] for i in places)
+    )
+    return Table(shape, table.counts.sum(axis=others), "gaussian", math.sqrt(table.variance * n_summed))

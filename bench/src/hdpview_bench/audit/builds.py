@@ -71,12 +71,15 @@ def without_fits() -> Iterator[None]:
     them cannot tell more than they do.
     """
 
-    def independent(_start: Components, _targets: Any, margins: Any, *_: Any, **__: Any) -> Components:
-        return Components.independent(margins)
+    def independent(_starts: Any, _targets: Any, margins: Any, *_: Any) -> list[Components]:
+        return [Components.independent(margins)]
 
     def first_shares(measured: Measurements) -> list[Floats]:
         return list(measured._known[1]) or shares(measured)
 
     shares = Measurements.shares
-    with patch.object(mixture, "fit", independent), patch.object(Measurements, "shares", first_shares):
+    with (
+        patch.object(mixture, "fits_side_by_side", independent),
+        patch.object(Measurements, "shares", first_shares),
+    ):
         yield

@@ -35,8 +35,8 @@ def accuracy(
     workloads: Annotated[
         str | None,
         typer.Option(
-            help="Names, comma-separated; all eight of the paper by default. Also populated-2, "
-            "populated-3, relations."
+            help="Names, comma-separated; all eight of the paper by default. Also range-1 to range-4, cell-1 "
+            "to cell-3 (at the place of a record), relations."
         ),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, comma-separated.")] = "1.0",

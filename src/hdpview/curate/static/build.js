@@ -15,6 +15,7 @@ export class Build {
       oninput: (event) => {
         settings.output = event.target.value;
         this.told();
+        page.changed();
       },
     });
     this.output.value = settings.output;

@@ -41,6 +41,7 @@ export class Choose {
     const oninput = (event) => {
       settings[key] = event.target.value;
       this.told();
+      this.page.changed();
     };
     const made = element("input", { type: "text", "aria-label": label, ...extra, oninput });
     made.value = settings[key];
@@ -54,8 +55,8 @@ export class Choose {
       {},
       field(
         "Whose row is it?",
-        this.#unit(),
-        "Who is protected: each row, or the person behind several rows.",
+        this.unit("Whose row is it"),
+        "Who is protected: each row, or the person behind several rows." + this.proposal(),
       ),
       this.#persons(),
       field(
@@ -79,21 +80,31 @@ export class Choose {
   }
 
   /** Which column says whose row it is. */
-  #unit() {
+  unit(label) {
     const { settings, document: doc } = this.page;
     const onchange = (event) => {
       settings.unit = event.target.value;
+      settings.unitIsChosen = true;
+      for (const each of document.querySelectorAll("select.unit")) each.value = settings.unit;
       this.told();
+      this.page.changed();
     };
-    this.unit = element(
+    const select = element(
       "select",
-      { "aria-label": "Whose row is it", onchange },
+      { class: "unit", "aria-label": label, onchange },
       element("option", { value: "" }, "each row stands for itself"),
       ...doc.columns.map((form) =>
         element("option", { value: form.name }, `the column ${form.name} says whose`),
       ),
     );
-    return this.unit;
+    select.value = settings.unit;
+    return select;
+  }
+
+  /** A column that identifies persons by its name. */
+  proposal() {
+    const [found] = this.page.told.identifiers;
+    return found ? ` The column ${found} looks as if it says whose row it is.` : "";
   }
 
   /** What is asked where rows belong to persons. */
@@ -242,6 +253,7 @@ export class Choose {
           settings.focus = [...settings.focus, group];
           this.drawFocus();
           this.told();
+          this.page.changed();
         },
       },
       "Add",
@@ -255,6 +267,7 @@ export class Choose {
             settings.focus = settings.focus.filter((_, j) => j !== i);
             this.drawFocus();
             this.told();
+            this.page.changed();
           },
         },
         `${group.join(" × ")} ✕`,

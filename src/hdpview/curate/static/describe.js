@@ -1,7 +1,6 @@
 // Step 1: what each column is.
 
 import { element, counted } from "./parts.js";
-import { post } from "./server.js";
 import { field, trim } from "./page.js";
 
 const OF_INTEGERS = {
@@ -329,6 +328,9 @@ export class Describe {
           "div",
           {},
           input("thousands", "Sign between thousands", "none by default"),
+          input("strip", "Signs around numbers", "such as $€%"),
+          input("negative", "Numbers below zero", "parentheses, where (468.00) is one"),
+          input("epoch", "Moments as numbers", "s or ms since 1970"),
           field("Date formats besides ISO", dates, "one per line, such as %d.%m.%Y"),
           field("Texts that stand for nothing", missing, "with blanks between them"),
         ),
@@ -355,7 +357,7 @@ export class Describe {
     return element(
       "details",
       { class: "panel", id: "learning" },
-      element("summary", {}, "What nobody knows: learn it from the data, for a price"),
+      element("summary", {}, "Estimate bounds from the data (uses budget)"),
       element(
         "p",
         {},
@@ -366,32 +368,42 @@ export class Describe {
       element(
         "div",
         { class: "row" },
+        (this.whose = element("span", {})),
         element("label", {}, "epsilon ", typed("epsilon", "Epsilon for learning")),
         element("label", {}, "delta ", typed("delta", "Delta for learning")),
         this.learnButton,
       ),
-      element("p", { class: "quiet" }, "A delta is needed for texts: which there are is not public."),
+      element(
+        "p",
+        { class: "quiet" },
+        "Learning text values needs a delta, because the list of values is itself private.",
+      ),
       this.learnError,
       this.learnSaid,
     );
   }
 
   openColumns() {
-    return this.page
-      .used()
-      .filter((form) => this.page.check.problems[form.name]?.includes("only a person knows"));
+    const open = this.page.check.open_columns ?? [];
+    return this.page.used().filter((form) => open.includes(form.name));
   }
 
   async learn() {
     const { page } = this;
     const columns = this.openColumns().map((form) => form.name);
     this.learnError.textContent = "";
+    if (!page.settings.unitIsChosen) {
+      this.learnError.textContent =
+        "First say whose row it is: learning protects rows or persons, as the view will." +
+        page.steps.choose.proposal();
+      this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
+      return;
+    }
     this.learnSaid.textContent = "Learning …";
     this.learnButton.disabled = true;
     const order = page.order();
     try {
-      const found = await post("api/learn", {
-        document: page.document,
+      const found = await page.saving("api/learn", {
         columns,
         ...this.price,
         privacy_unit: order.privacy_unit,
@@ -421,17 +433,17 @@ export class Describe {
   /** The server has looked at what is typed. */
   checked() {
     const { check } = this.page;
-    const concerns = new Map(check.concerns.map((each) => [each.attribute, each]));
     for (const form of this.page.document.columns) {
       const { said, fields } = this.rows.get(form.name);
       const problem = form.use ? check.problems[form.name] : "";
-      const concern = form.use ? concerns.get(form.name) : undefined;
+      const warnings = form.use ? check.warnings.filter((each) => each.attribute === form.name) : [];
+      const blocks = warnings.some((each) => each.is_blocking);
       const bins = form.use ? check.bins[form.name] : undefined;
-      said.className = `said ${problem || concern?.is_grave ? "wrong" : concern ? "look" : "good"}`;
+      said.className = `said ${problem || blocks ? "wrong" : warnings.length ? "look" : "good"}`;
       said.textContent =
         problem ||
-        (concern
-          ? `${concern.is_grave ? "Cannot be read: " : "Look: "}${concern.sentence}`
+        (warnings.length
+          ? warnings.map((each) => `${each.is_blocking ? "Lost: " : "Look: "}${each.sentence}`).join(" ")
           : bins
             ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}`
             : "");
@@ -439,18 +451,19 @@ export class Describe {
         input.setAttribute("aria-describedby", said.id);
     }
     const n = Object.keys(check.problems).length;
-    const grave = check.concerns.filter((each) => each.is_grave).length;
+    const blocking = check.warnings.filter((each) => each.is_blocking).length;
     const used = this.page.used().length;
     const cells = check.cells?.toExponential(1);
-    const unread = grave ? ` But ${counted(grave, "column")} cannot be read with it.` : "";
+    const table = check.warnings.filter((each) => !each.attribute).map((each) => ` ${each.sentence}`);
+    const lost = blocking ? ` But it loses much of the table (${counted(blocking, "warning")}).` : "";
     this.summary.textContent =
       check.problems[""] ??
       (n
         ? `${counted(n, "column")} of ${used} still ${n === 1 ? "needs" : "need"} something.`
         : check.valid
-          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${unread}`
+          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${lost}${table.join("")}`
           : "");
-    this.summary.classList.toggle("wrong", n > 0 || grave > 0);
+    this.summary.classList.toggle("wrong", n > 0 || blocking > 0);
     const able = this.suggestable().length;
     this.suggest.textContent = able
       ? `Use the suggestions for ${counted(able, "column")}`

@@ -13,7 +13,8 @@ class Page {
   constructor(told) {
     this.told = told;
     this.document = told.document;
-    this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, concerns: [] };
+    this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, warnings: [] };
+    this.version = told.version;
     this.settings = {
       rows: "10000",
       epsilon: "1",
@@ -23,6 +24,8 @@ class Page {
       noPerson: "",
       focus: [],
       output: `${told.table}.pview`,
+      unitIsChosen: false,
+      ...told.settings,
     };
     this.commands = { check: "" };
     this.asked = 0;
@@ -72,7 +75,7 @@ class Page {
     clearTimeout(this.timer);
     const turn = ++this.asked;
     try {
-      const found = await post("api/check", { document: this.document });
+      const found = await this.saving("api/check");
       if (turn !== this.asked) return; // a newer one is under way
       this.check = found;
       this.commands.check = found.command;
@@ -86,6 +89,19 @@ class Page {
     this.showCommands();
     for (const step of Object.values(this.steps)) step.checked();
     document.body.dataset.checked = String(turn);
+  }
+
+  /** Ask the server something that also saves what the page holds, one request after the other. */
+  saving(path, more = {}) {
+    const ask = async () => {
+      const { document: held, settings, version } = this;
+      const found = await post(path, { document: held, settings, version, ...more });
+      this.version = found.version;
+      return found;
+    };
+    const answer = (this.last ?? Promise.resolve()).then(ask, ask);
+    this.last = answer;
+    return answer;
   }
 
   showCommands() {

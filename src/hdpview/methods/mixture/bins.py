@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
-from hdpview.jit import numba as nb
 
 Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 Bins = NDArray[np.int32]
-# From this size on, bins of different tables are made to nest, so that few of them differ.
-_NESTED_FROM = 256
+# Numbers of bins that a table may have of an attribute.
+LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
+# Variance of the place of a record in an ordered attribute, if all places are equally likely.
+_EVEN_VARIANCE = 1 / 12
+# What a cut between ordered codes and the code for missing values is worth, per share on either side: as if
+# both were half of the records apart.
+_MISSING_APART = 0.25 / _EVEN_VARIANCE
 
 
 @dataclass(frozen=True)
@@ -36,57 +41,89 @@ def axes_of(schema: Schema) -> tuple[Axis, ...]:
     )
 
 
-def bins_of(axis: Axis, shares: Floats, most: int, least_share: float, lots: Floats) -> Bins:
-    """The bin of each code, int32, shape (size,): ordered codes in runs, others by themselves or by rarity.
+class Cuts:
+    """An attribute's codes in a row, and where to cut it, the best place first. With n bins a table has the
+    first n − 1 cuts, so that the bins of all tables nest.
 
-    Args:
-        axis: the attribute.
-        shares: of records at each code, shape (size,), released.
-        most: number of bins for ordered codes.
-        least_share: a code without order has its own bin if it has this share of records.
-        lots: shape (size,), decide between codes of which the same is known.
+    Ordered codes stand as they are, categories by falling share. A cut is worth what it takes from the
+    variance inside bins: of a record's place in the row for ordered codes, of its code for categories (Gini's
+    index).
+
+    variance: of the uncut row; 0 if all records have one code, 1 at most.
+    lost: with n bins, the share of the variance that is inside them, at index n − 1.
     """
-    n = axis.n_ordered
-    bins = np.empty(axis.size, np.int32)
-    bins[:n] = _runs(shares[:n], most)
-    start = int(bins[:n].max(initial=-1)) + 1
-    bins[n:] = start + _by_rarity(shares[n:], least_share, lots[n:])
-    return bins
 
+    def __init__(self, axis: Axis, shares: Floats, tie_breakers: Floats) -> None:
+        """shares: of records at each code, released. tie_breakers: random, one per code."""
+        self._axis, self._ordered = axis, axis.n_ordered > 1
+        self._row = np.arange(axis.size) if self._ordered else np.lexsort((tie_breakers, -shares))
+        share = shares[self._row]
+        reach = np.concatenate([[0.0], np.cumsum(share)])
+        place = reach[:-1] + share / 2 if self._ordered else share
+        self._reach = reach
+        self._first = np.concatenate([[0.0], np.cumsum(share * place)])
+        self._second = np.concatenate([[0.0], np.cumsum(share * place**2)])
+        self.variance = min(1.0, float(self._inside(np.array([0]), np.array([axis.size]))[0]))
+        self._cut()
 
-def _runs(shares: Floats, most: int) -> Bins:
-    """Runs of neighbouring codes with about the same share of records."""
-    size = len(shares)
-    if size <= most:
-        return np.arange(size, dtype=np.int32)
-    if size > _NESTED_FROM:
-        most = 1 << (most.bit_length() - 1)
-    middles = (np.cumsum(shares) - shares / 2) / max(float(shares.sum()), 1e-300)
-    return _numbered(np.minimum((middles * most).astype(np.int64), most - 1))
+    def _inside(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Floats:
+        """Variance inside each run of the row, times its share of records."""
+        share = np.maximum(self._reach[stop] - self._reach[start], 1e-300)
+        first = self._first[stop] - self._first[start]
+        if self._ordered:
+            inside = (self._second[stop] - self._second[start] - first**2 / share) / _EVEN_VARIANCE
+        else:
+            inside = share - first / share
+        positive: Floats = np.maximum(inside, 0.0)
+        return positive
 
+    def _cut(self) -> None:
+        """Cut the run that gains most, again and again."""
+        self.cuts: list[int] = []
+        runs = [self._best(0, self._axis.size)]
+        left = [self.variance]
+        while runs and len(self.cuts) < LEVELS[-1] - 1:
+            gain, start, cut, stop = heapq.heappop(runs)
+            if cut < 0:
+                continue
+            self.cuts.append(cut)
+            left.append(max(0.0, left[-1] + gain))
+            heapq.heappush(runs, self._best(start, cut))
+            heapq.heappush(runs, self._best(cut, stop))
+        self.lost = np.array(left) / max(self.variance, 1e-12)
 
-def _by_rarity(shares: Floats, least_share: float, lots: Floats) -> Bins:
-    """Codes with records enough by themselves, the others gathered in order of their shares."""
-    size = len(shares)
-    if size > _NESTED_FROM:
-        least_share = float(2.0 ** np.ceil(np.log2(least_share)))
-    order = np.lexsort((lots, -shares))
-    falling = shares[order]
-    n_own = int((falling >= least_share).sum())
-    rest = np.cumsum(falling[n_own:])
-    gathered = np.zeros(size - n_own, np.int64)
-    if size > n_own and rest[-1] > 0:
-        n_bins = max(1, int(rest[-1] / least_share))
-        middles = (rest - falling[n_own:] / 2) / rest[-1]
-        gathered = np.minimum((middles * n_bins).astype(np.int64), n_bins - 1)
-    bins = np.empty(size, np.int32)
-    bins[order] = np.concatenate([np.arange(n_own), n_own + _numbered(gathered)])
-    return bins
+    def _best(self, start: int, stop: int) -> tuple[float, int, int, int]:
+        """The best cut of a run: minus its gain, where the run begins, the cut (-1 for none) and where it
+        ends.
+        """
+        if stop - start < 2:
+            return 0.0, start, -1, stop
+        at = np.arange(start + 1, stop)
+        whole = self._inside(np.array([start]), np.array([stop]))[0]
+        gain = whole - self._inside(np.full_like(at, start), at) - self._inside(at, np.full_like(at, stop))
+        n = self._axis.n_ordered
+        if self._ordered and start < n < stop:
+            apart = (self._reach[n] - self._reach[start]) * (self._reach[stop] - self._reach[n])
+            gain[n - start - 1] = max(gain[n - start - 1], _MISSING_APART * apart)
+        best = int(gain.argmax())
+        return -max(0.0, float(gain[best])), start, int(at[best]), stop
 
+    @cached_property
+    def n_bins(self) -> NDArray[np.int64]:
+        """How many bins there are at each of `LEVELS`: fewer than that where the row has fewer cuts."""
+        return np.minimum(LEVELS, len(self.cuts) + 1).astype(np.int64)
 
-def _numbered(labels: NDArray[np.int64]) -> Bins:
-    """The same groups, numbered from 0 without gaps in the order of their labels."""
-    return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int32)
+    @cached_property
+    def lost_at_levels(self) -> Floats:
+        """The share of the variance that is inside bins, at each of `LEVELS`."""
+        return self.lost[self.n_bins - 1]
+
+    def bins(self, n: int) -> Bins:
+        """The bin of each code, int32, shape (size,): n bins, numbered along the row."""
+        cuts = np.sort(self.cuts[: n - 1])
+        bins = np.empty(self._axis.size, np.int32)
+        bins[self._row] = np.searchsorted(cuts, np.arange(self._axis.size), side="right")
+        return bins
 
 
 def refinement(size: int, bins: Sequence[Bins]) -> Bins:
@@ -107,40 +144,6 @@ def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
-
-
-class Gathering:
-    """Which fine bins of an attribute make up each coarse one. Both shape (size,), nested."""
-
-    def __init__(self, coarse: Bins, fine: Bins) -> None:
-        self._n = int(coarse.max()) + 1
-        self._of_fine = np.empty(int(fine.max()) + 1, np.int64)
-        self._of_fine[fine] = coarse
-
-    def sums(self, values: Singles) -> Singles:
-        """Sums over the fine bins of each coarse one: (n_fine, k) → (n_coarse, k)."""
-        found = np.zeros((self._n, values.shape[1]), values.dtype)
-        _add_rows(found, self._of_fine, values)
-        return found
-
-    def add_to_fine(self, values: Singles, sums: Singles) -> None:
-        """Add to each fine bin what its coarse one has: (n_coarse, k) to (n_fine, k)."""
-        sums += values[self._of_fine]
-
-    def sums_of_one(self, values: Floats) -> Floats:
-        """The same sums of one value per fine bin: (n_fine,) → (n_coarse,)."""
-        return sums_over(self._of_fine, values)
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_rows(sums, place, rows):  # type: ignore[no-untyped-def]
-    """Add every row to the sum at its place: a category may have 50,000 bins, and a matrix of 0 and 1 for
-    them would be multiplied for minutes.
-    """
-    for i in range(len(place)):
-        to = place[i]
-        for k in range(rows.shape[1]):
-            sums[to, k] += rows[i, k]
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.jit import numba as nb
 from hdpview.methods.mixture.bins import Axis, Bins
 from hdpview.view.blocks import project_to_simplex
 
@@ -20,6 +21,8 @@ LEAST_SHARE = 1e-6
 _MOST_SPREADS = 14
 # How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
 _ROUNDS, _BEFOREHAND = 30, 0.1
+# Added to sums of chances that may be 0.
+_NO_CHANCE = 1e-30
 # Of a contrast, as a share of a code's: rounding must not make it negative.
 _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
@@ -46,7 +49,7 @@ class Histogram:
         sizes = np.bincount(self.bins).astype(np.float64)
         spread = np.zeros((n, len(sizes)))
         spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
-        parts = contrasts.forward(spread, 0)
+        parts = contrasts.forward(spread)
         within = self.variance * (1 - parts**2 @ sizes)
         found: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
         return np.maximum(found, _LEAST_VARIANCE * self.variance)
@@ -83,10 +86,9 @@ def _shrunk_together(
     """
     if not attributes:
         return []
-    bases = [_Contrasts(axes[a].n_ordered, axes[a].n_ordered, cut) for a in attributes]
+    bases = [_Contrasts(axes[a].n_ordered, cut) for a in attributes]
     coefficients = [
-        basis.forward(known[a].counts[: len(basis.level)], 0)
-        for a, basis in zip(attributes, bases, strict=True)
+        basis.forward(known[a].counts[: len(basis.level)]) for a, basis in zip(attributes, bases, strict=True)
     ]
     variances = [
         known[a].variances_of(len(basis.level), basis) for a, basis in zip(attributes, bases, strict=True)
@@ -100,7 +102,7 @@ def _shrunk_together(
     contrast = level > 0
     flat[contrast] *= kept_shares(flat[contrast], variance[contrast], group[contrast])
     ends = np.cumsum(lengths)[:-1]
-    return [basis.backward(part, 0) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
+    return [basis.backward(part) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
 
 
 def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]) -> Floats:
@@ -112,113 +114,177 @@ def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]
 
     group: numbers from 0 on, of coefficients that have this in common.
     """
-    spread = _spreads(coefficients, variance)
-    widened = variance[:, None] + spread**2
-    log_density = -0.5 * (coefficients[:, None] ** 2 / widened + np.log(widened))
-    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    order = np.argsort(group, kind="stable")
-    of_group = group[order]
-    numbers, first, which = np.unique(of_group, return_index=True, return_inverse=True)
-    density, common = density[order], np.full((len(numbers), len(spread)), 1 / len(spread))
-    for _ in range(_ROUNDS):
-        chance = density * common[which]
-        chance /= chance.sum(axis=1, keepdims=True)
-        common = np.add.reduceat(chance, first, axis=0) + _BEFOREHAND
-        common /= common.sum(axis=1, keepdims=True)
-    chance = density * common[which]
-    chance /= chance.sum(axis=1, keepdims=True)
-    kept = np.empty(len(coefficients))
-    kept[order] = (chance * (spread**2 / widened[order])).sum(axis=1)
+    spread = np.full((1, _MOST_SPREADS), -1.0)
+    own = _spreads(float(np.abs(coefficients).max()), float(variance.min()))
+    spread[0, : len(own)] = own
+    of_groups = np.zeros(int(group.max()) + 1, np.int64)
+    kept: Floats = _kept(coefficients, variance, group, of_groups, spread, _ROUNDS, _BEFOREHAND)
     return kept
 
 
-def _spreads(coefficients: Floats, variance: Floats) -> Floats:
+@nb.njit(cache=True, nogil=True)
+def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand):  # type: ignore[no-untyped-def]
+    """spread: a row for all groups that have it in `spreads_of`, filled up with -1."""
+    n, n_spreads = len(coefficients), spread.shape[1]
+    density = np.empty((n, n_spreads), np.float32)
+    for i in range(n):
+        own = spread[spreads_of[group[i]]]
+        widened = variance[i] + own**2
+        logs = np.where(own >= 0, -0.5 * (coefficients[i] ** 2 / widened + np.log(widened)), -np.inf)
+        density[i] = np.exp(logs - logs.max())
+    before = (spread[spreads_of] >= 0).astype(np.float32)
+    common = before.copy()
+    chance = np.empty(n_spreads, np.float32)
+    for _ in range(rounds):
+        learnt = before * np.float32(beforehand)
+        for i in range(n):
+            g, total = group[i], np.float32(_NO_CHANCE)
+            for k in range(n_spreads):
+                chance[k] = density[i, k] * common[g, k]
+                total += chance[k]
+            for k in range(n_spreads):
+                learnt[g, k] += chance[k] / total
+        for g in range(len(common)):
+            common[g] = learnt[g] / learnt[g].sum()
+    kept = np.empty(n)
+    for i in range(n):
+        own, likely = spread[spreads_of[group[i]]], density[i] * common[group[i]]
+        kept[i] = (likely * (own**2 / (variance[i] + own**2))).sum() / max(likely.sum(), _NO_CHANCE)
+    return kept
+
+
+def _spreads(greatest: float, least_variance: float) -> Floats:
     """None, and from half the least noise to the greatest coefficient in even steps of their logarithm."""
-    least = 0.5 * math.sqrt(float(variance.min()))
-    most = max(float(np.abs(coefficients).max()), 4.0 * least)
+    least = 0.5 * math.sqrt(least_variance)
+    most = max(greatest, 4.0 * least)
     steps = min(_MOST_SPREADS - 1, math.ceil(math.log2(most / least)) + 1)
     return np.concatenate([[0.0], np.geomspace(least, most, steps)])
 
 
 class Shrinkage:
-    """What of a table's departures from a model is more than noise, for tables of one shape and noise.
+    """What of departures from a model is more than noise, for all tables of a release at once.
 
     Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
     basis, so that noise is the same in all of them). Along other axes nothing is taken apart: their codes
-    have no neighbours. Coefficients of the same lengths of runs are shrunk by what they tell of each other.
+    have no neighbours. Coefficients of the same lengths of runs in the same table are shrunk by what they
+    tell of each other.
     """
 
-    def __init__(self, n_ordered: Sequence[int], shape: tuple[int, ...], variance: float) -> None:
-        """n_ordered: ordered bins of each axis, from the first on. variance: of a cell's noise."""
-        self._axes = [_Contrasts(n, size) for n, size in zip(n_ordered, shape, strict=True)]
-        group = np.zeros((), np.int64)
-        for axis in self._axes:
-            group = group[..., None] * (int(axis.level.max()) + 1) + axis.level
-        self._group, self._variance = group.reshape(-1), np.full(group.size, variance)
+    def __init__(
+        self,
+        n_ordered: Sequence[Sequence[int]],
+        shapes: Sequence[tuple[int, ...]],
+        variances: Sequence[float],
+    ) -> None:
+        """Per table: ordered bins of each axis, from the first on; bins of each axis; variance of a cell's
+        noise.
+        """
+        bases: dict[int, _Contrasts] = {}
+        groups, axes, n_groups, table_of_group = [], [], 0, []
+        sizes = [math.prod(shape) for shape in shapes]
+        for number, (ordered, shape) in enumerate(zip(n_ordered, shapes, strict=True)):
+            group = np.zeros((), np.int64)
+            for i, (n, size) in enumerate(zip(ordered, shape, strict=True)):
+                level = np.zeros(size, np.int64)
+                if n > 1:
+                    level[:n] = bases.setdefault(n, _Contrasts(n)).level
+                    axes.append((number, math.prod(shape[:i]), size, math.prod(shape[i + 1 :]), n))
+                group = group[..., None] * (int(level.max()) + 1) + level
+            numbers, which = np.unique(group, return_inverse=True)
+            groups.append(n_groups + which.reshape(-1))
+            table_of_group += [number] * len(numbers)
+            n_groups += len(numbers)
+        self._group, self._table_of_group = np.concatenate(groups), np.array(table_of_group)
+        self._variances = np.array(variances, np.float64)
+        self._variance = np.repeat(self._variances, sizes)
+        self._first = np.cumsum([0, *sizes[:-1]])
+        starts, parts, at = {}, [], 0
+        for n, basis in bases.items():
+            starts[n] = at
+            parts.append(basis.forward(np.eye(n)).reshape(-1))
+            at += n * n
+        self._bases = np.concatenate(parts) if parts else np.zeros(0)
+        self._axes = np.array(
+            [(self._first[t], before, size, after, n, starts[n]) for t, before, size, after, n in axes],
+            np.int64,
+        ).reshape(-1, 6)
 
     def __call__(self, departures: Floats) -> Floats:
-        """Any table of the given shape to another of it."""
-        coefficients = departures
-        for i, axis in enumerate(self._axes):
-            coefficients = axis.forward(coefficients, i)
-        flat = coefficients.reshape(-1)
-        cells = (flat * kept_shares(flat, self._variance, self._group)).reshape(departures.shape)
-        for i, axis in enumerate(self._axes):
-            cells = axis.backward(cells, i)
-        return cells
+        """Departures of all cells of all tables, one table after the other, each in C order."""
+        coefficients = departures.copy()
+        _transform(coefficients, self._axes, self._bases, False)
+        greatest = np.maximum.reduceat(np.abs(coefficients), self._first)
+        spread = np.full((len(greatest), _MOST_SPREADS), -1.0)
+        for t, (most, variance) in enumerate(zip(greatest.tolist(), self._variances.tolist(), strict=True)):
+            own = _spreads(most, variance)
+            spread[t, : len(own)] = own
+        coefficients *= _kept(
+            coefficients, self._variance, self._group, self._table_of_group, spread, _ROUNDS, _BEFOREHAND
+        )
+        _transform(coefficients, self._axes, self._bases, True)
+        return coefficients
+
+
+@nb.njit(cache=True, nogil=True)
+def _transform(cells, axes, bases, backward):  # type: ignore[no-untyped-def]
+    """To coefficients along each axis, or back, in place."""
+    for j in range(len(axes)):
+        first, before, size, after, n, start = axes[j]
+        for outer in range(before):
+            at = first + outer * size * after
+            changed = np.zeros((n, after))
+            for i in range(n):
+                for k in range(n):
+                    factor = bases[start + k * n + i] if backward else bases[start + i * n + k]
+                    if factor != 0:
+                        for inner in range(after):
+                            changed[i, inner] += factor * cells[at + k * after + inner]
+            for i in range(n):
+                for inner in range(after):
+                    cells[at + i * after + inner] = changed[i, inner]
 
 
 class _Contrasts:
-    """An orthonormal basis along one axis: the mean of the ordered bins, contrasts between halves of runs of
-    them, and the other bins as they are. Works by running sums, so that an axis of 65,536 codes is no
-    trouble.
+    """An orthonormal basis for n > 1 ordered codes: their mean, and contrasts between halves of runs of them.
+    Works by running sums along the first axis, so that 65,536 codes are no trouble.
 
-    level: shape (size,), of each coefficient: 0 for the mean and for bins without order, else the depth of a
-        run.
+    level: shape (n,), of each coefficient: 0 for the mean, else the depth of a run.
     """
 
-    def __init__(self, n_ordered: int, size: int, first_cut: float = _MIDDLE) -> None:
-        """first_cut: where all ordered bins are cut in two, as a share of their number."""
-        self._n = n = n_ordered if n_ordered > 1 else 0
+    def __init__(self, n: int, first_cut: float = _MIDDLE) -> None:
+        """first_cut: where all codes are cut in two, as a share of their number."""
+        self._n = n
         # Of each run the first code, the one that it is cut before, the one after the last, and the depth.
-        runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)] if n else []
+        runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)]
         for first, cut, last, at in runs:
             halves = ((first, cut), (cut, last))
             runs += [(a, (a + b + 1) // 2, b, at + 1) for a, b in halves if b - a > 1]
-        start, middle, stop, depth = np.array(runs, np.int64).reshape(-1, 4).T
+        start, middle, stop, depth = np.array(runs, np.int64).T
         left, right = middle - start, stop - middle
         self._start, self._middle, self._stop = start, middle, stop
-        self._left = np.sqrt(right / np.maximum(left * (left + right), 1))
-        self._right = np.sqrt(left / np.maximum(right * (left + right), 1))
-        self.level = np.concatenate([np.zeros(size - len(depth), np.int64), depth])
+        self._left = np.sqrt(right / (left * (left + right)))
+        self._right = np.sqrt(left / (right * (left + right)))
+        self.level = np.concatenate([[0], depth])
 
-    def forward(self, table: Floats, axis: int) -> Floats:
-        """Coefficients along an axis."""
-        cells, n = np.moveaxis(table, axis, 0), self._n
-        if not n:
-            return table
-        sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells[:n], axis=0)])
+    def forward(self, cells: Floats) -> Floats:
+        """Coefficients along the first axis."""
+        sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells, axis=0)])
         left = _times(self._left, sums[self._middle] - sums[self._start])
         right = _times(self._right, sums[self._stop] - sums[self._middle])
-        mean = sums[n : n + 1] / math.sqrt(n)
-        return np.moveaxis(np.concatenate([mean, cells[n:], left - right]), 0, axis)
+        return np.concatenate([sums[-1:] / math.sqrt(self._n), left - right])
 
-    def backward(self, coefficients: Floats, axis: int) -> Floats:
+    def backward(self, coefficients: Floats) -> Floats:
         """The cells of which these are the coefficients."""
-        given, n = np.moveaxis(coefficients, axis, 0), self._n
-        if not n:
-            return coefficients
-        n_plain = len(given) - len(self._start)
-        contrasts, steps = given[n_plain:], np.zeros((n + 1, *given.shape[1:]))
-        left, right = _times(self._left, contrasts), _times(self._right, contrasts)
+        steps = np.zeros((self._n + 1, *coefficients.shape[1:]))
+        left, right = _times(self._left, coefficients[1:]), _times(self._right, coefficients[1:])
         np.add.at(steps, self._start, left)
         np.add.at(steps, self._middle, -left - right)
         np.add.at(steps, self._stop, right)
-        cells = np.cumsum(steps, axis=0)[:n] + given[0] / math.sqrt(n)
-        return np.moveaxis(np.concatenate([cells, given[1:n_plain]]), 0, axis)
+        cells: Floats = np.cumsum(steps, axis=0)[:-1] + coefficients[0] / math.sqrt(self._n)
+        return cells
 
 
 def _times(factors: Floats, rows: Floats) -> Floats:
     """Each row times its factor."""
-    found: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
-    return found
+    products: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
+    return products

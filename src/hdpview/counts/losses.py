@@ -1,0 +1,46 @@
+"""What is said of losses before anything is paid: sentences with bands instead of counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Share of values from which on a loss is worth a word, and how many there have to be at least: what is said
+# should not depend on single rows.
+FEW_SHARE = 0.001
+FEW_RECORDS = 5
+# Share from which on a loss has to be accepted before a build.
+MANY_SHARE = 0.2
+NEARLY_ALL_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class SchemaWarning:
+    """Something that a build would silently change.
+
+    attribute: its name; empty where it is about the whole table.
+    sentence: what would happen, and what to do about it. Holds bands and masked shapes, never a value.
+    is_blocking: whether so much is lost that a build has to be confirmed.
+    """
+
+    attribute: str
+    sentence: str
+    is_blocking: bool
+
+    def __str__(self) -> str:
+        return f"{self.attribute}: {self.sentence}" if self.attribute else self.sentence
+
+    @property
+    def is_grave(self) -> bool:
+        """The name of `is_blocking` up to version 0.2."""
+        return self.is_blocking
+
+
+Concern = SchemaWarning  # its name up to version 0.2
+
+
+def band(number: int, total: int) -> str | None:
+    """How many that are, in words; None for none, or so few that they may depend on single rows."""
+    if number < min(FEW_RECORDS, total) or number < FEW_SHARE * total or not number:
+        return None
+    share = number / total
+    return "nearly all" if share >= NEARLY_ALL_SHARE else "many" if share >= MANY_SHARE else "few"

@@ -1,0 +1,408 @@
+// The released numbers of a view, and what follows from them: counts under conditions, and the errors to
+// expect of them.
+// The same mathematics as kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the error
+// model that publish.py writes; docs/intervals.md derives it.
+// moments.js says what functions of codes are, and boxes.
+
+import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./moments.js";
+
+const N_ORDERS = 4;
+const LEAST_SHARE = 1e-12;
+
+const keyOf = (attributes) => [...attributes].sort((x, y) => x - y).join();
+
+export class Mixture {
+  /** part: see publish.py. sizes: number of codes of each attribute. */
+  constructor(part, sizes) {
+    Object.assign(this, part);
+    this.n = part.weight.length;
+    this.total = Math.max(sum(part.weight), 1);
+    this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
+    this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
+    this.pieceOf = new Map(part.pieces.map((piece) => [keyOf(piece.attributes), piece]));
+    this.known = new WeakMap();
+  }
+
+  /** Records at each code of an attribute, for some records of each component. */
+  histogram(a, weight) {
+    const { share, binOfCode, shape } = this.shares[a];
+    const ofBin = new Float64Array(share.length / weight.length);
+    for (let bin = 0; bin < ofBin.length; bin++) {
+      let total = 0;
+      for (let z = 0, at = bin * weight.length; z < weight.length; z++, at++) total += weight[z] * share[at];
+      ofBin[bin] = total;
+    }
+    return Float64Array.from(binOfCode, (bin, code) => ofBin[bin] * shape[code]);
+  }
+
+  /** Records of each component in a box. */
+  inside(box) {
+    const weight = Float64Array.from(this.weight);
+    for (const [a, f] of box) {
+      const { share, binOfCode, shape } = this.shares[a];
+      const ofBin = new Float64Array(share.length / this.n);
+      const factor = new Float64Array(this.n);
+      dense(f, binOfCode.length).forEach((value, code) => {
+        ofBin[binOfCode[code]] += value * shape[code];
+      });
+      ofBin.forEach((value, bin) => {
+        if (value) for (let z = 0; z < this.n; z++) factor[z] += value * share[bin * this.n + z];
+      });
+      for (let z = 0; z < this.n; z++) weight[z] *= factor[z];
+    }
+    return weight;
+  }
+
+  estimate(box) {
+    return sum(this.inside(box));
+  }
+
+  /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
+  #moments(a, f, g) {
+    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a]));
+  }
+
+  #insideBins(a, f, g) {
+    return this.#once(f, g, `inside ${a}`, () => insideBins(f, g, this.margins[a]));
+  }
+
+  /** Mean of a function over records; 1 for none. */
+  #mean(a, f) {
+    if (f === null) return 1;
+    if (isPoint(f)) return f.value * this.margins[a][f.code];
+    return this.#once(f, f, `mean ${a}`, () =>
+      f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0),
+    );
+  }
+
+  /** A function averaged over the bins of a binning, or as it is for the codes themselves, given by null. */
+  #overBins(a, f, i) {
+    return i === null ? f : this.#once(f, f, `over ${a} ${i}`, () => averaged(f, this.binnings[i]));
+  }
+
+  /** How much larger the plain mean of a function over bins is than that over records. */
+  #shift(a, f, i) {
+    if (f === null) return 0;
+    return this.#once(f, f, `shift ${a} ${i}`, () => {
+      const n = i === null ? this.margins[a].length : this.binnings[i].ofBin.length;
+      const own = this.#overBins(a, f, i);
+      return (isPoint(own) ? own.value : sum(own)) / n - this.#mean(a, f);
+    });
+  }
+
+  #binned(a, f, g, i) {
+    return this.#once(f, g, `${a} ${i}`, () =>
+      gram(
+        f === null ? null : this.#overBins(a, f, i),
+        g === null ? null : this.#overBins(a, g, i),
+        this.binnings[i].ofBin,
+        this.keptOfBins[i],
+      ),
+    );
+  }
+
+  #once(f, g, key, compute) {
+    if (f !== g || f === null) return compute();
+    if (!this.known.has(f)) this.known.set(f, new Map());
+    const kept = this.known.get(f);
+    if (!kept.has(key)) kept.set(key, compute());
+    return kept.get(key);
+  }
+
+  /**
+   * Expected products of the errors of two boxes: by noise in tables, by the model per squared correlation that
+   * it does not know, by dependence inside the bins of tables, and by bins that are cut through.
+   */
+  errors(left, right) {
+    const asked = [...new Set([...left.keys(), ...right.keys()])];
+    const pair = new Map(asked.map((a) => [a, [left.get(a) ?? null, right.get(a) ?? null]]));
+    const moments = new Map(asked.map((a) => [a, this.#moments(a, ...pair.get(a))]));
+    const means = new Map(asked.map((a) => [a, pair.get(a).reduce((mean, f) => mean * this.#mean(a, f), 1)]));
+    const meansWithout = (some) =>
+      asked.reduce((product, a) => (some.includes(a) ? product : product * means.get(a)), 1);
+    const weight = (some) =>
+      asked.reduce((product, a) => (some.includes(a) ? product : product * this.#weight(a, pair.get(a), some)), 1);
+    let noise = this.totalVariance * weight([]);
+    for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * weight([a]);
+    const model = this.#byOrder(
+      asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance })),
+    );
+    let within = 0;
+    for (const some of this.#setsOf(asked)) {
+      const piece = this.pieceOf.get(keyOf(some));
+      if (!piece) continue;
+      const { attributes, bins } = piece;
+      const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
+      const rest = meansWithout(attributes);
+      noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * weight(attributes);
+      let [explained, whole, scattered] = [1, 1, 1];
+      attributes.forEach((a, i) => {
+        const [ofCodes, ofBins] = [moments.get(a).covariance, found[i].covariance];
+        explained *= ofBins;
+        whole *= ofCodes;
+        scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
+      });
+      model[attributes.length - 1] += (scattered - explained - whole) * rest;
+      within += piece.within * (scattered - explained) * rest;
+    }
+    const inside = asked.reduce(
+      (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
+      0,
+    );
+    return {
+      noise,
+      model: model.map((value) => value * this.total ** 2),
+      within: within * this.total ** 2,
+      inside: inside * (this.unevenWithinBin * this.total) ** 2,
+    };
+  }
+
+  /** Sets of two and three attributes. */
+  #setsOf(asked) {
+    const found = [];
+    asked.forEach((a, i) =>
+      asked.slice(i + 1).forEach((b, j) => {
+        found.push([a, b]);
+        for (const c of asked.slice(i + j + 2)) found.push([a, b, c]);
+      }),
+    );
+    return found;
+  }
+
+  /**
+   * What counts of some attributes together are multiplied with, of another one: the product of the means of two
+   * functions over records; over bins as far as released tables count it together with them.
+   */
+  #weight(a, pair, some) {
+    const piece = this.pieceOf.get(keyOf([...some, a]));
+    return pair.reduce((product, f) => {
+      if (!some.length) return product * (this.#mean(a, f) + this.#shift(a, f, null));
+      if (!piece) return product * this.#mean(a, f);
+      const bins = piece.bins[piece.attributes.indexOf(a)];
+      return product * (this.#mean(a, f) + piece.kept * this.#shift(a, f, bins));
+    }, 1);
+  }
+
+  /**
+   * Sums over sets of 1, 2, 3, and 4 or more attributes of their covariances times the means of the others.
+   */
+  #byOrder(moments) {
+    const found = [1, ...new Array(N_ORDERS).fill(0)];
+    for (const { means, covariance } of moments) {
+      const last = found[N_ORDERS] * (means + covariance) + found[N_ORDERS - 1] * covariance;
+      for (let order = N_ORDERS - 1; order > 0; order--)
+        found[order] = found[order] * means + found[order - 1] * covariance;
+      found[0] *= means;
+      found[N_ORDERS] = last;
+    }
+    return found.slice(1);
+  }
+
+  /** How many times more records lie in a box than if attributes were independent, at least 1. */
+  #lift(box, estimate) {
+    let independent = this.total;
+    for (const [a, f] of box) independent *= this.#mean(a, f);
+    return independent > 0 ? Math.max(estimate / independent, 1) : 1;
+  }
+
+  /** The same of the records of a box, computed once. */
+  #liftOf(records) {
+    return this.#once(records, records, "lift", () =>
+      this.#lift(records, this.estimate(records)),
+    );
+  }
+
+  /** What lies where more records are than if attributes were independent errs by as much more. */
+  #size({ noise, model, within, inside }, lift) {
+    const [ofOne, ...ofMore] = model.map((value, order) => value * this.levels[order]);
+    return { noise, rest: ofOne + (sum(ofMore) + within) * lift + inside * lift ** 2 };
+  }
+
+  /**
+   * The squared error to expect of the count of a box. records: the box of the records that it is about,
+   * where what they add may be negative.
+   */
+  variance(box, estimate, records = null) {
+    const lift = records ? this.#liftOf(records) : this.#lift(box, estimate);
+    const { noise, rest } = this.#size(this.errors(box, box), lift);
+    return Math.max(Math.max(noise, 0) + rest, 0) + this.#minError(box) ** 2;
+  }
+
+  /** The error of a sum if there are a few records more than the model sees. */
+  #minError(box) {
+    return box.size > 1 ? this.minErrorRecords * this.#usualSize(box) : 0;
+  }
+
+  /** Root mean squares over records of a box's functions where they are not 0, multiplied. */
+  #usualSize(box) {
+    return [...box].reduce((product, [a, f]) => product * this.#usualSizeOf(a, f), 1);
+  }
+
+  #usualSizeOf(a, f) {
+    if (isPoint(f)) return Math.abs(f.value);
+    return this.#once(f, f, `size ${a}`, () => {
+      const squares = f.reduce((total, value, i) => total + value ** 2 * this.margins[a][i], 0);
+      const records = f.reduce((total, value, i) => total + (value !== 0) * this.margins[a][i], 0);
+      return records > 0 ? Math.sqrt(squares / records) : 0;
+    });
+  }
+
+  /**
+   * Expected products of the errors of sums with each other and with themselves. isCount: of each, whether a
+   * record adds between 0 and 1; sums of other values err by as much more as the largest count does.
+   */
+  covariances(boxes, isCount = boxes.map(() => true)) {
+    const estimates = boxes.map((box, i) => (isCount[i] ? this.estimate(box) : -Infinity));
+    const largest = estimates.indexOf(Math.max(...estimates));
+    const lift = boxes.map((_, i) => {
+      const own = isCount[i] ? i : largest;
+      return this.#lift(boxes[own], estimates[own]);
+    });
+    return boxes.map((one, i) =>
+      boxes.map((other, j) => {
+        const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(lift[i] * lift[j]));
+        return noise + rest + this.#minError(one) * this.#minError(other);
+      }),
+    );
+  }
+
+  /** What `withTotal` needs to know of the records that shares are of. */
+  productOf(box) {
+    const estimate = this.estimate(box);
+    const lift = this.#lift(box, estimate);
+    const { noise, rest } = this.#size(this.errors(box, box), lift);
+    const few = this.#minError(box);
+    return { box, estimate, lift, few, variance: noise + rest + few ** 2 };
+  }
+
+  /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
+  withTotal(box, total) {
+    const estimate = this.estimate(box);
+    const lift = this.#lift(box, estimate);
+    const own = this.#size(this.errors(box, box), lift);
+    const shared = this.#size(this.errors(box, total.box), Math.sqrt(lift * total.lift));
+    const few = this.#minError(box);
+    const covariance = shared.noise + shared.rest + few * total.few;
+    return {
+      sums: [estimate, total.estimate],
+      covariances: [
+        [own.noise + own.rest + few ** 2, covariance],
+        [covariance, total.variance],
+      ],
+    };
+  }
+
+  /** Whether the attributes of a box were counted together, and it cuts through no bin. */
+  rests(box) {
+    const attributes = [...box.keys()];
+    const whole = [...box.values()].every((f) => f.every((value) => value === 0 || value === 1));
+    return (
+      whole &&
+      (!attributes.length ||
+        this.tables.some((table) => attributes.every((a) => table.includes(a))))
+    );
+  }
+
+  /** Estimates of a histogram under a box that does not name the attribute. */
+  estimates(a, box) {
+    return this.histogram(a, this.inside(box));
+  }
+
+  /**
+   * Estimates of all combinations of codes of two attributes under a box that names neither: a row per code
+   * of the first.
+   */
+  grid(a, b, box) {
+    const weight = this.inside(box);
+    const { share, binOfCode, shape } = this.shares[a];
+    const rows = new Map();
+    return Array.from(binOfCode, (bin, code) => {
+      if (!rows.has(bin))
+        rows.set(
+          bin,
+          this.histogram(
+            b,
+            weight.map((value, z) => value * share[bin * this.n + z]),
+          ),
+        );
+      return rows.get(bin).map((value) => value * shape[code]);
+    });
+  }
+}
+
+export class Blocks {
+  /** part: see publish.py. */
+  constructor(part) {
+    Object.assign(this, part);
+    this.n = part.weight.length;
+  }
+
+  /** Share of each block's cells in a box. */
+  #shares(box) {
+    const found = new Float64Array(this.n).fill(1);
+    for (const [a, f] of box) {
+      const { lower, upper } = this.bounds[a];
+      const running = isPoint(f)
+        ? null
+        : f.reduce(
+            (sums, value) => {
+              sums.push(sums.at(-1) + value);
+              return sums;
+            },
+            [0],
+          );
+      for (let b = 0; b < this.n; b++) {
+        const inside = running
+          ? running[upper[b]] - running[lower[b]]
+          : lower[b] <= f.code && f.code < upper[b]
+            ? f.value
+            : 0;
+        found[b] *= inside / (upper[b] - lower[b]);
+      }
+    }
+    return found;
+  }
+
+  estimate(box) {
+    return this.#shares(box).reduce((total, share, b) => total + share * this.weight[b], 0);
+  }
+
+  /**
+   * The squared error to expect of the count of a box: noise, records that lie unevenly in blocks, and
+   * counts moved to be consistent.
+   */
+  variance(box, estimate) {
+    let squares = 0;
+    let spread = 0;
+    let raw = 0;
+    let most = 0;
+    this.#shares(box).forEach((share, b) => {
+      const rest = share - share * share;
+      squares += share * share;
+      raw += share * this.noisy[b];
+      if (!(rest > 1e-12 * share)) return;
+      const deviation = Math.sqrt(rest) * Math.max(rest, LEAST_SHARE) ** -0.375;
+      spread += deviation * this.weight[b];
+      most = Math.max(most, deviation);
+    });
+    spread += Math.sqrt(this.noiseVariance) * most;
+    const factor = this.factors[Math.min(Math.max(box.size, 1), N_ORDERS) - 1];
+    return this.noiseVariance * squares + (factor * spread) ** 2 + (raw - estimate) ** 2;
+  }
+
+  rests() {
+    return false;
+  }
+
+  estimates(a, box, size) {
+    return Float64Array.from({ length: size }, (_, code) =>
+      this.estimate(new Map([...box, [a, { code, value: 1 }]])),
+    );
+  }
+
+  grid(a, b, box, sizes) {
+    return Array.from({ length: sizes[a] }, (_, code) =>
+      this.estimates(b, new Map([...box, [a, { code, value: 1 }]]), sizes[b]),
+    );
+  }
+}

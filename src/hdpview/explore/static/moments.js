@@ -1,0 +1,103 @@
+// Functions of an attribute's codes, and their moments under a margin: the share of records at each code.
+//
+// A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
+// Its property `condition` is a text that only functions of the same condition share. Its property `open`, of
+// functions that count records with values: the share of each bin that is asked for, the value of a record
+// there, and the spread of values inside the bin; null where nothing inside bins is to be allowed for.
+// A box is a Map from attributes to functions; attributes that it does not name are free.
+
+export const isPoint = (f) => !(f instanceof Float64Array);
+export const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/**
+ * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant 1.
+ * kept: weights of noise at each code or bin.
+ */
+export function gram(f, g, margin, kept) {
+  const n = margin.length;
+  if (f === null || g === null) return { covariance: 0, energy: 0 };
+  if (f === g && isPoint(f)) {
+    const [square, share] = [f.value * f.value, margin[f.code]];
+    return {
+      covariance: square * (share - share * share),
+      energy: square * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2),
+    };
+  }
+  const [one, other] = [f, g].map((h) => dense(h, n));
+  const mean = (h) => margin.reduce((total, share, i) => total + share * h[i], 0);
+  const [left, right] = [mean(one), mean(other)];
+  const products = one.map((value, i) => (value - left) * (other[i] - right));
+  const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
+  return {
+    covariance: mean(products),
+    energy: kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0),
+  };
+}
+
+export function dense(f, size) {
+  if (!isPoint(f)) return f;
+  const found = new Float64Array(size);
+  found[f.code] = f.value;
+  return found;
+}
+
+/** A way to gather codes in bins: each code's bin and its share of the bin, and each bin's of the records. */
+export function binning(binOfCode, margin) {
+  const nBins = Math.max(...binOfCode) + 1;
+  const ofBin = new Float64Array(nBins);
+  const nCodes = new Float64Array(nBins);
+  binOfCode.forEach((bin, code) => {
+    ofBin[bin] += margin[code];
+    nCodes[bin] += 1;
+  });
+  // In a bin without records all codes count alike.
+  const share = margin.map((value, code) =>
+    ofBin[binOfCode[code]] > 0 ? value / ofBin[binOfCode[code]] : 1 / nCodes[binOfCode[code]],
+  );
+  return { binOfCode, share, ofBin };
+}
+
+/** A function averaged over bins, weighted by the margin. */
+export function averaged(f, { binOfCode, share, ofBin }) {
+  if (isPoint(f)) return { code: binOfCode[f.code], value: f.value * share[f.code] };
+  const found = new Float64Array(ofBin.length);
+  f.forEach((value, code) => {
+    found[binOfCode[code]] += value * share[code];
+  });
+  return found;
+}
+
+/**
+ * What two functions both leave open inside bins, per squared total: of bins that they cut through, and of
+ * values that differ inside bins.
+ */
+export function insideBins(f, g, margin) {
+  if (f === null || g === null || f.open === null || g.open === null) return 0;
+  const shared = (x, y) => (f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y;
+  if (f.open || g.open) return insideBinsOfValues(f, g, margin, shared);
+  if (isPoint(f)) return isPoint(g) && f.code === g.code ? shared(f.value, g.value) * margin[f.code] ** 2 : 0;
+  return f.reduce((total, x, i) => total + shared(x, g[i]) * margin[i] ** 2, 0);
+}
+
+function insideBinsOfValues(f, g, margin, shared) {
+  const points = [f, g].filter(isPoint);
+  if (points.length === 2 && f.code !== g.code) return 0;
+  const codes = points.length ? [points[0].code] : margin.keys();
+  let cut = 0;
+  const spreads = [0, 0];
+  for (const code of codes) {
+    const [one, other] = [openAt(f, code), openAt(g, code)];
+    cut += shared(one.share, other.share) * one.value * other.value * margin[code] ** 2;
+    // Records of all bins may lie to the same side, as where values are rounded.
+    spreads[0] += one.share * one.spread * margin[code];
+    spreads[1] += other.share * other.spread * margin[code];
+  }
+  return cut + spreads[0] * spreads[1];
+}
+
+/** What a function leaves open at a code: the share that is asked for, the value there, and its spread. */
+function openAt(f, code) {
+  if (!f.open) return { share: isPoint(f) ? f.value : f[code], value: 1, spread: 0 };
+  if (isPoint(f)) return f.open;
+  return { share: f.open.share[code], value: f.open.value[code], spread: f.open.spread[code] };
+}
