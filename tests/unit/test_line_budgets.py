@@ -26,7 +26,7 @@ BUDGETS = {
     "domain": Budget(2_540, 2_100),
     "view": Budget(2_362, 2_100),
     "query": Budget(8_786, 5_400),
-    "explore": Budget(5_076, 3_200),
+    "explore": Budget(4_600, 3_200),
     "privacy": Budget(1_561, 1_200),
     "counts": Budget(3_582, 2_700),
     "spark": Budget(1_166, 1_000),
