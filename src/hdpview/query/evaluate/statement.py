@@ -20,7 +20,7 @@ from hdpview.domain import Category, Datetime
 from hdpview.errors import QueryError, shortened, unknown_name
 from hdpview.query.evaluate import allowed
 from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, shortened_line
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
 
@@ -530,10 +530,6 @@ class Statement:
         for column in select.find_all(exp.Column):
             if column.table == OF_VIEW:
                 raise QueryError(f"{column.name!r} must stand in GROUP BY or in an aggregate.")
-
-
-def shortened_line(text: str) -> str:
-    return text if len(text) <= 240 else text[:239] + "…"
 
 
 def literal(value: Any) -> exp.Expr:
