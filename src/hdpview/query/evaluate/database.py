@@ -266,6 +266,11 @@ def _close() -> None:
     database_of.cache_clear()
 
 
+def shortened_line(text: str) -> str:
+    """A message of DuckDB, cut to 240 characters."""
+    return text if len(text) <= 240 else text[:239] + "…"
+
+
 def quote(name: str) -> str:
     """An identifier in double quotes."""
     return '"' + name.replace('"', '""') + '"'

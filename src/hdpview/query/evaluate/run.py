@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +19,16 @@ from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
-from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
-from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
-from hdpview.query.evaluate.lineage import never_negative
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
 from hdpview.query.evaluate.released import is_material
-from hdpview.query.evaluate.statement import shortened_line
 from hdpview.query.interval.answers import Kind, Reading, check_reading
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.view.data import ViewData
+
+if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
+    from hdpview.query.evaluate.execute import Execution
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -160,6 +160,8 @@ def _run(
     bare = None if ranks else read_bare(tree, view.schema)
     if bare is not None and (interval != "typical" or _is_closed(bare, view)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+    from hdpview.query.evaluate.execute import Execution, deadline
+
     database = database_of(view)
     with database.cursor() as cursor, deadline(cursor):
         execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
@@ -213,6 +215,8 @@ def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) 
     tree = _tree(statement, dialect)
 
     def ask() -> list[Output]:
+        from hdpview.query.evaluate.execute import Execution, deadline
+
         database = database_of(view)
         with database.cursor() as cursor, deadline(cursor):
             execution = Execution(database, tree, dialect, cursor)
@@ -252,6 +256,8 @@ def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
 def _result(
     execution: Execution, confidence: float, counts: Reading, with_intervals: bool, ranks: bool
 ) -> Result:
+    from hdpview.query.evaluate.execute import numbers_of
+
     statement = execution.statement
     table = execution.estimate()
     lower: dict[int, Floats] = {}
@@ -282,6 +288,9 @@ def _result(
 
 def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
     """Ends within what is possible: no negative counts, and no means beyond the values."""
+    from hdpview.query.evaluate.execute import numbers_of
+    from hdpview.query.evaluate.lineage import never_negative
+
     positive = {
         f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
             bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters

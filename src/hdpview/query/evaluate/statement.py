@@ -20,7 +20,7 @@ from hdpview.domain import Category, Datetime
 from hdpview.errors import QueryError, shortened, unknown_name
 from hdpview.query.evaluate import allowed
 from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, shortened_line
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
 
@@ -76,6 +76,7 @@ class Statement:
         for select in reversed(list(self.tree.find_all(exp.Select))):
             if _is_inside(select, self.tree) and _reads_view(select):
                 self._scan(select)
+        _divide_counts(self.tree)
 
     # Preparation.
 
@@ -109,6 +110,11 @@ class Statement:
             if name in ("dp_interval_low", "dp_interval_high") and len(inner.expressions) == 1:
                 self.ends[i] = -1 if name.endswith("low") else 1
                 item.replace(exp.alias_(inner.expressions[0].copy(), item.alias or name))
+        if any(node.name.lower().startswith("dp_interval_") for node in tree.find_all(exp.Anonymous)):
+            raise QueryError(
+                "DP_INTERVAL_LOW and DP_INTERVAL_HIGH stand alone as outputs of a SELECT: "
+                "SELECT x, DP_INTERVAL_LOW(COUNT(*)) AS low FROM view GROUP BY x."
+            )
         return tree
 
     def _describe(self, sql: str) -> tuple[list[str], list[str]]:
@@ -526,10 +532,6 @@ class Statement:
                 raise QueryError(f"{column.name!r} must stand in GROUP BY or in an aggregate.")
 
 
-def shortened_line(text: str) -> str:
-    return text if len(text) <= 240 else text[:239] + "…"
-
-
 def literal(value: Any) -> exp.Expr:
     """A Python value as SQL."""
     if isinstance(value, datetime):
@@ -539,6 +541,18 @@ def literal(value: Any) -> exp.Expr:
     if isinstance(value, Decimal):
         return exp.Literal.number(str(value))
     return exp.convert(value)
+
+
+def _divide_counts(tree: exp.Expr) -> None:
+    """Estimates have fractions, so `//` of counts has to cut them off."""
+    for node in list(tree.find_all(exp.IntDiv)):
+        has_fractions = node.find(exp.Div, exp.Avg) is not None or any(
+            not number.is_string and not number.is_int for number in node.find_all(exp.Literal)
+        )
+        if not has_fractions:
+            sides = [exp.paren(side.copy()) for side in (node.this, node.expression)]
+            whole = exp.Div(this=sides[0], expression=sides[1], typed=False, safe=False)
+            node.replace(exp.func("trunc", whole))
 
 
 def _source(select: exp.Expr) -> exp.Expr | None:
