@@ -260,7 +260,8 @@ def test_statements_about_the_catalogue_reach_nothing_else(served: Served, state
 def test_nothing_spills_to_disk(odd_view: PView) -> None:
     """Neither the catalogue nor the evaluator may write files, whatever a statement needs."""
     for database in (CatalogEngine({"odd": odd_view})._database, sandboxed_connection()):
-        assert database.execute("SELECT current_setting('temp_directory')").fetchall() == [("",)]
+        setting = database.execute("SELECT value FROM duckdb_settings() WHERE name = 'temp_directory'")
+        assert setting.fetchall() == [("",)]
         database.close()
 
 
