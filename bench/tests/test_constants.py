@@ -9,33 +9,33 @@ import pytest
 from typer.testing import CliRunner
 
 from hdpview.cli.main import app
-from hdpview.query.interval import errors, tails
+from hdpview.query.errors import ends, kernels
 from hdpview_bench import constants
 from hdpview_bench.constants import CONSTANTS, Constant, choose
 
 
-def cells(held: float, width: float) -> list[dict[str, Any]]:
+def cells(held: float, score: float) -> list[dict[str, Any]]:
     """A hundred cells, one of which holds less than the others."""
-    usual = {"typical": 0.97, "questions": 60, "rmse": 5.0, "kind": "range-2", "typical_width": width}
+    usual = {"typical": 0.97, "questions": 60, "rmse": 5.0, "kind": "range-2", "score": score}
     return [usual | {"typical": held}] + [usual] * 99
 
 
-def test_the_narrowest_that_holds_is_chosen() -> None:
+def test_the_best_score_that_holds_is_chosen() -> None:
     """One cell in a hundred may miss; of values that all miss more, the one that misses least."""
-    assert choose({0.5: cells(0.9, 1.2), 1.0: cells(0.95, 1.5), 2.0: cells(0.99, 3.0)}) == 0.5
-    assert choose({0.5: cells(0.9, 1.2) + cells(0.9, 1.2)[:1] * 9, 1.0: cells(0.95, 1.5)}) == 1.0
+    assert choose({0.5: cells(0.8, 0.7), 1.0: cells(0.95, 0.8), 2.0: cells(0.99, 1.2)}) == 0.5
+    assert choose({0.5: cells(0.8, 0.7) + cells(0.8, 0.7)[:1] * 9, 1.0: cells(0.95, 0.8)}) == 1.0
 
 
 def test_a_constant_is_another_only_for_a_while() -> None:
     """And what was computed with it is forgotten."""
-    before, tail = errors._FEW, tails.typical_tail(0.95)
+    before, tail = kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)
     with (
-        Constant("query.interval.errors", "_FEW").times(2.0),
-        Constant("query.interval.tails", "_TAIL_SCALE").times(0.5),
+        Constant("query.errors.kernels", "MIN_ERROR_RECORDS").times(2.0),
+        Constant("query.errors.ends", "_TAIL_SCALE").times(0.5),
     ):
-        assert 2 * before == errors._FEW
-        assert tails.typical_tail(0.95) == pytest.approx(tail / 2)
-    assert (errors._FEW, tails.typical_tail(0.95)) == (before, tail)
+        assert 2 * before == kernels.MIN_ERROR_RECORDS
+        assert ends.typical_tail(0.95) == pytest.approx(tail / 2)
+    assert (kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)) == (before, tail)
 
 
 def test_every_constant_is_where_it_is_said_to_be() -> None:

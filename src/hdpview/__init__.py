@@ -17,7 +17,7 @@ from hdpview._version import __version__
 if TYPE_CHECKING:
     from hdpview.build import build, preview
     from hdpview.counts.losses import SchemaWarning
-    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+    from hdpview.domain import Boolean, Category, Date, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hdpview.pview import PView, merge
     from hdpview.pview import open_view as open  # noqa: A004
     from hdpview.query.interval.answers import Answer, Answers, Interval
-    from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
+    from hdpview.query.quality import QualityReport
     from hdpview.refine import refine
 
 _HOME = {  # module of each public name; imported on first use, so that the command line starts fast
@@ -47,6 +47,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
     "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
+    "Date": "domain",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -57,7 +58,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "LossError": "errors",
     "MethodError": "errors",
     "PView": "pview",
-    "QualityReport": "query.interval.quality",
+    "QualityReport": "query.quality",
     "QueryError": "errors",
     "Real": "domain",
     "Schema": "domain",
@@ -82,6 +83,7 @@ __all__ = [
     "Category",
     "Comparison",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",

@@ -22,9 +22,9 @@ from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer
-    from hdpview.query.interval.quality import QualityReport
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
+    from hdpview.query.quality import QualityReport
     from hdpview.query.question.aggregates import Aggregate
 
 _MOST_PAIRS = 12  # that a card names
@@ -85,7 +85,7 @@ class PView(ViewData):
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
-        from hdpview.query.interval.paper_bound import error_bound
+        from hdpview.query.bounds.paper import error_bound
 
         return error_bound(self, where, mu, xi)
 
@@ -94,18 +94,24 @@ class PView(ViewData):
         statement: str,
         *,
         dialect: str = "duckdb",
+        ranks: bool = False,
         as_: FrameKind | None = None,
         **how: Unpack[How],
     ) -> Any:
-        """Answer a SELECT statement over the table `view`; each aggregate `n` has `n_lower` and `n_upper`.
+        """Answer a SELECT statement over the table `view`; each estimate `n` has `n_lower` and `n_upper`.
+
+        DuckDB decides what the statement means. Sentences on what to know about the answer are in the frame's
+        `attrs["notes"]` (pandas) or in the schema's metadata (Arrow).
 
         dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
+        ranks: add a column `presence`: how sure it is that a row belongs to the answer, from 0 to 1, where
+            LIMIT, HAVING or QUALIFY choose rows.
 
         >>> view.sql("SELECT sex, COUNT(*) AS n FROM view GROUP BY sex")   # doctest: +SKIP
         """
-        from hdpview.query.sql import run
+        from hdpview.query.evaluate import run
 
-        result = run(self, statement, dialect=dialect, **how)
+        result = run(self, statement, dialect=dialect, ranks=ranks, **how)
         return to_frame(result.to_arrow(), as_ or self.frame)
 
     def histogram(
@@ -210,7 +216,7 @@ class PView(ViewData):
 
     @cached_property
     def _quality(self) -> QualityReport:
-        from hdpview.query.interval.quality import quality_report
+        from hdpview.query.quality import quality_report
 
         return quality_report(self)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cells import cell_counts, mixture_view, noisy_view
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.pview import PView, merge
+from hdpview.query.errors.closed import covariances, evaluate
 from hdpview.query.estimate.estimates import estimates, grid_estimates
-from hdpview.query.interval.errors import covariances, evaluate
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.batch import pack, pack_grids
 from hdpview.query.question.boxes import intersect

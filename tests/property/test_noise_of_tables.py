@@ -4,9 +4,9 @@ generalised least squares over all cells.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
-from itertools import product
-from unittest.mock import patch
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cells import random_mixture
 from hdpview.domain.tables import TableShape
-from hdpview.query.interval import mixture
+from hdpview.query.errors import closed, kernels
 from hdpview.query.question.batch import Batch, Functions
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
@@ -67,24 +67,43 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
     part = ViewPart(components, prior_quality(components), tuple(tables))
     functions = [[rng.normal(size=size) for size in sizes] for _ in range(2)]
     sums = [reduce(np.multiply.outer, own) for own in functions]
+    variances = {
+        own: tables[-1].variance * np.prod([sizes[a] for a in every if a not in own])
+        for n in (2, 3)
+        for own in combinations(every, n)
+    }
     # As if the fit were perfect, and kept all that tables say.
-    with patch.object(mixture, "_OF_THE_FIT", 1.0), patch.object(mixture, "_DEPENDENCE", 1e9):
-        errors = mixture.MixtureErrors(part)
-        terms = [errors.read(batch_of(own)) for own in functions]
-        first = np.zeros(1, np.int64)
-        for i, j in ((0, 0), (0, 1)):
-            noise = errors.of_terms(terms[i], terms[j], first, first).noise[0]
-            assert noise == pytest.approx(
-                by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6
-            )
+    model = kernels.error_model(part)
+    pieces = {own: piece._replace(noise=variances[own], kept=1.0) for own, piece in model.pieces.items()}
+    kept = tuple(tuple(map(np.ones_like, own)) for own in model.kept)
+    model = replace(model, pieces=pieces, kept=kept)
+    terms = [closed._read(model, batch_of(own)) for own in functions]
+    first = np.zeros(1, np.int64)
+    for i, j in ((0, 0), (0, 1)):
+        noise = closed._of_terms(model, terms[i], terms[j], first, first).noise[0]
+        assert noise == pytest.approx(by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6)
 
 
-def test_counts_that_a_fit_has_moved_count_as_noise() -> None:
+def test_misfit_of_a_histogram_counts_as_noise() -> None:
     """Beyond what the histogram's own noise explains, and as a mean over records."""
     components = random_mixture((4,), 3)
     histogram = table_of((0,), components, 2.0)
-    before = mixture.MixtureErrors(ViewPart(components, prior_quality(components), (histogram,)))
+    before = kernels.error_model(ViewPart(components, prior_quality(components), (histogram,)))
     moved = Table(histogram.shape, histogram.counts + np.array([50, -50, 50, -50]), "gaussian", 2.0)
-    after = mixture.MixtureErrors(ViewPart(components, prior_quality(components), (moved,)))
-    assert before.code_variance[0] == pytest.approx(1.25 * 4.0)
+    after = kernels.error_model(ViewPart(components, prior_quality(components), (moved,)))
+    assert before.code_variance[0] == pytest.approx(4.0)
     assert 2_400 < after.code_variance[0] < 2_600
+
+
+def test_misfit_of_a_table_counts_as_noise() -> None:
+    """Residuals of a table that noise does not explain widen every answer about its attributes."""
+    components = random_mixture((4, 5), 3)
+    tables = [table_of(own, components, 2.0) for own in ((0,), (1,), (0, 1))]
+    wrong = tables[2].counts + 40 * np.outer([1, -1, 1, -1], [1, -1, 0, -1, 1])
+    moved = [*tables[:2], Table(tables[2].shape, wrong, "gaussian", 2.0)]
+    noise = [
+        kernels.error_model(ViewPart(components, prior_quality(components), tuple(own))).pieces[0, 1].noise
+        for own in (tables, moved)
+    ]
+    assert noise[0] < 5.0
+    assert noise[1] > 400.0

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hdpview.query.interval.errors import NoiseSums
-from hdpview.query.interval.noise import NoiseLaw
+from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.closed import NoiseSums
 
 N = 300_000  # simulated sums per case
 PATTERNS = {  # weight and number of blocks with that weight

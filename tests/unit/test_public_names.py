@@ -31,6 +31,7 @@ PUBLIC = [
     "Category",
     "Comparison",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
-from statistics import median
+from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +25,7 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.pview import PView
-from hdpview.query.interval import errors, tails
+from hdpview.query.errors import ends, kernels
 from hdpview.view.quality import prior_quality
 from hdpview_bench.coverage import (
     DEFAULT_LIMITS,
@@ -41,15 +41,13 @@ from hdpview_bench.coverage import (
 from hdpview_bench.workers import Limits, Stopped, in_processes
 
 METHOD = "mixture"
-_HOLDS = 0.93
+_HOLDS = 0.9
 _MAY_MISS = 0.02  # of the cells, before a wider value is taken
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of a module of hdpview, and the factors that it is tried with. Of shares that are to be
-    held, factors are of what is not.
-    """
+    """A constant of a module of hdpview, and the factors that it is tried with."""
 
     where: str
     name: str
@@ -79,38 +77,28 @@ class Constant:
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    if isinstance(value, tuple):
-        return tuple(1.0 - (1.0 - share) * factor for share in value)
-    return value * factor
+    return tuple(one * factor for one in value) if isinstance(value, tuple) else value * factor
 
 
 def _forget() -> None:
     """What was computed with another value."""
-    errors.mixture_errors.cache_clear()
-    tails.typical_tail.cache_clear()
+    kernels.error_model.cache_clear()
+    ends.typical_tail.cache_clear()
 
 
 _SMALL_STEPS = (0.85, 1.0, 1.15)
 CONSTANTS = (
-    Constant("query.interval.tails", "_TAIL_SCALE", _SMALL_STEPS),
-    Constant("query.interval.mixture", "_OF_THE_FIT", (0.8, 1.0, 1.25)),
+    Constant("query.errors.ends", "_TAIL_SCALE", _SMALL_STEPS),
     *(
-        Constant("query.interval.mixture", name)
-        for name in ("_DEPENDENCE", "_MISFIT", "_FINER", "_UNEVEN", "_COINCIDE", "_RARE")
+        Constant("query.errors.kernels", name)
+        for name in ("EMPTY_CODE_NOISE", "WITHIN_BIN_DEPENDENCE", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
     ),
-    Constant("query.interval.errors", "_FEW"),
+    Constant("query.errors.kernels", "KEPT_NOISE"),
     *(
         Constant("view.quality", name)
-        for name in (
-            "_MAX_ONE",
-            "_MIN_TWO",
-            "_MAX_TWO",
-            "_WITHOUT_TABLES",
-            "_THREE_PER_TWO",
-            "_FOUR_PER_THREE",
-        )
+        for name in ("_MAX_OF_ONE", "_MIN_UNKNOWN", "_MAX_UNKNOWN", "_UNKNOWN_PER_NOISE", "_WITHOUT_TABLES")
     ),
-    Constant("methods.quality", "_HELD"),
+    Constant("methods.quality", "_HELD", _SMALL_STEPS),
     Constant("methods.quality", "_SEEN"),
     Constant("methods.quality", "_MEAN_ERROR", _SMALL_STEPS),
 )
@@ -199,20 +187,20 @@ def _row(constant: Constant, found: dict[Build, dict[Setting, dict[str, Tally]]]
 
 
 def choose(by_factor: dict[float, list[Row]]) -> float:
-    """The factor with the narrowest intervals among those with few cells below 93 %, or with the fewest."""
+    """The factor with the best interval score among those with few cells below 90 %, or with the fewest."""
     summaries = {factor: _summary(rows) for factor, rows in by_factor.items()}
-    fewest = min(own["below 93 %"] for own in summaries.values())
-    enough = max(fewest, _MAY_MISS)
-    holding = {factor: own for factor, own in summaries.items() if own["below 93 %"] <= enough}
-    return min(holding, key=lambda factor: (holding[factor]["width"], abs(factor - 1.0)))
+    enough = max(min(own["below 90 %"] for own in summaries.values()), _MAY_MISS)
+    holding = {factor: own for factor, own in summaries.items() if own["below 90 %"] <= enough}
+    return min(holding, key=lambda factor: (holding[factor]["score"], abs(factor - 1.0)))
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, float]:
-    """Share of cells below 93 %, the worst cell, and the median width."""
+    """Share of cells below 90 %, the mean of all and the worst, and the mean interval score."""
     many = [row for row in rows if row["questions"] >= 30] or list(rows)
-    widths = [row["typical_width"] for row in many if has_errors(row) and row["typical_width"]]
+    scores = [row["score"] for row in many if has_errors(row) and row["score"]]
     return {
-        "below 93 %": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
+        "below 90 %": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
+        "held": fmean(row["typical"] for row in many) if many else 1.0,
         "worst": min((row["typical"] for row in many), default=1.0),
-        "width": median(widths) if widths else 0.0,
+        "score": fmean(scores) if scores else 0.0,
     }

@@ -79,8 +79,10 @@ class Build:
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over questions of one kind. Unanswered questions count as missed; widths are of intervals with two
-    ends.
+    """Sums over questions of one kind. Unanswered questions count as missed; widths and scores are of
+    intervals with two ends.
+
+    typical_score: interval scores of typical intervals. constant_score: of intervals of ±1.96 RMSE.
     """
 
     questions: int = 0
@@ -92,9 +94,11 @@ class Tally:
     squared_error: float = 0.0
     typical_width: float = 0.0
     guaranteed_width: float = 0.0
+    typical_score: float = 0.0
+    constant_score: float = 0.0
 
     @classmethod
-    def of(cls, asked: Asked) -> Self:
+    def of(cls, asked: Asked, confidence: float) -> Self:
         error = asked.estimate - asked.exact_truth
         known = np.isfinite(error)
         return cls(
@@ -107,6 +111,10 @@ class Tally:
             squared_error=float((error[known] ** 2).sum()),
             typical_width=_width(asked.typical),
             guaranteed_width=_width(asked.guaranteed),
+            typical_score=_score(asked.typical[known], asked.exact_truth[known], confidence),
+            constant_score=_score(
+                _constant_ends(asked.estimate[known], error[known]), asked.exact_truth[known], confidence
+            ),
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -118,6 +126,19 @@ def _held(ends: NDArray[np.float64], truth: NDArray[np.float64]) -> int:
     # Answers that rest on no noise are right up to rounding.
     slack = 1e-9 * np.maximum(1.0, np.abs(truth))
     return int(((ends[:, 0] <= truth + slack) & (truth - slack <= ends[:, 1])).sum())
+
+
+def _score(ends: NDArray[np.float64], truth: NDArray[np.float64], confidence: float) -> float:
+    """Sum of interval scores: width, and 2/(1 − confidence) times the distance of truths that lie outside."""
+    bounded = np.isfinite(ends).all(axis=1)
+    lower, upper, truth = ends[bounded, 0], ends[bounded, 1], truth[bounded]
+    outside = np.maximum(lower - truth, 0.0) + np.maximum(truth - upper, 0.0)
+    return float((upper - lower + 2.0 / (1.0 - confidence) * outside).sum())
+
+
+def _constant_ends(estimate: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:
+    half = _NORMAL_95 * float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
+    return np.stack([estimate - half, estimate + half], axis=1)
 
 
 def _n_bounded(ends: NDArray[np.float64]) -> int:
@@ -143,7 +164,9 @@ def ask(view: PView, recoded: Recoded, plan: CoveragePlan, trial: int) -> dict[s
     for kind in plan.kinds:
         if n_attributes_of(kind) <= len(recoded.schema):
             rng = np.random.default_rng([trial, list(KINDS).index(kind)])
-            found[kind] = Tally.of(KINDS[kind](Asking(view, recoded, plan.n_questions, plan.confidence, rng)))
+            found[kind] = Tally.of(
+                KINDS[kind](Asking(view, recoded, plan.n_questions, plan.confidence, rng)), plan.confidence
+            )
     return found
 
 
@@ -225,7 +248,7 @@ def summarise(measured: Iterable[tuple[Build, dict[str, Tally]]]) -> list[Row]:
 
 
 def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally: Tally) -> Row:
-    """Coverage, and widths as multiples of ±1.96 RMSE: 1 would be as wide as errors are, were they normal."""
+    """Coverage, widths as multiples of ±1.96 RMSE, and the interval score in units of that of ±1.96 RMSE."""
     rmse = (tally.squared_error / max(1, tally.answered)) ** 0.5
     unit = 2 * _NORMAL_95 * rmse
     return {
@@ -240,6 +263,7 @@ def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally:
         "rmse": rmse,
         "typical_width": _ratio(tally.typical_width, tally.typical_bounded * unit),
         "guaranteed_width": _ratio(tally.guaranteed_width, tally.guaranteed_bounded * unit),
+        "score": _ratio(tally.typical_score, tally.constant_score),
         "typical_unbounded": 1 - tally.typical_bounded / tally.questions,
     }
 
@@ -297,8 +321,11 @@ def _by_budget(rows: Sequence[Row]) -> list[str]:
         many = [row for row in own if row["questions"] >= _FEWEST] or own
         missed = round(sum((1 - row["guaranteed"]) * row["questions"] for row in own))
         widths = [row["typical_width"] for row in many if has_errors(row) and row["typical_width"]] or [0.0]
+        scores = [row["score"] for row in many if has_errors(row) and row["score"]] or [0.0]
         found.append(
-            f"{method}, ε = {epsilon:g}: worst {min(row['typical'] for row in many):.1%}, "
+            f"{method}, ε = {epsilon:g}: held {np.mean([row['typical'] for row in many]):.1%}, score "
+            f"{np.mean(scores):.2f} on average and {max(scores):.2f} at worst; "
+            f"worst {min(row['typical'] for row in many):.1%}, "
             f"{sum(row['typical'] < 0.93 for row in many)} of {len(many)} cells below 93 %; guaranteed "
             f"missed {missed:,} of {sum(row['questions'] for row in own):,}; typical width "
             f"{np.mean(widths):.1f} on average, {np.median(widths):.1f} in the median, "

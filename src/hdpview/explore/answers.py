@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.pview import PView
+from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Measures
@@ -29,7 +30,6 @@ from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql, two_attribute_numbers
-from hdpview.query.sql import run
 from hdpview.view.blocks import Blocks
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ def _attribute(attribute: Attribute) -> Json:
     described: Json = {
         "name": attribute.name,
         "sql": name_in_sql(attribute.name),
-        "kind": attribute.kind,
+        "kind": "datetime" if isinstance(attribute, Datetime) else attribute.kind,
         "nullable": attribute.nullable,
         "label": attribute.label,
         "unit": attribute.unit,

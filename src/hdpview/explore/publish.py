@@ -29,17 +29,15 @@ from hdpview.errors import ViewFileError
 from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
-from hdpview.query.interval.dependence import dependence
-from hdpview.query.interval.errors import mixture_errors
-from hdpview.query.interval.noise import NoiseLaw
-from hdpview.query.interval.tails import typical_tail
+from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.ends import typical_tail
+from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, UNEVEN_WITHIN_BIN, error_model
 from hdpview.query.question.conditions import Condition, note_on
 from hdpview.view.blocks import Blocks
 from hdpview.view.contents import SHARE_UNITS, packed
 from hdpview.view.data import ViewPart
 from hdpview.view.file import checksum_of, written_whole
 from hdpview.view.mixture import Mixture
-from hdpview.view.tables import pairs_inside
 
 _CONFIDENCE = 0.95
 
@@ -116,10 +114,10 @@ def _axis(attribute: Attribute) -> Json:
 
 
 def _part(part: ViewPart) -> Json:
-    components, factors = part.components, list(part.quality.factors)
+    components = part.components
     if isinstance(components, Blocks):
-        return _blocks(components, factors)
-    return _mixture(components, factors, part)
+        return _blocks(components, list(part.quality.factors))
+    return _mixture(components, part)
 
 
 def _blocks(blocks: Blocks, factors: list[float]) -> Json:
@@ -136,38 +134,34 @@ def _blocks(blocks: Blocks, factors: list[float]) -> Json:
     }
 
 
-def _mixture(mixture: Mixture, factors: list[float], part: ViewPart) -> Json:
-    # Bins that several tables share are written once.
-    bins: dict[tuple[int, bytes], int] = {}
-    arrays: list[NDArray[np.int32]] = []
-    tables, errors = [], mixture_errors(part)
-    for table in [*part.tables, *pairs_inside(part.tables)]:
-        numbers = []
-        for a, own in zip(table.attributes, table.shape.bin_of_code, strict=True):
-            key = (a, own.tobytes())
-            if key not in bins:
-                bins[key] = len(arrays)
-                arrays.append(own)
-            numbers.append(bins[key])
-        tables.append(
-            {
-                "attributes": list(table.attributes),
-                "bins": numbers,
-                "cells": table.counts.size,
-                "variance": table.variance,
-                "moved": errors.moved(table) if len(table.attributes) > 1 else 0.0,
-                "dependence": dependence(part, table) if len(table.attributes) == 2 else 0.0,
-            }
-        )
+def _mixture(mixture: Mixture, part: ViewPart) -> Json:
+    model = error_model(part)
+    first = np.cumsum([0, *map(len, model.binnings)])  # of each attribute's binnings in a list of all
+    pieces = [
+        {
+            "attributes": list(piece.attributes),
+            "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
+            "noise": piece.noise,
+            "kept": piece.kept,
+            "within": piece.within,
+            "scatter": list(piece.scatter),
+        }
+        for piece in model.pieces.values()
+    ]
     return {
         "weight": _packed(mixture.weight),
-        "totalVariance": errors.total_variance,
-        "codeVariance": errors.code_variance.tolist(),
         "shares": [_shares(mixture, a) for a in range(len(mixture.sizes))],
-        "factors": factors,
-        "tables": tables,
-        "bins": [_packed(own) for own in arrays],
-        "attributeOfBins": [a for a, _ in bins],
+        "tables": [list(table.attributes) for table in part.tables],
+        "bins": [_packed(bins) for own in model.binnings for bins in own],
+        "attributeOfBins": [a for a, own in enumerate(model.binnings) for _ in own],
+        "keptOfCodes": [_packed(own[0]) for own in model.kept],
+        "keptOfBins": [_packed(bins) for own in model.kept for bins in own[1:]],
+        "totalVariance": model.total_variance,
+        "codeVariance": model.code_variance.tolist(),
+        "levels": model.levels.tolist(),
+        "minErrorRecords": MIN_ERROR_RECORDS,
+        "unevenWithinBin": UNEVEN_WITHIN_BIN,
+        "pieces": pieces,
     }
 
 
@@ -175,8 +169,8 @@ def _shares(mixture: Mixture, a: int) -> Json:
     units = np.rint(mixture.share[a] * SHARE_UNITS)
     exact = bool((units / SHARE_UNITS == mixture.share[a]).all())
     share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
-    bins, within = _packed(mixture.bin_of_code[a]), _packed(mixture.within_bin_share[a])
-    return {"share": share, "binOfCode": bins, "shape": within}
+    bins, within = mixture.bin_of_code[a], mixture.within_bin_share[a]
+    return {"share": share, "binOfCode": _packed(bins), "shape": _packed(within)}
 
 
 def _packed(array: NDArray[Any]) -> Json:

@@ -25,8 +25,8 @@ from hdpview.errors import HdpviewError
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.progress import Progress
-from hdpview.query.interval.errors import model_scales
-from hdpview.query.interval.tails import typical_tail
+from hdpview.query.errors.closed import model_scales
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
@@ -41,9 +41,9 @@ _CONFIDENCE = 0.95
 # Sets of attributes asked about, per number of attributes; synthetic records for each; and ranges of an
 # attribute.
 _N_SETS, _N_CELLS, _N_RANGES = 24, 32, (8, 5, 3, 3)
-# Of the groups of questions, by number of attributes, those whose errors add up to no more than expected.
-# Some attributes depend strongly and most hardly do, so that of several attributes the worst decide.
-_HELD = (0.8, 0.95, 0.95, 0.95)
+# Share of the groups of questions whose errors add up to no more than expected: a little more than half,
+# since some attributes depend strongly and most hardly do.
+_HELD = 0.6
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3
@@ -111,7 +111,7 @@ def questions_about(part: ViewPart, k: int) -> _Questions:
     boxes = CodeBoxes(*(np.concatenate(column) for column in columns))
     group = np.repeat(np.arange(len(groups)), list(map(len, groups)))
     scales = model_scales(part, pack_boxes(boxes, sizes))
-    return _Questions(boxes, group, scales.estimate, scales.noise, scales.model)
+    return _Questions(boxes, group, scales.estimate, scales.known, scales.model)
 
 
 def _grid(attribute: Ints, records: Ints, sizes: Sequence[int], rng: np.random.Generator) -> CodeBoxes:
@@ -152,7 +152,7 @@ def _drawn_factor(
     model = np.maximum(asked.model[k - 1], 0.0)
     size = np.bincount(asked.group, np.sqrt(model))
     seen = size >= _SEEN * size.max()
-    place = math.ceil(_HELD[k - 1] * int(seen.sum())) - 1
+    place = math.ceil(_HELD * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     expected = [
         np.ceil(np.bincount(asked.group, _MEAN_ERROR * np.sqrt(known + factor**2 * model)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from hdpview_bench.cli import accuracy, audit, coverage, growth, paper, serve, spark, speed
+from hdpview_bench.cli import accuracy, audit, coverage, growth, paper, serve, spark, speed, useful
 
 app = typer.Typer(
     add_completion=False,
@@ -13,6 +13,7 @@ app = typer.Typer(
 )
 app.command("accuracy")(accuracy.accuracy)
 app.command("coverage")(coverage.coverage)
+app.command("useful")(useful.useful)
 app.command("growth")(growth.growth)
 app.command("paper")(paper.paper)
 app.command("speed")(speed.speed)

@@ -1,27 +1,13 @@
 // The released numbers of a view, and what follows from them: counts under conditions, and the errors to
 // expect of them.
-// The same mathematics as mixture.py, codes.py, errors.py and blocks.py of hdpview/query/interval;
-// docs/intervals.md derives it.
+// The same mathematics as kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the error
+// model that publish.py writes; docs/intervals.md derives it.
 // moments.js says what functions of codes are, and boxes.
 
 import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./moments.js";
 
-const DEPENDENCE = 0.1;
-const MISFIT = 0.25;
-const FINER = 0.9;
-const OF_THE_FIT = 1.25;
-const COINCIDE = 0.4;
-const RARE = 0.02;
-const UNEVEN = 0.5;
-const FEW = 2;
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
-
-/** All proper subsets of some attributes. */
-function subsets(attributes) {
-  const all = attributes.reduce((found, a) => [...found, ...found.map((some) => [...some, a])], [[]]);
-  return all.slice(0, -1);
-}
 
 const keyOf = (attributes) => [...attributes].sort((x, y) => x - y).join();
 
@@ -33,16 +19,7 @@ export class Mixture {
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
-    const best = new Map();
-    for (const table of part.tables) {
-      const key = keyOf(table.attributes);
-      if (table.attributes.length > 1 && !(best.get(key)?.variance <= table.variance)) best.set(key, table);
-    }
-    // Of each table, the share that the fit has kept; those of most attributes first.
-    const signal = (DEPENDENCE * this.total) ** 2;
-    this.joint = [...best.values()]
-      .map((table) => ({ ...table, kept: signal / (signal + table.variance * table.cells) }))
-      .sort((one, other) => other.attributes.length - one.attributes.length);
+    this.pieceOf = new Map(part.pieces.map((piece) => [keyOf(piece.attributes), piece]));
     this.known = new WeakMap();
   }
 
@@ -82,7 +59,7 @@ export class Mixture {
 
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) {
-    return this.#once(f, g, a, () => gram(f, g, this.margins[a]));
+    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a]));
   }
 
   #insideBins(a, f, g) {
@@ -119,6 +96,7 @@ export class Mixture {
         f === null ? null : this.#overBins(a, f, i),
         g === null ? null : this.#overBins(a, g, i),
         this.binnings[i].ofBin,
+        this.keptOfBins[i],
       ),
     );
   }
@@ -132,8 +110,8 @@ export class Mixture {
   }
 
   /**
-   * Expected products of the errors of two boxes: by noise, by the model per squared factor of its quality,
-   * by dependence inside the bins of tables, and by bins that are cut through.
+   * Expected products of the errors of two boxes: by noise in tables, by the model per squared correlation that
+   * it does not know, by dependence inside the bins of tables, and by bins that are cut through.
    */
   errors(left, right) {
     const asked = [...new Set([...left.keys(), ...right.keys()])];
@@ -142,99 +120,67 @@ export class Mixture {
     const means = new Map(asked.map((a) => [a, pair.get(a).reduce((mean, f) => mean * this.#mean(a, f), 1)]));
     const meansWithout = (some) =>
       asked.reduce((product, a) => (some.includes(a) ? product : product * means.get(a)), 1);
-    const joint = this.joint.filter(({ attributes }) => attributes.every((a) => pair.has(a)));
-    const weights = this.#weights(left, asked, joint);
-    const others = left === right ? weights : this.#weights(right, asked, joint);
-    const weight = (attributes) => weights.get(keyOf(attributes)) * others.get(keyOf(attributes));
+    const weight = (some) =>
+      asked.reduce((product, a) => (some.includes(a) ? product : product * this.#weight(a, pair.get(a), some)), 1);
     let noise = this.totalVariance * weight([]);
     for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * weight([a]);
-    const hidden = (a) => (Math.sqrt(this.codeVariance[a]) / this.total) * moments.get(a).fourth;
     const model = this.#byOrder(
-      asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance + hidden(a) })),
+      asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance })),
     );
-    let finer = 0;
-    for (const { attributes, variance, moved, bins, dependence, kept } of joint) {
+    let within = 0;
+    for (const some of this.#setsOf(asked)) {
+      const piece = this.pieceOf.get(keyOf(some));
+      if (!piece) continue;
+      const { attributes, bins } = piece;
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
-      const energy = found.reduce((product, { energy }) => product * energy, 1);
-      noise += (OF_THE_FIT * kept * variance + moved) * energy * weight(attributes);
-      const explained = found.reduce((product, { covariance }) => product * covariance, 1) * rest;
-      model[attributes.length - 1] -= (1 - MISFIT ** 2) * explained;
-      finer +=
-        (FINER * dependence ** 2) ** 2 *
-        (attributes.reduce((product, a) => product * moments.get(a).covariance, 1) * rest - explained);
+      noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * weight(attributes);
+      let [explained, whole, scattered] = [1, 1, 1];
+      attributes.forEach((a, i) => {
+        const [ofCodes, ofBins] = [moments.get(a).covariance, found[i].covariance];
+        explained *= ofBins;
+        whole *= ofCodes;
+        scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
+      });
+      model[attributes.length - 1] += (scattered - explained - whole) * rest;
+      within += piece.within * (scattered - explained) * rest;
     }
     const inside = asked.reduce(
       (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
       0,
     );
-    const rare = this.#inCommon(left, asked, joint) * this.#inCommon(right, asked, joint);
     return {
       noise,
       model: model.map((value) => value * this.total ** 2),
-      finer: finer * this.total ** 2,
-      inside: inside * (UNEVEN * this.total) ** 2,
-      rare: rare * this.total ** 2,
+      within: within * this.total ** 2,
+      inside: inside * (this.unevenWithinBin * this.total) ** 2,
     };
   }
 
-  /**
-   * What the counts of released tables are multiplied with, in an estimate of a box that has as little noise
-   * as they allow, by the key of their attributes.
-   */
-  #weights(box, asked, joint) {
-    const f = (a) => box.get(a) ?? null;
-    const meansWithout = (some) =>
-      asked.reduce((product, a) => (some.includes(a) ? product : product * this.#mean(a, f(a))), 1);
-    const found = new Map();
-    const add = (attributes, value) => {
-      const key = keyOf(attributes);
-      found.set(key, (found.get(key) ?? 0) + value);
-    };
-    add([], meansWithout([]));
-    for (const a of asked) {
-      add([a], meansWithout([a]));
-      add([], this.#shift(a, f(a), null) * meansWithout([a]));
-    }
-    for (const { attributes, bins, kept } of joint) {
-      const rest = meansWithout(attributes);
-      const shifts = new Map(attributes.map((a, i) => [a, this.#shift(a, f(a), bins[i])]));
-      add(attributes, rest);
-      for (const some of subsets(attributes)) {
-        const moved = attributes.filter((a) => !some.includes(a));
-        add(some, kept * moved.reduce((product, a) => product * shifts.get(a), rest));
-      }
-    }
+  /** Sets of two and three attributes. */
+  #setsOf(asked) {
+    const found = [];
+    asked.forEach((a, i) =>
+      asked.slice(i + 1).forEach((b, j) => {
+        found.push([a, b]);
+        for (const c of asked.slice(i + j + 2)) found.push([a, b, c]);
+      }),
+    );
     return found;
   }
 
-  /** Of a condition that most records satisfy, the share of those that do not. */
-  #exceptions(a, f) {
-    const mean = this.#mean(a, f);
-    if (f === null || mean <= 0.5) return 0;
-    const values = isPoint(f) ? [f.value] : f;
-    return values.every((value) => value >= 0 && value <= 1) ? Math.min(Math.max(1 - mean, 0), RARE) : 0;
-  }
-
   /**
-   * Records that may be exceptions in two attributes that were not counted together, beyond independence, as
-   * a share of all.
+   * What counts of some attributes together are multiplied with, of another one: the product of the means of two
+   * functions over records; over bins as far as released tables count it together with them.
    */
-  #inCommon(box, asked, joint) {
-    const measured = new Set(joint.map(({ attributes }) => keyOf(attributes)));
-    const f = (a) => box.get(a) ?? null;
-    let found = 0;
-    asked.forEach((a, i) => {
-      for (const b of asked.slice(i + 1)) {
-        if (measured.has(keyOf([a, b]))) continue;
-        const both = Math.min(this.#exceptions(a, f(a)), this.#exceptions(b, f(b)));
-        found += asked.reduce(
-          (product, c) => (c === a || c === b ? product : product * this.#mean(c, f(c))),
-          both,
-        );
-      }
-    });
-    return COINCIDE * found;
+  #weight(a, pair, some) {
+    const piece = this.pieceOf.get(keyOf([...some, a]));
+    return pair.reduce((product, f) => {
+      if (!some.length) return product * (this.#mean(a, f) + this.#shift(a, f, null));
+      if (!piece) return product * this.#mean(a, f);
+      const bins = piece.bins[piece.attributes.indexOf(a)];
+      return product * (this.#mean(a, f) + piece.kept * this.#shift(a, f, bins));
+    }, 1);
   }
 
   /**
@@ -253,24 +199,23 @@ export class Mixture {
   }
 
   /** How many times more records lie in a box than if attributes were independent, at least 1. */
-  #beyondIndependence(box, estimate) {
+  #lift(box, estimate) {
     let independent = this.total;
     for (const [a, f] of box) independent *= this.#mean(a, f);
     return independent > 0 ? Math.max(estimate / independent, 1) : 1;
   }
 
   /** The same of the records of a box, computed once. */
-  #moreOf(records) {
-    return this.#once(records, records, "more", () =>
-      this.#beyondIndependence(records, this.estimate(records)),
+  #liftOf(records) {
+    return this.#once(records, records, "lift", () =>
+      this.#lift(records, this.estimate(records)),
     );
   }
 
   /** What lies where more records are than if attributes were independent errs by as much more. */
-  #size({ noise, model, finer, inside, rare }, more) {
-    const chance = sum(model.slice(1)) / this.total;
-    const [ofOne, ...ofMore] = model.map((value, order) => value * this.factors[order] ** 2);
-    return { noise, rest: ofOne + (sum(ofMore) + chance + finer) * more + inside * more ** 2 + rare };
+  #size({ noise, model, within, inside }, lift) {
+    const [ofOne, ...ofMore] = model.map((value, order) => value * this.levels[order]);
+    return { noise, rest: ofOne + (sum(ofMore) + within) * lift + inside * lift ** 2 };
   }
 
   /**
@@ -278,21 +223,28 @@ export class Mixture {
    * where what they add may be negative.
    */
   variance(box, estimate, records = null) {
-    const more = records ? this.#moreOf(records) : this.#beyondIndependence(box, estimate);
-    const { noise, rest } = this.#size(this.errors(box, box), more);
-    return Math.max(Math.max(noise, 0) + rest, 0) + this.#ofAFew(box) ** 2;
+    const lift = records ? this.#liftOf(records) : this.#lift(box, estimate);
+    const { noise, rest } = this.#size(this.errors(box, box), lift);
+    return Math.max(Math.max(noise, 0) + rest, 0) + this.#minError(box) ** 2;
   }
 
-  /** The error of a sum if a few records more than the model sees add as much as any may. */
-  #ofAFew(box) {
-    return box.size > 1 ? FEW * this.#largest(box) : 0;
+  /** The error of a sum if there are a few records more than the model sees. */
+  #minError(box) {
+    return box.size > 1 ? this.minErrorRecords * this.#usualSize(box) : 0;
   }
 
-  /** The most that one record may add to the count of a box. */
-  #largest(box) {
-    const size = (most, value) => Math.max(most, Math.abs(value));
-    const largest = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce(size, 0));
-    return [...box.values()].reduce((product, f) => product * largest(f), 1);
+  /** Root mean squares over records of a box's functions where they are not 0, multiplied. */
+  #usualSize(box) {
+    return [...box].reduce((product, [a, f]) => product * this.#usualSizeOf(a, f), 1);
+  }
+
+  #usualSizeOf(a, f) {
+    if (isPoint(f)) return Math.abs(f.value);
+    return this.#once(f, f, `size ${a}`, () => {
+      const squares = f.reduce((total, value, i) => total + value ** 2 * this.margins[a][i], 0);
+      const records = f.reduce((total, value, i) => total + (value !== 0) * this.margins[a][i], 0);
+      return records > 0 ? Math.sqrt(squares / records) : 0;
+    });
   }
 
   /**
@@ -302,14 +254,14 @@ export class Mixture {
   covariances(boxes, isCount = boxes.map(() => true)) {
     const estimates = boxes.map((box, i) => (isCount[i] ? this.estimate(box) : -Infinity));
     const largest = estimates.indexOf(Math.max(...estimates));
-    const more = boxes.map((_, i) => {
+    const lift = boxes.map((_, i) => {
       const own = isCount[i] ? i : largest;
-      return this.#beyondIndependence(boxes[own], estimates[own]);
+      return this.#lift(boxes[own], estimates[own]);
     });
     return boxes.map((one, i) =>
       boxes.map((other, j) => {
-        const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(more[i] * more[j]));
-        return noise + rest + this.#ofAFew(one) * this.#ofAFew(other);
+        const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(lift[i] * lift[j]));
+        return noise + rest + this.#minError(one) * this.#minError(other);
       }),
     );
   }
@@ -317,19 +269,19 @@ export class Mixture {
   /** What `withTotal` needs to know of the records that shares are of. */
   productOf(box) {
     const estimate = this.estimate(box);
-    const more = this.#beyondIndependence(box, estimate);
-    const { noise, rest } = this.#size(this.errors(box, box), more);
-    const few = this.#ofAFew(box);
-    return { box, estimate, more, few, variance: noise + rest + few ** 2 };
+    const lift = this.#lift(box, estimate);
+    const { noise, rest } = this.#size(this.errors(box, box), lift);
+    const few = this.#minError(box);
+    return { box, estimate, lift, few, variance: noise + rest + few ** 2 };
   }
 
   /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
   withTotal(box, total) {
     const estimate = this.estimate(box);
-    const more = this.#beyondIndependence(box, estimate);
-    const own = this.#size(this.errors(box, box), more);
-    const shared = this.#size(this.errors(box, total.box), Math.sqrt(more * total.more));
-    const few = this.#ofAFew(box);
+    const lift = this.#lift(box, estimate);
+    const own = this.#size(this.errors(box, box), lift);
+    const shared = this.#size(this.errors(box, total.box), Math.sqrt(lift * total.lift));
+    const few = this.#minError(box);
     const covariance = shared.noise + shared.rest + few * total.few;
     return {
       sums: [estimate, total.estimate],
@@ -347,7 +299,7 @@ export class Mixture {
     return (
       whole &&
       (!attributes.length ||
-        this.tables.some((table) => attributes.every((a) => table.attributes.includes(a))))
+        this.tables.some((table) => attributes.every((a) => table.includes(a))))
     );
   }
 

@@ -230,10 +230,10 @@ export class Engine {
               this.parts.map((part, i) => part.withTotal(own, total[i])),
               nPossible === 1,
             )
-          : { ratio: 0, off: 0, unsafe: false };
+          : { ratio: 0, off: 0 };
       columns.estimate.push(ratio);
-      columns.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
-      columns.upper.push(ratio === null ? null : unsafe ? 1 : Math.min(ratio + off, 1));
+      columns.lower.push(ratio === null ? null : Math.max(ratio - off, 0));
+      columns.upper.push(ratio === null ? null : Math.min(ratio + off, 1));
     }
     return columns;
   }
@@ -372,10 +372,10 @@ export class Engine {
     const { codes, boxes, notes: told } = this.#groups(where, attribute);
     const found = { codes, estimate: [], lower: [], upper: [], notes: told };
     for (const group of boxes) {
-      const { ratio, off, unsafe } = this.#ratio([times(group, also), group]);
+      const { ratio, off } = this.#ratio([times(group, also), group]);
       found.estimate.push(ratio);
-      found.lower.push(ratio === null ? null : unsafe ? 0 : Math.max(ratio - off, 0));
-      found.upper.push(ratio === null ? null : unsafe ? 1 : Math.min(ratio + off, 1));
+      found.lower.push(ratio === null ? null : Math.max(ratio - off, 0));
+      found.upper.push(ratio === null ? null : Math.min(ratio + off, 1));
     }
     return found;
   }
@@ -427,9 +427,7 @@ export class Engine {
     const estimate = value(sums);
     if (Number.isNaN(estimate)) return null;
     const covariances = this.#covariances(boxes, [values.isCount, true]);
-    const half = this.tail * Math.sqrt(deltaVariance(value, sums, covariances));
-    const unsafe = sums[1] <= this.tail * Math.sqrt(Math.max(covariances[1][1], 0));
-    const off = unsafe ? Infinity : half;
+    const off = this.tail * Math.sqrt(deltaVariance(value, sums, covariances));
     return {
       estimate, lower: Math.min(Math.max(estimate - off, values.least), estimate),
       upper: Math.max(Math.min(estimate + off, values.greatest), estimate),

@@ -10,29 +10,27 @@ export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
- * Covariance under a margin, energy and fourth of two functions, as mixture.py has them; null stands for the
- * constant 1.
+ * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant 1.
+ * kept: weights of noise at each code or bin.
  */
-export function gram(f, g, margin) {
+export function gram(f, g, margin, kept) {
   const n = margin.length;
-  if (f === null || g === null) return { covariance: 0, energy: 0, fourth: 0 };
+  if (f === null || g === null) return { covariance: 0, energy: 0 };
   if (f === g && isPoint(f)) {
-    const mean = f.value * margin[f.code];
+    const [square, share] = [f.value * f.value, margin[f.code]];
     return {
-      covariance: f.value * mean - mean * mean,
-      energy: f.value * f.value * (1 - 1 / n),
-      fourth: Math.abs(f.value * (f.value - 2 * mean)) * Math.sqrt(1 - 1 / n),
+      covariance: square * (share - share * share),
+      energy: square * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2),
     };
   }
   const [one, other] = [f, g].map((h) => dense(h, n));
   const mean = (h) => margin.reduce((total, share, i) => total + share * h[i], 0);
   const [left, right] = [mean(one), mean(other)];
   const products = one.map((value, i) => (value - left) * (other[i] - right));
-  const average = sum(products) / n;
+  const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
   return {
     covariance: mean(products),
-    energy: n * (average - (sum(one) / n - left) * (sum(other) / n - right)),
-    fourth: Math.sqrt(products.reduce((total, product) => total + (product - average) ** 2, 0)),
+    energy: kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0),
   };
 }
 

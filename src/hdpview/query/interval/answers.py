@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.errors import QueryError
-from hdpview.query.interval.errors import Evaluation, evaluate, mixture_errors
-from hdpview.query.interval.guaranteed import guaranteed
-from hdpview.query.interval.noise import check_confidence
-from hdpview.query.interval.tails import typical_tail
+from hdpview.query.bounds.guaranteed import guaranteed
+from hdpview.query.bounds.noise import check_confidence
+from hdpview.query.errors.closed import Evaluation, evaluate, rests_on_tables
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.question.batch import Batch, pack
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import note_on
@@ -129,7 +129,7 @@ class Answers(Sequence[Answer]):
             if isinstance(part.components, Blocks):
                 found &= self.evaluation.raw_variance <= self.evaluation.noise.variance * (1 + 1e-9)
             else:
-                found &= mixture_errors(part).rests_on_tables(self.batch)
+                found &= rests_on_tables(part, self.batch)
         return found
 
     @property

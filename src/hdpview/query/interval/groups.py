@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Schema
 from hdpview.errors import QueryError
+from hdpview.query.bounds.guaranteed import guaranteed
+from hdpview.query.errors.closed import Evaluation, covariances, evaluate
 from hdpview.query.estimate.estimates import check_number_of_groups, estimates
-from hdpview.query.interval.errors import Evaluation, covariances, evaluate
-from hdpview.query.interval.guaranteed import guaranteed
 from hdpview.query.question.axes import Axis, attribute_axis
 from hdpview.query.question.batch import Batch, Grids, pack, pack_grids
 from hdpview.query.question.boxes import Box, intersect, reaching_bins

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Datetime, Integer, Ordered
 from hdpview.errors import QueryError
+from hdpview.query.bounds.guaranteed import guaranteed
+from hdpview.query.bounds.noise import confidence_of_each
+from hdpview.query.errors.closed import Evaluation, evaluate
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.estimate.estimates import grid_estimates
 from hdpview.query.interval.answers import Kind, Reading, check_reading, typical_ends
-from hdpview.query.interval.errors import Evaluation, evaluate
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.guaranteed import guaranteed
-from hdpview.query.interval.noise import confidence_of_each
-from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.boxes import Box, intersect
@@ -149,7 +149,9 @@ class Measures:
         variance = delta_variance(value, sums, covariances)
         half = tail * np.sqrt(variance)
         span = Span(estimate, estimate - half, estimate + half)
-        for i in denominators:
+        # Means and shares lie within limits, so that their interval is that of the delta method; any other
+        # ratio may be anything where a denominator may be 0.
+        for i in denominators if np.isinf(limits).any() else ():
             unsafe = sums[i] <= tail * np.sqrt(np.maximum(covariances[i, i], 0.0))
             span = Span(estimate, np.where(unsafe, -np.inf, span.lower), np.where(unsafe, np.inf, span.upper))
         return _null_where(np.isnan(estimate), span.within(*limits))

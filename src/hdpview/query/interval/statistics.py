@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Datetime, Ordered, calendar
 from hdpview.errors import QueryError
+from hdpview.query.bounds.noise import check_confidence, confidence_of_each
+from hdpview.query.errors.closed import covariances
+from hdpview.query.errors.ends import typical_tail
 from hdpview.query.estimate.estimates import estimates
 from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
 from hdpview.query.interval.columns import Column, arrow_table
-from hdpview.query.interval.errors import covariances
 from hdpview.query.interval.groups import Groups, Histograms
-from hdpview.query.interval.noise import check_confidence, confidence_of_each
 from hdpview.query.interval.spans import Measures, Span, delta_variance
-from hdpview.query.interval.tails import typical_tail
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import attribute_axis
@@ -371,9 +371,7 @@ def value_shares(view: ViewData, name: str, where: Where = None, confidence: flo
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
     (sums, products), tail = _sums(view, listed), typical_tail(confidence)
     estimate = _ratio(sums)
-    # Where the total cannot be told from 0, any share is possible.
-    is_unsafe = sums[1] <= tail * np.sqrt(np.maximum(products[1, 1], 0.0))
-    half = np.where(is_unsafe, np.inf, tail * np.sqrt(delta_variance(_ratio, sums, products)))
+    half = tail * np.sqrt(delta_variance(_ratio, sums, products))
     if len(groups) == 1:  # the condition leaves one value, so all records have it
         half = np.zeros(1)
     span = Span(estimate, estimate - half, estimate + half).within(0.0, 1.0)

@@ -1,0 +1,214 @@
+"""How far answers from blocks may be off: noise on counts, and records that lie unevenly inside blocks.
+
+The weight of a block in a quantity is the mean of the quantity over the block's cells, so noise adds the sum
+of the weights' squares. Where a question cuts through a block, a record there may count or not: the spread is
+the standard deviation of what it adds, summed over the records of all blocks, and over as many more as noise
+may hide in one of them. The error that uneven blocks add is a multiple of the spread, which `Quality` gives
+per number of attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.domain import Schema
+from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.estimate.estimates import function_means, grid_terms, sums_over_components, term_means
+from hdpview.query.question.batch import Batch, Grids, pack
+from hdpview.query.question.quantities import Quantity, product
+from hdpview.view.blocks import Blocks
+
+Floats = NDArray[np.float64]
+MAX_ARRAY_SIZE = 4_000_000  # numbers in an array of quantities × blocks
+_FEW_CUT_BLOCKS = 0.25  # share of all blocks, below which those that are cut are looked up
+_LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer less sure
+
+
+class BlockSums(NamedTuple):
+    """Sums over blocks per quantity, shape (n,) each.
+
+    raw, estimate: of weight times count, noisy and consistent. squares, fourths, largest: of the weights'
+        squares and fourth powers, and the largest weight. spread: see above.
+    """
+
+    raw: Floats
+    estimate: Floats
+    squares: Floats
+    fourths: Floats
+    largest: Floats
+    spread: Floats
+
+
+def block_sums(blocks: Blocks, asked: Batch | Grids) -> BlockSums:
+    """The sums for every quantity."""
+    if isinstance(asked, Grids):
+        grids = [_grid_sums(blocks, asked, attributes) for attributes in asked.attributes]
+        return BlockSums(*map(np.concatenate, zip(*grids, strict=True)))
+    found = BlockSums(*np.zeros((6, len(asked))))
+    counts = np.stack([blocks.noisy_counts.astype(np.float64), blocks.weight], axis=1)
+    for quantities, weight, square in _weights(blocks, asked):
+        squares = weight**2
+        found.raw[quantities], found.estimate[quantities] = (weight @ counts).T
+        found.squares[quantities] = squares.sum(axis=1)
+        found.fourths[quantities] = np.einsum("nb,nb->n", squares, squares)
+        found.largest[quantities] = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+        found.spread[quantities] = _spread(blocks, cut_deviation(weight, square))
+    return found
+
+
+def _weights(blocks: Blocks, batch: Batch) -> Iterator[tuple[slice, Floats, Floats]]:
+    """In pieces: means and mean squares of quantities in blocks, shape (n_quantities, n_blocks) each."""
+    squares = None if batch.squared is batch else term_means(blocks, batch.squared)
+    for quantities, piece, means in term_means(blocks, batch):
+        weight = _by_quantity(piece, means)
+        yield quantities, weight, weight if squares is None else _by_quantity(piece, next(squares)[2])
+
+
+def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
+    """Sums of the rows of each quantity, shape (n, n_blocks)."""
+    if batch.n_terms == batch.n and (batch.quantity == np.arange(batch.n)).all():
+        return of_terms
+    found = np.zeros((batch.n, of_terms.shape[1]))
+    np.add.at(found, batch.quantity, of_terms)
+    return found
+
+
+def _variance(weight: Floats, square: Floats) -> Floats:
+    """Of what a record of each block adds, without what rounding leaves where a block is covered whole."""
+    variance = square - weight**2
+    return np.where(variance > 1e-12 * square, variance, 0.0)
+
+
+def cut_deviation(weight: Floats, square: Floats) -> Floats:
+    """How far what a record of each block adds may be off.
+
+    It is the standard deviation, times more where a question asks for a small share of a block: populated
+    cells hold far more of it than an even spread would.
+    """
+    variance = _variance(weight, square)
+    found = np.zeros(variance.shape)
+    # Most blocks lie inside a question or outside it. Looking up the others pays where they are few.
+    cut = np.flatnonzero(variance > 0.0)
+    rows = cut if len(cut) < _FEW_CUT_BLOCKS * variance.size else slice(None)
+    weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
+    share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
+    unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
+    found.reshape(-1)[rows] = np.sqrt(variance) * unlike
+    return found
+
+
+def _spread(blocks: Blocks, deviation: Floats) -> Floats:
+    """What records of all blocks, and those that noise hides in one, may add. Last axis of deviations:
+    blocks.
+    """
+    found: Floats = deviation @ blocks.weight + hidden_records(blocks) * deviation.max(axis=-1)
+    return found
+
+
+def hidden_records(blocks: Blocks) -> float:
+    """How many records noise may hide in one block: its standard deviation."""
+    return math.sqrt(NoiseLaw(blocks.noise_scale).variance)
+
+
+class Spreads(NamedTuple):
+    """Of m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n);
+    correlations of what a record adds to two of them inside blocks, (m, m, n).
+    """
+
+    squares: Floats
+    spread: Floats
+    correlation: Floats
+
+
+def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
+    """For errors of quantities that are combined: quantities[i][g] is the i-th of group g."""
+    m, n = len(quantities), len(quantities[0])
+    found = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
+    step = max(1, MAX_ARRAY_SIZE // (len(blocks) * m))
+    for start in range(0, n, step):
+        chunk = [each[start : start + step] for each in quantities]
+        for column, values in zip(found, _spreads(blocks, chunk, schema), strict=True):
+            column[..., start : start + step] = values
+    return found
+
+
+def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
+    m, n = len(quantities), len(quantities[0])
+    weight, square = np.zeros((2, m, n, len(blocks)))
+    for i, own in enumerate(quantities):
+        for some, weights, squares in _weights(blocks, pack(own, schema)):
+            weight[i, some], square[i, some] = weights, squares
+    variance = _variance(weight, square) @ blocks.weight
+    correlation = np.zeros((m, m, n))
+    for i in range(m):
+        correlation[i, i] = 1.0
+        for j in range(i):
+            both = [product(x, y) for x, y in zip(quantities[i], quantities[j], strict=True)]
+            joint = sums_over_components(blocks, pack(both, schema), blocks.weight)
+            together = joint - (weight[i] * weight[j]) @ blocks.weight
+            scale = np.sqrt(variance[i] * variance[j])
+            ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
+            correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
+    shared = np.einsum("iqb,jqb->ijq", weight, weight)
+    return Spreads(shared, _spread(blocks, cut_deviation(weight, square)), correlation)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A term over a grid: a factor per cell, and of each block in a cell the weight and the mean square.
+
+    excess: per cell, how many times the square of its factor is the factor of its mean square: more than 1
+        where the question cuts through the cell, so that a record there may count or not.
+    """
+
+    on_axes: Floats
+    excess: Floats
+    weight: Floats
+    square: Floats
+
+
+def _grid_sums(blocks: Blocks, asked: Grids, attributes: Sequence[int]) -> BlockSums:
+    """The sums in every cell of a grid, in code order, flat. Where several terms meet in a cell, squares,
+    largest weights and spreads are bounded from above by those of the terms.
+    """
+    rectangles, share = blocks.rectangles(attributes), blocks.share_of_cell(attributes)
+    noisy = blocks.noisy_counts.astype(np.float64)
+    n_cells = int(np.prod(rectangles.shape))
+    raw, estimate, roots, largest, spread, fourth_roots = np.zeros((6, n_cells))
+    for term in _cells(blocks, asked, attributes, share):
+        columns = [term.weight * noisy, term.weight * blocks.weight, term.weight**2, term.weight**4]
+        sums = rectangles.sums(np.stack(columns))
+        most = rectangles.maxima(np.abs(term.weight))
+        size = np.abs(term.on_axes)
+        raw += sums[0] * term.on_axes
+        estimate += sums[1] * term.on_axes
+        roots += np.sqrt(np.maximum(sums[2], most**2)) * size
+        fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * size
+        largest += most * size
+        for excess in np.unique(term.excess):
+            deviation = cut_deviation(term.weight, excess * term.square)
+            here = np.maximum(rectangles.sums((deviation * blocks.weight)[None])[0], 0.0)
+            here += hidden_records(blocks) * rectangles.maxima(deviation)
+            spread += np.where(term.excess == excess, here * size, 0.0)
+    return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
+
+
+def _cells(blocks: Blocks, asked: Grids, attributes: Sequence[int], share: Floats) -> Iterator[_Cells]:
+    shape = asked.shape(attributes)
+    firsts, seconds = (
+        grid_terms(batch, function_means(blocks, batch), attributes, shape)
+        for batch in (asked.whole, asked.whole.squared)
+    )
+    for (on_axes, mean), (squared_on_axes, square) in zip(firsts, seconds, strict=True):
+        factor, of_square = (
+            np.ones(int(np.prod(shape))) if each is None else each.reshape(-1)
+            for each in (on_axes, squared_on_axes)
+        )
+        excess: Floats = np.divide(of_square, factor**2, out=np.ones(len(factor)), where=factor != 0)
+        yield _Cells(factor, excess.round(9), mean * share, square * share)

@@ -1,0 +1,182 @@
+"""Moments of functions of one attribute's codes, over codes and over the bins in which tables gather them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdpview.query.question.batch import Functions
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+MAX_ARRAY_SIZE = 60_000  # numbers in an array of functions × bins: so many stay near the processor
+
+
+class Moments(NamedTuple):
+    """Of pairs of functions of an attribute: shape (n,), or (n, n_binnings) where they depend on how tables
+    gather its codes in bins. Binning 0 has a bin for each code.
+
+    energy: Σ over bins of the product of both functions' deviations from their plain means over bins, each
+        bin weighted by how much of its noise the fit keeps.
+    covariance: the same of deviations from their means over records, each bin weighted by its share of the
+        records.
+    inside: what both functions leave open inside bins.
+    """
+
+    energy: Floats
+    covariance: Floats
+    inside: Floats
+
+
+class Codes:
+    """An attribute's codes, and the bins in which tables gather them.
+
+    margin: share of the records at each code, shape (size,).
+    """
+
+    def __init__(
+        self,
+        margin: Floats,
+        binnings: Sequence[NDArray[np.int32]],
+        kept: Sequence[Floats],
+        n_binnings: int,
+    ) -> None:
+        """binnings: the bin of each code, in several ways. kept: weights of noise at each code, and in each
+        bin of each binning. n_binnings: columns of the moments, one for the codes themselves.
+        """
+        self.margin, self.kept, self._binnings = margin, kept, binnings
+        size = len(margin)
+        # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
+        self.even = np.zeros((n_binnings, size))
+        self.even[0] = 1.0 / size
+        averages, weights = [np.zeros((size, 0))], [margin]
+        for number, bins in enumerate(binnings, 1):
+            of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
+            # In a bin without records all codes count alike.
+            share = np.where(
+                of_bin[bins] > 0,
+                margin / np.where(of_bin > 0, of_bin, 1.0)[bins],
+                1.0 / np.bincount(bins)[bins],
+            )
+            self.even[number] = share / len(of_bin)
+            averages.append(np.zeros((size, len(of_bin))))
+            averages[-1][np.arange(size), bins] = share
+            weights.append(of_bin)
+        # A column for every bin of every further binning, (size, n): averages values per code over the bin.
+        self._averages = np.concatenate(averages, axis=1)
+        # The weights of noise and of records of the bins of each binning, shape (n_bins, 2 · n_binnings).
+        self._in_binning = np.zeros((size + self._averages.shape[1], 2 * n_binnings))
+        rows = np.arange(len(self._in_binning))
+        binning = np.repeat(np.arange(len(weights)), list(map(len, weights)))
+        self._in_binning[rows, binning] = np.concatenate(kept)
+        self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
+        self._n_bins = np.bincount(binning, minlength=n_binnings)
+        self._binning_of_bin = binning
+
+    def over_bins(self, values: Floats, binning: int) -> Floats:
+        """Averages of values per code over the bins of a binning: (n, size) → (n, n_bins)."""
+        if not binning:
+            return values
+        start = int(self._n_bins[1:binning].sum())
+        return values @ self._averages[:, start : start + int(self._n_bins[binning])]
+
+    def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
+        """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
+        functions with themselves.
+        """
+        k, size = left.share.shape
+        if own is None or other is None:
+            if left.at_codes and not k:
+                return self._at_codes
+            own = other = np.arange(len(left))
+        border = int(np.searchsorted(own, k))
+        whole = self._of_whole(left, right, own[:border], other[:border])
+        if border == len(own):
+            return whole
+        # Functions that are 0 but for one code are multiples of the one that is 1 there.
+        one, two = own[border:] - k, other[border:] - len(right.share)
+        code = one % size
+        factor = left.values_at_codes[one] * right.values_at_codes[two]
+        at_codes = self._at_codes
+        inside = np.zeros(len(one))
+        if left.condition is not None and right.condition is not None:
+            rows = np.flatnonzero((one < left.share.size) & (two < right.share.size))
+            cut, spread, spread_two = _inside(
+                left, right, one[rows] // size, two[rows] // size, code[rows], self.margin
+            )
+            inside[rows] = cut + spread * spread_two
+        points = Moments(
+            at_codes.energy[code] * factor[:, None], at_codes.covariance[code] * factor[:, None], inside
+        )
+        return Moments(*map(np.concatenate, zip(whole, points, strict=True)))
+
+    @cached_property
+    def _at_codes(self) -> Moments:
+        """Of the function that is 1 at one code alone, with itself, for each code."""
+        size, n_binnings = len(self.margin), len(self._n_bins)
+        energy, covariance = np.zeros((2, size, n_binnings))
+        all_bins: list[NDArray[Any]] = [np.arange(size), *self._binnings]
+        for number, bins in enumerate(all_bins):
+            kept, n_bins = self.kept[number], int(self._n_bins[number])
+            share = self.even[number] * n_bins  # of a bin's records at each code: the average over the bin
+            of_bin = np.bincount(bins, self.margin)[bins]
+            energy[:, number] = share**2 * (kept[bins] * (1.0 - 2.0 / n_bins) + kept.sum() / n_bins**2)
+            covariance[:, number] = of_bin * share**2 - self.margin**2
+        return Moments(energy, covariance, np.zeros(size))
+
+    def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
+        """Of functions that are not at one code alone."""
+        n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
+        found = Moments(np.zeros((n, n_binnings)), np.zeros((n, n_binnings)), np.zeros(n))
+        is_open = left.condition is not None and right.condition is not None
+        step = max(1, MAX_ARRAY_SIZE // len(self._in_binning))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            deviations, plain = self._deviations(left.values[own[rows]])
+            others, other_plain = deviations, plain
+            if left is not right or own is not other:
+                others, other_plain = self._deviations(right.values[other[rows]])
+            found.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
+            found.covariance[rows] = (deviations * others) @ self._in_binning[:, n_binnings:]
+            if is_open:
+                one, two = own[rows, None], other[rows, None]
+                cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
+                found.inside[rows] = cut.sum(axis=1) + spread.sum(axis=1) * spread_two.sum(axis=1)
+        return found
+
+    def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
+        """How functions deviate on average in every bin from their means over records, and from their plain
+        means over the bins of the same binning, shape (n, n_bins) each.
+        """
+        deviations = values - (values @ self.margin)[:, None]
+        of_bins = np.concatenate([deviations, deviations @ self._averages], axis=1)
+        return of_bins, of_bins - (deviations @ self.even.T)[:, self._binning_of_bin]
+
+
+def _inside(
+    left: Functions, right: Functions, own: Ints, other: Ints, code: Ints, margin: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What pairs of functions leave open inside the bins of codes, per squared total: from bins that are cut
+    through, and, for each of the two, from values that differ inside bins.
+
+    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of
+    different conditions may ask for others: as few in common as their shares allow. Records of all bins may
+    lie to the same side, as where values are rounded, so sums over values that differ are multiplied.
+    """
+    assert left.condition is not None
+    assert right.condition is not None
+    share, share_two, weight = left.share[own, code], right.share[other, code], margin[code]
+    same = left.condition[own] == right.condition[other]
+    common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
+    cut = (common - share * share_two) * weight**2
+    spreads = []
+    for functions, rows, of_code in ((left, own, share), (right, other, share_two)):
+        if functions.value is not None:
+            cut = cut * functions.value[rows, code]
+        spread = 0.0 if functions.spread is None else functions.spread[rows, code]
+        spreads.append(of_code * weight * spread)
+    return cut, spreads[0], spreads[1]
