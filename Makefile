@@ -1,14 +1,15 @@
-# make demo   builds a view of an invented table in an environment of its own and asks it questions
-# make docs   builds the documentation into site/, without a network
-# make test   checks everything: style, types, tests (installs what it needs, PostgreSQL and Chromium included)
+# make demo    builds a view of a fictitious hospital's admissions and queries it
+# make check   style, types, unit and property tests; no servers, no browsers
+# make test    everything, as continuous integration runs it (installs PostgreSQL, Chromium and clients)
+# make docs    builds the documentation into site/, without a network
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than there are cores: browsers, databases and Spark work in processes of their own meanwhile.
+# One more than there are cores, because browsers, databases and Spark run in processes of their own.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test lint types kernels unit hunt format clean fuzz kill benchmarks docs
+.PHONY: demo check test lint types kernels unit hunt format clean fuzz kill benchmarks docs
 
 demo: $(VENV)/.installed
 	$(BIN)/hdpview demo
@@ -17,7 +18,11 @@ docs: $(VENV)/.installed-for-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
 
-# Types are checked on one core while the other compiles.
+# The checks to run before a commit. Types are checked on one core while the other compiles kernels.
+check: lint
+	$(MAKE) --no-print-directory --jobs 2 types kernels
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests/unit tests/property tests/reference
+
 test: lint
 	$(MAKE) --no-print-directory --jobs 2 types kernels
 	$(MAKE) --no-print-directory unit
@@ -29,16 +34,16 @@ lint: $(VENV)/.installed-for-tests
 types: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 
-# Once for all workers, which would otherwise each compile the same ones.
+# Compiled once, so that the workers do not each compile the same ones.
 kernels: $(VENV)/.installed-for-tests
 	$(BIN)/python tests/compile_kernels.py
 
-# Tests start many processes; modules are compiled for the first of them, not for each.
+# Tests start many processes, which should share compiled modules.
 unit hunt: export PYTHONDONTWRITEBYTECODE =
 unit: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-# Properties on examples that were never tried before, ROUNDS times; `make test` takes the same ones each time.
+# Property tests on new random examples, ROUNDS times; `make test` always takes the same ones.
 ROUNDS ?= 10
 hunt: $(VENV)/.installed-for-tests postgresql chromium clients $(VENV)/duckdb-postgres
 	for round in $$(seq $(ROUNDS)); do \
@@ -51,7 +56,7 @@ fuzz: $(VENV)/.installed-for-bench
 kill: $(VENV)/.installed-for-bench
 	$(BIN)/python -m hdpview_bench.kill --rounds 500 --seed 2026
 
-# Writes docs/benchmarks.md and its pictures from a folder of datasets. A stopped run goes on where it was.
+# Writes docs/benchmarks.md and its figures from a folder of datasets. A stopped run continues.
 DATA ?= data
 benchmarks: $(VENV)/.installed-for-bench
 	$(BIN)/hdpview bench paper --data-dir $(DATA) --cells .cache/benchmarks -o docs
@@ -80,7 +85,7 @@ $(VENV)/.installed-for-tests: pyproject.toml bench/pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test]' --editable ./bench
 	touch $(VENV)/.installed $(VENV)/.installed-for-bench $(VENV)/.installed-for-docs $@
 
-# The tests read from a real PostgreSQL server that they start themselves.
+# The tests start a real PostgreSQL server.
 .PHONY: postgresql
 postgresql:
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || { \
@@ -88,8 +93,7 @@ postgresql:
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
 
-# The tests of the explorer drive a real browser: Chromium without windows, which takes half the time of a whole
-# one. Where a system does not have it, the whole one.
+# The tests of the explorer drive Chromium: the headless shell, which takes half the time, or the whole browser.
 .PHONY: chromium
 chromium:
 	@command -v chromium-headless-shell >/dev/null 2>&1 || { \
@@ -99,7 +103,7 @@ chromium:
 	  $$SUDO apt-get update -qq; $$INSTALL chromium-headless-shell >/dev/null 2>&1 || \
 	    command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || $$INSTALL chromium >/dev/null; }
 
-# Other people's clients of PostgreSQL, which the tests let ask a view: JDBC, ODBC and R. 60 MB, half a minute.
+# PostgreSQL clients that query a view in the tests: JDBC, ODBC and R. 60 MB, half a minute.
 CLIENTS := libpostgresql-jdbc-java odbc-postgresql odbcinst libodbc2 r-base-core r-cran-rpostgresql r-cran-dbplyr
 .PHONY: clients
 clients:
@@ -108,8 +112,8 @@ clients:
 	  SUDO=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 	  $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(CLIENTS) >/dev/null; }
 
-# DuckDB's extension for PostgreSQL, one more client: packed for pip with the DuckDB that it belongs to, which is
-# not the one that builds views, so both live in a folder of their own. 100 MB.
+# DuckDB's PostgreSQL extension, one more client. It needs another DuckDB than builds do, so both are installed in
+# a folder of their own. 100 MB.
 $(VENV)/duckdb-postgres: | $(VENV)/.installed-for-tests
 	$(BIN)/pip install --quiet --no-deps --target $@ duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5
 

@@ -1,6 +1,6 @@
 -- Twenty-two questions of an analyst to the view of a hospital's admissions (`hdpview demo` builds it).
 --
---   hdpview serve hdpview-demo/admissions.pview --postgres &
+--   hdpview serve hdpview-demo/admissions.pview &
 --   psql -h 127.0.0.1 -p 5433 -U analyst hdpview -f examples/analyst.sql
 --
 -- Each answer is an estimate; SET hdpview.intervals = on; adds the interval of each number.

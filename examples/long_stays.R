@@ -2,7 +2,7 @@
 # from R, end to end.
 #
 #   hdpview demo
-#   hdpview serve hdpview-demo/admissions.pview --postgres &
+#   hdpview serve hdpview-demo/admissions.pview &
 #   Rscript examples/long_stays.R
 #
 # Needs DBI, RPostgreSQL (or RPostgres), dplyr and dbplyr. No row of the table is ever read: the view answers
@@ -31,7 +31,7 @@ stays <- admissions %>%
   collect()
 print(stays)
 
-# 3. As an odds ratio with its 95 % interval: hdpview.intervals adds the ends of every number.
+# 3. As an odds ratio with its 95% interval: hdpview.intervals adds the ends of every number.
 invisible(dbGetQuery(con, "SET hdpview.intervals = on"))
 crude <- dbGetQuery(con, "
   SELECT (COUNT(*) FILTER (WHERE age > 65 AND stay_days >= 7) * COUNT(*) FILTER (WHERE age <= 65 AND stay_days < 7))
@@ -55,7 +55,7 @@ adjusted <- with(strata, sum(a * d / n) / sum(b * c / n))
 print(strata)
 
 # 5. The answer.
-cat(sprintf("Odds ratio %.2f (95 %% interval %.2f to %.2f); adjusted for the ward %.2f.\n",
+cat(sprintf("Odds ratio %.2f (95%% interval %.2f to %.2f); adjusted for the ward %.2f.\n",
             crude$odds_ratio, crude$odds_ratio_lower, crude$odds_ratio_upper, adjusted))
 cat(sprintf('{"odds_ratio": %.6f, "low": %.6f, "high": %.6f, "adjusted": %.6f}\n',
             crude$odds_ratio, crude$odds_ratio_lower, crude$odds_ratio_upper, adjusted))

@@ -143,7 +143,8 @@ def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> ND
                     share *= inside / (components.upper[z, a] - components.lower[z, a])
                 else:
                     share *= (
-                        components.share[a][components.bin_of_code[a][code], z] * components.shape[a][code]
+                        components.share[a][components.bin_of_code[a][code], z]
+                        * components.within_bin_share[a][code]
                     )
             found[cell] += weight[z] * share
     return found

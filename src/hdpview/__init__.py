@@ -1,5 +1,4 @@
-"""hdpview: explore a sensitive table freely, under differential privacy, after paying the privacy budget
-once.
+"""Explore a sensitive table freely, under differential privacy, after paying the privacy budget once.
 
 import hdpview as hv
 schema = hv.Schema.load("adult.toml")
@@ -18,7 +17,7 @@ from hdpview._version import __version__
 if TYPE_CHECKING:
     from hdpview.build import build, preview
     from hdpview.counts.losses import SchemaWarning
-    from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
+    from hdpview.domain import Boolean, Category, Date, Datetime, Integer, Real, Schema, TextFormat
     from hdpview.errors import (
         BudgetError,
         DataError,
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
     from hdpview.query.interval.answers import Answer, Answers, Interval
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.quality import QualityReport
+    from hdpview.refine import refine
 
-_HOME = {  # where each public name lives; imported on first use, so that the command line starts at once
+_HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
     "Answers": "query.interval.answers",
     "Boolean": "domain",
@@ -47,6 +47,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "DataError": "errors",
     "Comparison": "query.interval.statistics",
     "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
+    "Date": "domain",
     "Datetime": "domain",
     "Estimate": "forecast",
     "Hdpview": "methods",
@@ -71,6 +72,7 @@ _HOME = {  # where each public name lives; imported on first use, so that the co
     "merge": "pview",
     "open": "pview",
     "preview": "build",
+    "refine": "refine",
 }
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "Category",
     "Comparison",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",
@@ -106,6 +109,7 @@ __all__ = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 
@@ -126,8 +130,8 @@ def __getattr__(name: str) -> Any:
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
-        """Importing the module `hdpview.build` would otherwise hide the function of that name."""
-        if not (name == "build" and isinstance(value, ModuleType)):
+        """Keep the functions `build` and `refine` when the modules of these names are imported."""
+        if not (name in ("build", "refine") and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

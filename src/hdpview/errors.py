@@ -1,14 +1,14 @@
 """One exception tree; every message says what is wrong and what to do next.
 
 HdpviewError
-├── SchemaError      the public description of the table does not hold together
-├── DataError        the table cannot be read as the schema says (names and types only, never values)
+├── SchemaError      the public description of the table is invalid
+├── DataError        the table does not match the schema (names and types only, never values)
 │   └── LossError    so much of the table would be lost that a build has to be confirmed
 ├── BudgetError      a privacy budget is invalid or would be exceeded
 ├── MethodError      a method cannot build a view of this domain with these settings
-├── QueryError       a question cannot be answered, with the nearest one that can
-├── ViewFileError    a .pview file is broken, foreign or from a later version
-└── InternalError    a mistake of this library, not of whoever called it
+├── QueryError       a question cannot be answered; names the nearest one that can
+├── ViewFileError    a .pview file is damaged, not a view, or of another format version
+└── InternalError    a bug in hdpview
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
-_MOST_QUOTED = 60  # characters
-_LONGEST_NAME = 200  # characters of a name that is worth comparing with known ones
-# Packages that `pip install hdpview` leaves out → the extra that installs them.
-_EXTRAS = {"duckdb": "build", "ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
+_MAX_QUOTED = 60  # characters of a value in a message
+_MAX_NAME = 200  # characters of a name that is compared with known ones
+# Modules that `pip install hdpview` leaves out, and the extra that installs them.
+_EXTRAS = {"ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
 _NEEDED_FOR = {"build": "Building views", "plot": "Saving pictures as PNG, SVG or PDF"}
 
 
 class HdpviewError(Exception):
-    """Anything this library raises on purpose. The message is one clear sentence or two."""
+    """Base of all errors that hdpview raises on purpose, with a message for people."""
 
 
 class SchemaError(HdpviewError):
@@ -34,7 +34,7 @@ class SchemaError(HdpviewError):
 
 
 class DataError(HdpviewError):
-    """The table cannot be read as the schema says. Carries names and types, never values."""
+    """The table does not match the schema. The message has names and types, never values."""
 
 
 class LossError(DataError):
@@ -73,14 +73,14 @@ class ViewFileError(HdpviewError):
 
 
 class InternalError(HdpviewError):
-    """A mistake of this library. The message says how to report it."""
+    """A bug in hdpview. The message says how to report it."""
 
     @classmethod
     def of(cls, problem: Exception, what: str) -> InternalError:
-        """What to say of an error that nobody raised on purpose."""
+        """The error to raise for an unexpected one; `what` names what the user passed."""
         return cls(
-            f"This is a mistake in hdpview, not in {what} ({type(problem).__name__}). "
-            f"Please report it with {what} and the version of hdpview; CONTRIBUTING.md says where."
+            f"This is a bug in hdpview, not in {what} ({type(problem).__name__}). "
+            f"Please report it with {what} and the version of hdpview; see CONTRIBUTING.md."
         )
 
 
@@ -97,7 +97,7 @@ def missing_extra(problem: ModuleNotFoundError) -> HdpviewError | None:
 
 
 def check_installed(*modules: str) -> None:
-    """Raise an error that says what to install if one of these modules of an extra is missing."""
+    """Raise an error that says what to install if one of these modules is missing."""
     for module in modules:
         if find_spec(module) is None:
             problem = ModuleNotFoundError(f"No module named {module!r}", name=module)
@@ -105,29 +105,31 @@ def check_installed(*modules: str) -> None:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str) -> str:
-    """Words for an unknown name: what was asked, the closest known one, and what there is.
+    """Message for an unknown name, with the closest known one and a list of all.
 
     >>> unknown_name("attribute", "educaton", ["age", "education"], "This view has")
     "Unknown attribute 'educaton'. Did you mean 'education'? This view has: age, education."
     """
     names = list(known)
-    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_NAME else []
+    close = get_close_matches(name, names, n=1) if len(name) <= _MAX_NAME else []
     hint = f" Did you mean {quoted(close[0])}?" if close else ""
-    listed = ", ".join(map(shortened, names[:20])) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+    listed = ", ".join(map(shortened, names[:20])) + (
+        f", … ({len(names)} in total)" if len(names) > 20 else ""
+    )
     return f"Unknown {kind} {quoted(name)}.{hint} {where}: {listed}."
 
 
 def shortened(text: str) -> str:
-    """A text cut to 60 characters: messages quote what people wrote, however long that was."""
-    return text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + "…"
+    """A text cut to 60 characters, for messages."""
+    return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 
 
 def quoted(value: object) -> str:
-    """A value as a message shows it, in at most about 60 characters."""
+    """A value for a message, in at most about 60 characters."""
     if isinstance(value, str):
         return repr(shortened(value))
     try:
         return shortened(repr(value))
-    # a whole number of thousands of digits has no repr, and foreign objects may do anything
+    # Integers of thousands of digits have no repr, and foreign objects may raise anything.
     except Exception:
         return f"this {type(value).__name__}"

@@ -1,11 +1,10 @@
-"""Numba, with a cache of compiled kernels that notices every change of what they may call.
+"""Numba, with a cache of compiled kernels that notices every change of the functions they call.
 
-Numba keeps a compiled kernel until the file of that kernel changes. It does not see changes of the functions
-that the kernel calls: a correction in one file would not run where another file's kernel was compiled before.
-So the age of each of our kernels is that of all rooms that may hold kernels: a hash of their sources. Where
-caches are kept stays Numba's own choice, NUMBA_CACHE_DIR included; kernels of other packages are not touched.
+Numba recompiles a kernel when its own file changes, but not when a function that it calls in another file
+does, so a fix would not take effect. Here the stamp of each kernel is a hash of all sources that may hold
+kernels. Numba still chooses where to keep the cache (NUMBA_CACHE_DIR), and other packages are not affected.
 
-Every module with kernels writes `from hdpview.jit import numba as nb`.
+Modules with kernels import it as `from hdpview.jit import numba as nb`.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import numba
 from numba.core.caching import CacheImpl
 
 _PACKAGE = Path(__file__).parent
-# Rooms that no kernel lies in or calls: a change there leaves compiled kernels as they are.
-WITHOUT_KERNELS = frozenset({"audit", "cli", "curate", "demo", "explore", "query"})
+# Rooms without kernels: a change there does not recompile any.
+WITHOUT_KERNELS = frozenset({"cli", "curate", "demo", "explore", "forecast", "query", "spark", "view"})
 _LOCATORS = tuple(CacheImpl._locator_classes)
 
 
 @cache
 def state_of_sources(package: Path = _PACKAGE) -> str:
-    """A hash of all sources that kernels may lie in, their names included."""
+    """A hash of the names and contents of all sources that may hold kernels."""
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted(package.rglob("*.py")):
         name = file.relative_to(package)
@@ -38,18 +37,18 @@ def state_of_sources(package: Path = _PACKAGE) -> str:
 
 
 class PackageLocator:
-    """Where Numba would keep a kernel of this package, with the state of its sources for its age."""
+    """Numba's locator for kernels of this package, stamped with the state of their sources."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """Numba asks each locator in turn; None leaves the function to the next one."""
-        # A package in a zip file is one file, whose age Numba looks at itself.
+        """Called by Numba; None leaves the function to the next locator."""
+        # A package in a zip file is one file, which Numba checks itself.
         if not (_PACKAGE.is_dir() and Path(py_file).is_relative_to(_PACKAGE)):
             return None
-        found = next(filter(None, (each.from_function(py_func, py_file) for each in _LOCATORS)), None)
-        if found is not None:
-            found.get_source_stamp = state_of_sources
-        return found
+        locator = next(filter(None, (each.from_function(py_func, py_file) for each in _LOCATORS)), None)
+        if locator is not None:
+            locator.get_source_stamp = state_of_sources
+        return locator
 
 
 CacheImpl._locator_classes = [PackageLocator, *_LOCATORS]

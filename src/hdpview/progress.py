@@ -1,4 +1,4 @@
-"""Work under way: how it is reported, and how it is stopped."""
+"""Report the progress of work, and stop it on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.1  # between two reports
 
-# fraction done from 0 to 1 where known, and what is being done
+# Called with the fraction done, from 0 to 1 or None if unknown, and the name of the stage.
 Progress = Callable[[float | None, str], None]
 
 
 def silent(fraction: float | None, text: str) -> None:
-    """No one listens."""
+    """Report nothing."""
 
 
 def in_background(work: Callable[[], Result], report: Callable[[], None], stop: Callable[[], None]) -> Result:
-    """Do work on a thread, while this one reports on it and listens for Ctrl-C.
+    """Run `work` on a thread while this one calls `report` and handles Ctrl-C.
 
-    stop: asks the work to end early, when this thread is interrupted.
+    stop: asks the work to end early.
     """
     with ThreadPoolExecutor(1, "hdpview-background") as worker:
         running = worker.submit(work)
@@ -30,6 +30,6 @@ def in_background(work: Callable[[], Result], report: Callable[[], None], stop: 
                 report()
             return running.result()
         finally:
-            while not running.done():  # again and again: work that had not begun forgets that it was stopped
+            while not running.done():  # repeated, because work that has not begun ignores a stop
                 stop()
                 wait([running], _POLL_SECONDS)

@@ -94,18 +94,24 @@ class PView(ViewData):
         statement: str,
         *,
         dialect: str = "duckdb",
+        ranks: bool = False,
         as_: FrameKind | None = None,
         **how: Unpack[How],
     ) -> Any:
-        """Answer a SELECT statement over the table `view`; each aggregate `n` has `n_lower` and `n_upper`.
+        """Answer a SELECT statement over the table `view`; each estimate `n` has `n_lower` and `n_upper`.
+
+        DuckDB decides what the statement means. Sentences on what to know about the answer are in the frame's
+        `attrs["notes"]` (pandas) or in the schema's metadata (Arrow).
 
         dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
+        ranks: add a column `presence`: how sure it is that a row belongs to the answer, from 0 to 1, where
+            LIMIT, HAVING or QUALIFY choose rows.
 
         >>> view.sql("SELECT sex, COUNT(*) AS n FROM view GROUP BY sex")   # doctest: +SKIP
         """
-        from hdpview.query.sql import run
+        from hdpview.query.evaluate import run
 
-        result = run(self, statement, dialect=dialect, **how)
+        result = run(self, statement, dialect=dialect, ranks=ranks, **how)
         return to_frame(result.to_arrow(), as_ or self.frame)
 
     def histogram(

@@ -3,15 +3,22 @@ difference."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import psycopg
+import pyodbc
 import pytest
+import sqlalchemy as sa
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from cells import noiseless_view
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.explore.postgres import PostgresServer, ServerSettings
+from hdpview.explore.postgres.catalog.layout import column_type
 
 SCHEMA = Schema(
     [
@@ -24,9 +31,12 @@ SCHEMA = Schema(
         Datetime(name="at", min="2024-01-01", max="2024-01-02", every="1h"),
     ]
 )
-TABLE = """CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
-        weight double precision,
-    region text, smoker boolean NOT NULL, day date NOT NULL, at timestamp NOT NULL)"""
+TABLE = f"""CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
+    weight double precision, region text, smoker boolean NOT NULL,
+    day {column_type(SCHEMA["day"]).name} NOT NULL, at timestamp NOT NULL)"""
+COMMENTS = """SELECT 'TABLE', NULL, obj_description('"People"'::regclass) UNION ALL
+    SELECT 'COLUMN', attname, col_description(attrelid, attnum) FROM pg_attribute
+    WHERE attrelid = '"People"'::regclass"""
 STATEMENTS = [
     (
         "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = "
@@ -88,27 +98,69 @@ STATEMENTS = [
 ]
 
 
+# Commands of psql that show nothing of what only a whole PostgreSQL has: sizes, functions, other databases.
+COMMANDS = [
+    r"\d",
+    r'\d "People"',
+    r'\d+ "People"',
+    r"\dt",
+    r"\dv",
+    r"\di",
+    r"\ds",
+    r"\dm",
+    r"\dE",
+    r"\dp",
+    r"\z",
+]
+COMMANDS += [
+    r"\dd",
+    r"\df",
+    r"\da",
+    r"\dT",
+    r"\dD",
+    r"\dO",
+    r"\do",
+    r"\dy",
+    r"\des",
+    r"\deu",
+    r"\det",
+    r"\dew",
+]
+COMMANDS += [r"\dRp", r"\dRs", r"\dF public.*", r"\dX", r"\dC public.*", r"\dP", r"\ddp"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A real PostgreSQL and a server of a view, each with a table of the same shape; real comes first."""
+
+    urls: tuple[str, str]
+    connections: tuple[psycopg.Connection, psycopg.Connection]
+
+
 @pytest.fixture(scope="module")
-def both(postgres_url: str) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+def both(postgres_url: str) -> Iterator[Pair]:
     view = noiseless_view(SCHEMA, np.zeros((3, len(SCHEMA)), dtype=np.int64))
     with psycopg.connect(postgres_url, autocommit=True) as maker:
-        maker.execute("DROP DATABASE IF EXISTS catalogue")
-        maker.execute("CREATE DATABASE catalogue")
-    with (
-        PostgresServer({"People": view}, ServerSettings(port=0)) as server,
-        psycopg.connect(postgres_url, dbname="catalogue", autocommit=True) as real,
-        psycopg.connect(f"postgresql://x@127.0.0.1:{server.port}/hdpview", autocommit=True) as ours,
-    ):
-        real.execute(TABLE)
-        yield real, ours
+        maker.execute("CREATE ROLE hdpview SUPERUSER LOGIN")
+        maker.execute("CREATE DATABASE hdpview OWNER hdpview")
+    with PostgresServer({"People": view}, ServerSettings(port=0)) as server:
+        url = postgres_url.replace("postgres://tester@/postgres", "postgresql://hdpview@/hdpview")
+        urls = (url, f"postgresql://hdpview@127.0.0.1:{server.port}/hdpview")
+        with (
+            psycopg.connect(urls[0], autocommit=True) as real,
+            psycopg.connect(urls[1], autocommit=True) as ours,
+        ):
+            real.execute(TABLE)
+            for kind, name, text in ours.execute(COMMENTS).fetchall():
+                target = sql.SQL(".").join(map(sql.Identifier, ["People", *([name] if name else [])]))
+                real.execute(sql.SQL(f"COMMENT ON {kind} {{}} IS {{}}").format(target, sql.Literal(text)))
+            yield Pair(urls, (real, ours))
 
 
-@pytest.mark.parametrize("sql", STATEMENTS, ids=range(len(STATEMENTS)))
-def test_the_catalogue_answers_as_postgresql_does(
-    both: tuple[psycopg.Connection, psycopg.Connection], sql: str
-) -> None:
-    """Same names, same values; and the same types where they are those of tables."""
-    real, ours = (connection.execute(sql.encode()) for connection in both)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=range(len(STATEMENTS)))
+def test_the_catalogue_answers_as_postgresql_does(both: Pair, statement: str) -> None:
+    """Same names and same values."""
+    real, ours = (connection.execute(statement.encode()) for connection in both.connections)
     assert [column.name for column in ours.description or ()] == [
         column.name for column in real.description or ()
     ]
@@ -118,3 +170,48 @@ def test_the_catalogue_answers_as_postgresql_does(
 def _loose(row: tuple[object, ...]) -> list[object]:
     """Decimal numbers and floats as one."""
     return [float(value) if type(value).__name__ == "Decimal" else value for value in row]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_psql_prints_the_same(both: Pair, command: str) -> None:
+    """What psql shows of the two servers is the same text, character by character."""
+    real, ours = (
+        subprocess.run(["psql", "-X", url, "-c", command], capture_output=True, text=True, timeout=120)
+        for url in both.urls
+    )
+    assert (ours.stdout, ours.stderr) == (real.stdout, real.stderr)
+
+
+def test_sqlalchemy_reflects_the_same(both: Pair) -> None:
+    """Everything that an inspector can say about a table."""
+    real, ours = (sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:")) for url in both.urls)
+    found = []
+    for engine in (real, ours):
+        look = sa.inspect(engine)
+        facts: list[object] = [look.get_table_names(), look.get_view_names(), look.has_table("People")]
+        facts += [
+            look.get_pk_constraint("People"),
+            look.get_foreign_keys("People"),
+            look.get_indexes("People"),
+        ]
+        facts += [look.get_unique_constraints("People"), look.get_check_constraints("People")]
+        facts += [look.get_table_comment("People"), look.get_table_options("People")]
+        facts += [{**column, "type": str(column["type"])} for column in look.get_columns("People")]
+        found.append(facts)
+        engine.dispose()
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("look", ["tables", "columns", "primaryKeys", "statistics"])
+def test_odbc_lists_the_same(both: Pair, look: str) -> None:
+    """What the driver's functions say about the table, its number aside."""
+    listed = []
+    for url, connection in zip(both.urls, both.connections, strict=True):
+        oid = connection.execute("SELECT oid FROM pg_class WHERE relname = 'People'").fetchall()[0][0]
+        facts = conninfo_to_dict(url)
+        place = f"SERVER={facts['host']};PORT={facts.get('port', 5432)};UID=hdpview;DATABASE=hdpview"
+        client = pyodbc.connect(f"DRIVER={{PostgreSQL Unicode}};{place}", autocommit=True)
+        rows = getattr(client.cursor(), look)("People").fetchall()
+        listed.append([[value for value in row if value != oid] for row in rows])
+        client.close()
+    assert listed[1] == listed[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Browser, expect
-from visitor import Held, Visitor, agrees, bar, brush, number, picture, shown_count, shows
+from visitor import BY_SERVER, Held, Visitor, agrees, bar, brush, number, picture, run, shown_count, shows
 
 from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
@@ -20,12 +20,12 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
     page.locator("#run").click()
     shows(page, "BETWEEN")
     agrees(page, hospital)
-    expect(page.locator("#chips")).to_have_text("written by hand ✕")
+    expect(page.locator("#chips")).to_have_text("custom SQL ✕")
     assert page.locator("#where").input_value() == written
     bar(page, "sex", 1).click()
     assert shows(page, "sex IN") == f"({written}) AND sex IN ('Male')"
     agrees(page, hospital, {"sex": written})
-    page.get_by_role("button", name="Remove what was written by hand").click()
+    page.get_by_role("button", name="Remove the custom SQL").click()
     page.wait_for_selector("""body[data-shown="sex IN ('Male')"]""")
     page.locator("#undo").click()
     shows(page, "BETWEEN", "sex IN")
@@ -136,6 +136,7 @@ def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
     view.
     """
     page = visitor.visit()
+    run(page, BY_SERVER)
     bar(page, "sex", 0).click()
     first = shows(page, "Female")
     held = Held(page, "**/api/histograms")
@@ -146,7 +147,7 @@ def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
     expect(page.locator("#chips")).not_to_contain_text("smoker")
     held.let_all_go()
     assert shows(page, "Female") == first
-    held = Held(page, "**/api/histograms")
+    held = Held(page, "**/api/content?view=hostile.pview")
     page.get_by_label("View", exact=True).select_option("hostile.pview")
     expect(page.locator("#banner")).to_be_visible()
     page.locator("#undo").click()
@@ -159,18 +160,19 @@ def test_a_link_restores_what_was_looked_at(browser: Browser, explorer: Explorer
     """Panel, axes, groups and the filter kept for comparison are in the link, too."""
     page = visitor.visit()
     page.get_by_label("Across").select_option("cost")
-    page.get_by_label("Down").select_option("ward")
+    page.get_by_label("Down", exact=True).select_option("ward")
     page.locator("#tab-compare").click()
     bar(page, "sex", 0).click()
     shows(page, "Female")
     page.get_by_role("button", name="Keep the active filter as A").click()
     page.locator("#reset").click()
-    expect(page.locator("#panel-compare")).to_contain_text("A and B really differ")
-    verdict = page.locator("#panel-compare .result > p").inner_text()
+    page.get_by_label("Breakdown by").select_option("diagnosis")
+    expect(page.locator("#panel-compare .verdict")).to_contain_text("A and B really differ in diagnosis")
+    verdict = page.locator("#panel-compare .verdict").inner_text()
     other = Visitor(browser, explorer)
     other.page.goto(page.url)
     other.page.wait_for_selector("body[data-shown]")
-    expect(other.page.locator("#panel-compare .result > p")).to_have_text(verdict)
+    expect(other.page.locator("#panel-compare .verdict")).to_have_text(verdict)
     other.page.locator("#tab-heatmap").click()
     other.page.wait_for_selector("#panel-heatmap svg[aria-label*='cost and ward']")
     other.leave()

@@ -9,10 +9,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
-from questions import GETS, HOME, POSTS, asked
+from questions import GETS, POSTS, asked
 
 from hdpview.explore.recent import Recent
-from hdpview.explore.server import create_app
 from hdpview.pview import PView
 
 WHERE = "age >= 65 AND sex = 'Female'"
@@ -73,26 +72,6 @@ def test_pairs_are_the_marginal(client: TestClient, hospital: PView) -> None:
     table = hospital.marginal(["admission", "age"], "sex = 'Male'", as_="pyarrow")
     flat = [value for row in answer["estimate"] for value in row]
     assert flat == pytest.approx(table[table.column_names[2]].to_pylist(), abs=0.01)
-
-
-def test_blocks_are_the_views_own(client: TestClient, blocky: PView) -> None:
-    """Projected blocks are blocks of the view, each once, the largest first, as many as asked for; a view by
-    the default method has none.
-    """
-    with TestClient(create_app({"blocks.pview": blocky}), HOME) as own:
-        answer = asked(own, "/api/blocks", first="age", second="stay_days", limit=50)
-    assert asked(client, "/api/blocks", first="age", second="stay_days") == {"blocks": [], "of": 0}
-    a, b = blocky.schema.index("age"), blocky.schema.index("stay_days")
-    real = {
-        (*map(int, (low[a], high[a])), *map(int, (low[b], high[b])))
-        for low, high in zip(blocky.blocks.lower, blocky.blocks.upper, strict=True)
-    }
-    drawn = [tuple(block) for block in answer["blocks"]]
-    assert answer["of"] == len(real)
-    assert len(drawn) == min(50, len(real)) == len(set(drawn))
-    assert set(drawn) <= real
-    areas = [(x2 - x1) * (y2 - y1) for x1, x2, y1, y2 in drawn]
-    assert areas == sorted(areas, reverse=True)
 
 
 def test_comparison_is_the_views(client: TestClient, hospital: PView) -> None:

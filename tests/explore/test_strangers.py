@@ -28,7 +28,6 @@ from hdpview.pview import PView
         ("/api/histograms", {"own": {"nothing": None}}, "nothing"),
         ("/api/histograms", {"view": "../../etc/passwd"}, "view"),
         ("/api/pairs", {"first": "age", "second": "age"}, "two different"),
-        ("/api/blocks", {"first": "age", "second": "agee"}, "Did you mean 'age'"),
         ("/api/compare", {"first": "nobody = 1"}, "nobody"),
         ("/api/table", {"sql": "SELECT"}, ""),
         ("/api/sql", {"sql": "SELECT COUNT(*) FROM view", "view": "other.pview"}, "hospital.pview"),

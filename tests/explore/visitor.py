@@ -50,12 +50,31 @@ class Visitor:
     def visit(self, view: str = "hospital.pview") -> Page:
         self.page.goto(f"{self.home}#view={view}")
         self.page.wait_for_selector("body[data-shown]")
+        unfold(self.page)
         return self.page
 
     def leave(self) -> None:
         self.context.close()
         assert not self.complaints, self.complaints
         assert self.requested <= {urlsplit(self.home).netloc, "inline"}
+
+
+def unfold(page: Page) -> None:
+    """Open the field of the filter, which is folded while idle, and put the first steps away."""
+    page.evaluate("document.getElementById('sql').open = true")
+    page.evaluate("document.getElementById('tour').hidden = true")
+
+
+# A filter that only the server reads: OR between attributes.
+BY_SERVER = "age < 90 OR sex = 'Male'"
+
+
+def run(page: Page, where: str) -> None:
+    """Run a condition as text."""
+    page.evaluate("document.getElementById('sql').open = true")
+    page.locator("#where").fill(where)
+    page.locator("#run").click()
+    page.wait_for_selector("body[data-shown]")
 
 
 class Held:
@@ -114,17 +133,54 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
     card(page, name).scroll_into_view_if_needed()
     box = card(page, name).locator("svg").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] * first, box["y"] + 60)
+    # The bars begin beside the axis.
+    start = bar(page, name, 0).bounding_box()
+    assert start is not None
+    left, width = start["x"], box["x"] + box["width"] - start["x"]
+    page.mouse.move(left + width * first, box["y"] + 60)
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * last, box["y"] + 60, steps=4)
+    page.mouse.move(left + width * last, box["y"] + 60, steps=4)
     page.mouse.up()
+
+
+_DRAWN = """(card) => {
+  const isRows = card.querySelector(".rows") !== null;
+  const side = (hit, name) => Number(hit.getAttribute(name));
+  const hits = [...card.querySelectorAll(".hit")];
+  return [...card.querySelectorAll("path.bar")].flatMap((path) =>
+    [...path.getAttribute("d").matchAll(/M([-\\d.]+) ([-\\d.]+)h([\\d.]+)v([\\d.]+)/g)].map((found) => {
+      const [x, y, width, height] = found.slice(1).map(Number);
+      const at = isRows ? y + height / 2 : x + width / 2;
+      const [start, size] = isRows ? ["y", "height"] : ["x", "width"];
+      const hit = hits.find((each) => at >= side(each, start) && at < side(each, start) + side(each, size));
+      return [hit.dataset.code, isRows ? width : height, path.getAttribute("class")];
+    }));
+}"""
+
+
+def drawn_bars(page: Page, name: str) -> dict[int, tuple[float, str]]:
+    """Length and classes of every bar of a chart that is drawn, by code."""
+    found = card(page, name).evaluate(_DRAWN)
+    return {int(code): (float(length), classes) for code, length, classes in found}
+
+
+def numbers_of(page: Page, name: str) -> list[str]:
+    """The numbers beside the rows of a chart."""
+    return card(page, name).locator("text.number").all_text_contents()
+
+
+def under(page: Page, name: str) -> list[str]:
+    """The texts under the bars of a chart, from left to right."""
+    texts = card(page, name).locator("text.under")
+    places = texts.evaluate_all("all => all.map((one) => [Number(one.getAttribute('x')), one.textContent])")
+    return [text for _, text in sorted(places)]
 
 
 def saves(page: Page, what: str, kind: str) -> None:
     """Ask for a file."""
-    opener = f"More on {what.removeprefix('the picture of ')}" if "picture" in what else f"Save {what}"
+    opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
     page.get_by_label(opener, exact=True).click()
-    page.get_by_label(f"Save {what} as {kind}").click()
+    page.get_by_label(f"Save {what} as {kind}", exact=True).click()
 
 
 def shown_count(page: Page) -> float:

@@ -19,7 +19,7 @@ def test_commands_that_the_demo_suggests_work_as_printed(tmp_path: Path) -> None
         return done.stdout
 
     printed = run([str(program), "demo"])
-    suggested = [line.strip() for line in printed.split("5. Now you")[1].splitlines() if line.strip()]
+    suggested = [line.strip() for line in printed.split("5. Try it yourself")[1].splitlines() if line.strip()]
     assert len(suggested) == 6
     assert all(line.startswith(str(program)) for line in suggested)
     for line in suggested:

@@ -20,8 +20,8 @@ from hdpview.domain import Category, Integer, Schema
 pytestmark = pytest.mark.xdist_group("install")
 
 ROOT = Path(__file__).parents[2]
-CURATOR_PACKAGES = ["duckdb", "ibis", "llvmlite", "numba", "opendp"]
-MOST_BYTES = 300 * 2**20
+CURATOR_PACKAGES = ["ibis", "llvmlite", "numba", "opendp"]
+MOST_BYTES = 400 * 2**20
 PRIVATE_ROOMS = {"counts", "curate", "demo", "forecast", "methods", "partition", "privacy", "spark"}
 RELEASED_ROOMS = {"cli", "domain", "explore", "query", "view"}
 SCHEMA = Schema([Integer(name="age", min=17, max=90), Category(name="sex", values=("Female", "Male"))])
@@ -87,7 +87,7 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path) -> None:
 
 
 def test_an_analyst_installs_little(analyst: Path) -> None:
-    """None of the packages that only builds need, and less than 300 MiB in all, with compiled modules, which
+    """None of the packages that only builds need, and less than 400 MiB in all, with compiled modules, which
     are as large as their sources."""
     (site,) = (analyst / "env/lib").glob("python*/site-packages")
     assert not [name for name in CURATOR_PACKAGES if (site / name).exists()]
@@ -115,7 +115,7 @@ def test_the_command_line_of_an_analyst(analyst: Path) -> None:
     command = [analyst / "env/bin/hdpview", "query", "v.pview", "SELECT COUNT(*) AS n FROM view"]
     asked = subprocess.run(command, cwd=analyst, env=_environment(), capture_output=True, text=True)
     assert (asked.returncode, asked.stdout.split()[:3]) == (0, ["n", "n_lower", "n_upper"]), asked.stderr
-    servers = "import hdpview.explore.server, hdpview.explore.postgres.server"
+    servers = "import hdpview.explore.server, hdpview.explore.postgres.listener"
     assert run(analyst, "-c", servers).returncode == 0
 
 

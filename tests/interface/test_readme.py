@@ -11,7 +11,7 @@ from people import write_people
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/tutorials/curators.md", "docs/tutorials/analysts.md")
-MOST_LINES = 150
+MAX_LINES = 130
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_pages_do_what_they_show(page: str, tmp_path: Path) -> None:
 
 def test_readme_is_short() -> None:
     """A newcomer reads it to the end."""
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < MOST_LINES
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
 def test_outputs_are_compared_up_to_noise() -> None:

@@ -20,11 +20,7 @@ def python_answers(view: PView) -> list[list[list[Any]]]:
 
 
 def _rows(view: PView, question: str) -> list[list[Any]]:
-    # PostgreSQL divides whole numbers to whole numbers, DuckDB writes that as //.
-    statement = question.replace("FROM admissions", "FROM view").replace(
-        "age / 10 * 10", "trunc(age / 10) * 10"
-    )
-    table = view.sql(statement, dialect="postgres", as_="pyarrow")
+    table = view.sql(question.replace("FROM admissions", "FROM view"), dialect="postgres", as_="pyarrow")
     names = [name for name in table.column_names if not name.endswith(("_lower", "_upper"))]
     return [[row[name] for name in names] for row in table.to_pylist()]
 

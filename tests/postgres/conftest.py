@@ -45,5 +45,5 @@ def odd_view() -> PView:
 def served(hospital_view: PView, odd_view: PView) -> Iterator[Served]:
     views = {"admissions": hospital_view, "Odd View": odd_view}
     with PostgresServer(views, ServerSettings(port=0)) as server:
-        server.answerer.warm_up()
+        server.warm_up()
         yield Served(hospital_view, server, server.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hdpview.explore.postgres import PostgresServer
+from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.pview import PView
 
 
@@ -15,6 +16,11 @@ class Served:
     view: PView
     server: PostgresServer
     port: int
+
+    @property
+    def day_type(self) -> str:
+        """The type of the column that holds days: that of its attribute."""
+        return column_type(self.view.schema["admitted"]).name
 
     @property
     def url(self) -> str:

@@ -57,8 +57,13 @@ def test_duckdb_attaches_a_view_and_gets_the_numbers_of_python(served: Served) -
             *(f"SELECT * FROM postgres_query('served', '{question}')" for question in passed),
         ],
     )
-    assert tables == [["age", "INTEGER"], ["sex", "VARCHAR"], ["region", "VARCHAR"], ["admitted", "DATE"]]
+    assert tables == [
+        ["age", "INTEGER"],
+        ["sex", "VARCHAR"],
+        ["region", "VARCHAR"],
+        ["admitted", served.day_type.upper()],
+    ]
     assert old[0][:2] == [66, True]
-    assert 0 < old[0][2] < n[0][0] == 50_000
+    assert 0 < old[0][2] < n[0][0] == min(50_000, round(served.view.count(None).estimate))
     for ours, theirs, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
         assert_same(ours, theirs, question)

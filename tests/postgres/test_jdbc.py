@@ -45,7 +45,7 @@ def rows(result: Any) -> list[list[str | None]]:
     return found
 
 
-def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway) -> None:
+def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway, served: Served) -> None:
     """getTables and getColumns show the views; keys and indexes are asked for and there are none."""
     metadata = connection.getMetaData()
     kinds = gateway.new_array(gateway.jvm.java.lang.String, 1)
@@ -57,7 +57,7 @@ def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway
         ("age", "int4"),
         ("sex", "text"),
         ("region", "text"),
-        ("admitted", "date"),
+        ("admitted", served.day_type),
     ]
     assert "nearest bin" in str(columns[0][11])
     for look in (metadata.getPrimaryKeys, metadata.getImportedKeys, metadata.getExportedKeys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import asyncpg
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 from analyst import QUESTIONS, assert_same, python_answers
 from psycopg.types import TypeInfo
 from served import Served
+from sqlalchemy.dialects import postgresql
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -38,7 +38,8 @@ def test_values_have_the_types_of_their_columns(served: Served) -> None:
     with psycopg.connect(served.url) as connection:
         text, binary = (connection.execute(sql, binary=each).fetchall() for each in (False, True))
     assert text == binary
-    assert [type(value) for value in text[0]] == [int, float, bool, date, str, datetime, Decimal]
+    day = {"date": date, "timestamp": datetime}[served.day_type]
+    assert [type(value) for value in text[0]] == [int, float, bool, day, str, datetime, int]
 
 
 def test_every_aggregate_of_a_view_is_a_number_here_too(served: Served) -> None:
@@ -132,7 +133,8 @@ def test_cursors_go_forward_and_statements_are_prepared_in_sql(served: Served) -
             "PREPARE p (int, text) AS SELECT count(*) FROM admissions WHERE age > $1 AND ward = $2"
         )
         asked = connection.execute("EXECUTE p (65, 'surgery')").fetchone()
-        assert asked == (served.view.count("age > 65 AND ward = 'surgery'").estimate,)
+        expected = served.view.count("age > 65 AND ward = 'surgery'").estimate
+        assert asked == (pytest.approx(expected, rel=1e-9),)
         with pytest.raises(psycopg.errors.ProtocolViolation):
             connection.execute("EXECUTE p (65)")
 
@@ -157,7 +159,6 @@ def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
             "SELECT * INTO copied FROM admissions": psycopg.errors.ReadOnlySqlTransaction,
             "SELECT count(*) FROM admissions WHERE age = 'many'": psycopg.errors.InvalidTextRepresentation,
             "SELECT count(*) FROM admissions TABLESAMPLE SYSTEM (1)": psycopg.errors.FeatureNotSupported,
-            "SELECT to_char(admitted, 'Q') FROM admissions": psycopg.errors.FeatureNotSupported,
             'SELECT a.age FROM admissions a JOIN "Odd View" b ON true': psycopg.errors.FeatureNotSupported,
         }.items():
             with pytest.raises(kind):
@@ -179,7 +180,9 @@ def test_intervals_follow_each_aggregate_on_request(served: Served) -> None:
         assert names == ["sex", "n", "n_lower", "n_upper", "avg", "avg_lower", "avg_upper"]
         statement = sql.replace("FROM admissions", "FROM view")
         expected = served.view.sql(statement, dialect="postgres", confidence=0.8, as_="pyarrow").to_pylist()
-        assert [list(row) for row in wide.fetchall()] == [list(row.values()) for row in expected]
+        for ours, theirs in zip(expected, wide.fetchall(), strict=True):
+            assert list(theirs)[1:5] == pytest.approx(list(ours.values())[1:5], rel=1e-9)
+            assert theirs[5] <= theirs[4] <= theirs[6]
 
 
 def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
@@ -196,7 +199,11 @@ def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
         expected = served.view.count("age > 65 AND ward = 'surgery'").estimate
         assert found[0]["n"] == pytest.approx(expected, rel=1e-9)
         statement = await connection.prepare("SELECT age, smoker, admitted FROM admissions LIMIT $1")
-        assert [attribute.type.name for attribute in statement.get_attributes()] == ["int4", "bool", "date"]
+        assert [attribute.type.name for attribute in statement.get_attributes()] == [
+            "int4",
+            "bool",
+            served.day_type,
+        ]
         assert len(await statement.fetch(3)) == 3
         async with connection.transaction():
             cursor = await connection.cursor("SELECT age FROM admissions LIMIT 30")
@@ -209,7 +216,7 @@ def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
             counts = await asyncio.gather(
                 *(pool.fetchval("SELECT count(*) FROM admissions") for _ in range(8))
             )
-        assert set(counts) == {served.view.count(None).estimate}
+        assert counts == pytest.approx([served.view.count(None).estimate] * 8, rel=1e-9)
 
     asyncio.run(ask())
 
@@ -232,7 +239,8 @@ def test_sqlalchemy_reflects_views_as_tables(served: Served, engine: sa.Engine) 
     metadata = sa.MetaData()
     metadata.reflect(engine)
     table = metadata.tables["admissions"]
-    assert [type(column.type) for column in table.columns][:4] == [sa.INTEGER, sa.TEXT, sa.TEXT, sa.DATE]
+    day = {"date": sa.DATE, "timestamp": postgresql.TIMESTAMP}[served.day_type]
+    assert [type(column.type) for column in table.columns][:4] == [sa.INTEGER, sa.TEXT, sa.TEXT, day]
     question = (
         sa.select(table.c.ward, sa.func.count().label("n"))
         .where(table.c.age.between(20, 40), table.c.ward.in_(["surgery", "oncology"]))
@@ -251,9 +259,9 @@ def test_pandas_and_polars_read_frames(served: Served, engine: sa.Engine) -> Non
     expected = (
         served.view.sql(sql.replace("FROM admissions", "FROM view"), as_="pyarrow").column("n").to_pylist()
     )
-    assert pd.read_sql(sql, engine)["n"].tolist() == expected
+    assert pd.read_sql(sql, engine)["n"].tolist() == pytest.approx(expected, rel=1e-9)
     with engine.connect() as connection:
-        assert pl.read_database(sql, connection)["n"].to_list() == expected
+        assert pl.read_database(sql, connection)["n"].to_list() == pytest.approx(expected, rel=1e-9)
     records = pd.read_sql_table("admissions", engine)
-    assert len(records) == 50_000
+    assert len(records) == min(50_000, round(served.view.count(None).estimate))
     assert records["age"].between(0, 95).all()

@@ -1,4 +1,4 @@
-"""The commands that serve: `hdpview serve --postgres` and `hdpview explore --postgres`."""
+"""The commands that serve: `hdpview serve` and `hdpview explore --postgres`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> Non
     secret = tmp_path / "password"
     secret.write_text("pass word\n")
     secret.chmod(0o600)
-    with running("serve", view_file, "--postgres", "--port", 0, "--password-file", secret) as process:
+    with running("serve", view_file, "--port", 0, "--password-file", secret) as process:
         assert process.stdout is not None
         port = port_in(process.stdout.readline(), "postgresql")
         with psycopg.connect(
@@ -97,10 +97,8 @@ def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
 
 
 def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
-    """No protocol, no password beyond this machine, half a certificate, an empty password: one sentence
-    each."""
-    assert "--postgres" in refused("serve", view_file)
-    assert "--password-file" in refused("serve", view_file, "--postgres", "--host", "0.0.0.0")
+    """No password beyond this machine, half a certificate, an empty password: one sentence each."""
+    assert "--password-file" in refused("serve", view_file, "--host", "0.0.0.0")
     assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)
     empty = tmp_path / "empty"
     empty.touch()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hdpview.methods import Hdpview
-from hdpview.partition import decide, exact
+from hdpview.partition import decide, rational
 from hdpview.partition import grow as growing
 from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import PartitionParameters
@@ -244,9 +244,9 @@ def test_a_record_moves_exact_deviations_by_less_than_two(
     more[place % len(counts)] += 1
 
     def deviation(x: list[int]) -> Fraction:
-        least = exact.least_above_mean(sum(x), len(x))
+        least = rational.least_above_mean(sum(x), len(x))
         above = [count for count in x if count >= least]
-        return exact.deviation(sum(x), len(above), sum(above), len(x))
+        return rational.deviation(sum(x), len(above), sum(above), len(x))
 
     assert deviation(counts) == sum(
         (abs(Fraction(sum(counts), len(counts)) - x) for x in counts), Fraction(0)

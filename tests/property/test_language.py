@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cells import mixture_view, noisy_view
 from hdpview.domain import Boolean, Category, Integer, Real, Schema
 from hdpview.pview import PView
+from hdpview.query.evaluate import run
 from hdpview.query.interval.statistics import histograms
-from hdpview.query.sql import run
 from hdpview.view.rectangles import Rectangles
 
 SCHEMA = Schema(

@@ -23,6 +23,7 @@ from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.randomness import Randomness
 from hdpview.spark.counts import distributed_counts
 from hdpview.spark.engine import SparkEngine
+from hdpview_bench.rivals.identity import Identity
 from sparks import ONE_WORKER
 
 pytestmark = ONE_WORKER
@@ -127,10 +128,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
     "no such column": (lambda spark, _: spark.createDataFrame([(1, "a")], "aged INT, ward STRING"), {},
         "Did you mean 'aged'"),
     "a table elsewhere": (lambda spark, _: ibis.memtable(people()), {}, "not on Spark"),
-    "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the Spark session"),
+    "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the active Spark session"),
     "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"},
-        "A Spark session is at work"),
-    "a method that needs cells": (lambda spark, _: people(), {"method": "identity"}, "looks at cells itself"),
+        "A Spark session is already active"),
+    "a method that needs cells": (lambda spark, _: people(), {"method": Identity()}, "looks at cells itself"),
     "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
 }  # fmt: skip
 

@@ -1,225 +1,218 @@
-"""Manifests that do not hold: each is refused in words, and what is opened can be used."""
+"""Damaged or hostile manifests: each is refused with a message, or opens as a view that can be used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from stored import a_mixture, open_and_use, rewrite
+from hypothesis import given
+from hypothesis import strategies as st
+from stored import a_mixture, a_view, open_and_use, rewrite
 
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
 from hdpview.view import manifest_json
-from hdpview.view.contents import packed
+from hdpview.view.contents import PartFacts, packed
+from hdpview.view.file import MANIFEST_KEY
+from hdpview.view.manifest_json import Facts, ManifestFacts
+
+HUGE = "9" * 999
+NAN, INFINITY = float("nan"), float("inf")
+NUMBERS = packed(np.arange(9, dtype=np.uint16))
+MANY = packed(np.zeros(1_000_000, np.int64))
+KEPT: dict[str, Any] = {"purpose": "x", "epsilon": "1/10", "times": 1}
+
+# Path in the manifest, and values there that must be refused: of the wrong type or range, or in contradiction
+# with other fields. The checksum fits each of them.
+REFUSED: dict[str, list[Any]] = {
+    "schema": [{"attributes": {}}, []],
+    "schema attributes age type": ["intger"],
+    "schema attributes age max": [90],
+    "schema attributes x max": [10**400],
+    "schema attributes extra": [{"type": "boolean"}],
+    "private": [True, 0],
+    "not_private_because": [[]],
+    "neighbours": ["tables that differ by one value"],
+    "delta": [1e-9, "1/10", False],
+    "epsilon": ["1/5", "0", 0.1, "1/0", "1e999999999", "nan", HUGE, f"1/{HUGE}"],
+    "spending": [{}, [], [{**KEPT, "purpose": 1}], [{**KEPT, "times": -1}], [{**KEPT, "times": True}],
+        [{**KEPT, "epsilon": "-1/10"}, {**KEPT, "epsilon": "2/10"}], [KEPT] * 1_001],
+    "max_rows": [0, -1, True, "1"],
+    "parts 0 noise_scale": [0, -1.0, True, "1", NAN, INFINITY, 10**400, 1e300, 1e17, None],
+    "method": ["hdpview"],
+    "method settings": [[1], {"a": "b"}, {"a": NAN}, {"a": True}],
+    "method name": ["x" * 1_001],
+}  # fmt: skip
+# The same, for a mixture.
+REFUSED_OF_A_MIXTURE: dict[str, list[Any]] = {
+    "components": ["forest", "blocks"],
+    "parts": [[]],
+    "parts 0 bins": [[None]],
+    "parts 0 bins 2": [{"bins": MANY, "shape": MANY}, {"bins": NUMBERS}, None],
+    "parts 0 quality": [{}],
+    "parts 0 quality factors": [[0.1] * 3, [0.1] * 3 + [-0.1], [0.1] * 3 + [1e300], [NAN] * 4],
+    "parts 0 quality within": [{"a": INFINITY}],
+    "parts 0 quality measured": [1],
+    "parts 0 tables": [{}, [], [{}] * 100_001],
+    # The last table is of two attributes.
+    "parts 0 tables -1 attributes": [[3, 2], [2, 2], [2, 99], [-1, 3], [2.0, 3.0], []],
+    "parts 0 tables -1 bins": [[], [NUMBERS, NUMBERS]],
+    "parts 0 tables -1 counts": [MANY, packed(np.zeros(2, np.int64)), "AAAA", "not base 64 ☃", [1, 2, 3],
+        packed(np.full(2_000, 2**62, np.int64))],
+    "parts 0 tables -1 noise": ["uniform"],
+    "parts 0 tables -1 scale": [0.0, -3.0, NAN, 1e300],
+}  # fmt: skip
 
 
-def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def put(path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A change of the manifest at a path."""
+
     def change(content: dict[str, Any]) -> dict[str, Any]:
         place: Any = content
-        for key in keys[:-1]:
+        *keys, last = (int(key) if key.lstrip("-").isdigit() else key for key in path.split())
+        for key in keys:
             place = place[key]
-        place[keys[-1]] = value
+        place[last] = value
         return content
 
     return change
 
 
-def without(key: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda content: {name: value for name, value in content.items() if name != key}
+def cases(table: dict[str, list[Any]]) -> list[Any]:
+    return [pytest.param(path, value, id=path) for path, values in table.items() for value in values]
 
 
-HUGE = "9" * 999
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (put("format_version", value=5), r"format version 5; this hdpview reads version 2\. Open it with"),
-        (put("format_version", value=1), "format version 1; this hdpview reads version 2"),
-        (put("format_version", value="2"), "format version 2"),
-        (put("format_version", value=None), "format version None"),
-        (without("format_version"), "format version None"),
-        (lambda content: [content], "format version None"),
-        (lambda content: b"null", "format version None"),
-        (lambda content: b"{", "not valid JSON"),
-        (lambda content: b"\xff\xfe\x00", "not valid JSON"),
-        (lambda content: b"[" * 200_000, "not valid JSON"),
-        (
-            lambda content: (
-                b'{"format_version": 2, "checksum": "0", "schema": ' + b"[" * 900 + b"]" * 900 + b"}"
-            ),
-            "damaged",
-        ),
-        (lambda content: b'{"format_version": ' + b"9" * 10_000 + b"}", "not valid JSON|format version"),
-        (without("schema"), "a field is missing or of the wrong type"),
-        (without("spending"), "a field is missing"),
-        (without("private"), "a field is missing"),
-        (put("schema", value={"attributes": {}}), "at least one attribute"),
-        (put("schema", value=[]), "damaged"),
-        (put("schema", "attributes", "age", "type", value="intger"), "Did you mean 'integer'"),
-        (put("schema", "attributes", "age", "max", value=90), "a block|cover|columns"),
-        (put("schema", "attributes", "x", "max", value=10**400), "damaged"),
-        (
-            put("schema", "attributes", "extra", value={"type": "boolean"}),
-            "its columns are not those of its schema",
-        ),
-        (put("private", value=True), "wrong type|damaged"),
-        (put("private", value=0), "wrong type|damaged"),
-        (put("not_private_because", value=[]), "wrong type|damaged"),
-        (put("neighbours", value="tables that differ by one value"), "damaged"),
-        (put("delta", value=1e-9), "damaged"),
-        (put("epsilon", value="1/5"), "damaged"),
-        (put("epsilon", value="0"), "damaged"),
-        (put("epsilon", value=0.1), "damaged"),
-        (put("epsilon", value="1/0"), "damaged"),
-        (put("epsilon", value="1e999999999"), "damaged"),
-        (put("epsilon", value="nan"), "damaged"),
-        (put("spending", value={}), "damaged"),
-        (put("spending", value=[{"purpose": 1, "epsilon": "1/10", "times": 1}]), "damaged"),
-        (put("spending", value=[{"purpose": "x", "epsilon": "1/10", "times": -1}]), "damaged"),
-        (
-            put(
-                "spending",
-                value=[
-                    {"purpose": "x", "epsilon": "-1/10", "times": 1},
-                    {"purpose": "y", "epsilon": "2/10", "times": 1},
-                ],
-            ),
-            "damaged",
-        ),
-        (put("parts", 0, "noise_scale", value=0), "damaged"),
-        (put("parts", 0, "noise_scale", value=-1.0), "damaged"),
-        (put("parts", 0, "noise_scale", value=True), "damaged"),
-        (put("parts", 0, "noise_scale", value="1"), "damaged"),
-        (put("parts", 0, "noise_scale", value=float("nan")), "damaged"),
-        (put("parts", 0, "noise_scale", value=float("inf")), "damaged"),
-        (put("parts", 0, "noise_scale", value=10**400), "damaged"),
-        (put("method", value="hdpview"), "damaged"),
-        (put("method", "settings", value=[1]), "damaged"),
-        (put("method", "settings", value={"a": "b"}), "damaged"),
-        (put("method", "name", value="x" * 1_001), "damaged"),
-    ],
-)
-def test_manifests_that_do_not_hold_are_refused(
-    path: Path, change: Callable[[dict[str, Any]], Any], message: str
-) -> None:
-    """Later versions, broken JSON, fields that are missing, of a wrong type or at odds with each other: each
-    is refused in words.
-    """
-    rewrite(path, change=change)
-    with pytest.raises(ViewFileError, match=message):
+@pytest.mark.parametrize(("path_in_manifest", "value"), cases(REFUSED))
+def test_wrong_facts_of_blocks_are_refused(path: Path, path_in_manifest: str, value: Any) -> None:
+    """A fact of the wrong type or range, or in contradiction with others, is refused."""
+    rewrite(path, change=put(path_in_manifest, value))
+    with pytest.raises(ViewFileError, match=r"damaged|columns are not those"):
         PView.open(path)
 
 
+@pytest.mark.parametrize(("path_in_manifest", "value"), cases(REFUSED_OF_A_MIXTURE))
+def test_wrong_facts_of_a_mixture_are_refused(tmp_path: Path, path_in_manifest: str, value: Any) -> None:
+    """Tables of absurd size, wrong bins and numbers that are none, with a valid checksum."""
+    a_mixture().save(tmp_path / "m.pview")
+    rewrite(tmp_path / "m.pview", change=put(path_in_manifest, value))
+    with pytest.raises(ViewFileError, match="damaged"):
+        PView.open(tmp_path / "m.pview")
+
+
+def required_fields(model: type[Facts], above: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if field.is_required():
+            yield f"{above}{field.alias or name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Facts):
+            yield from required_fields(field.annotation, f"{above}{name} ")
+
+
 @pytest.mark.parametrize(
-    "change",
+    "field", [*required_fields(ManifestFacts), *(f"parts 0 {each}" for each in required_fields(PartFacts))]
+)
+def test_every_required_field_is_missed_and_typed(path: Path, field: str) -> None:
+    """Every field of the models: without it, or with a value of another type, a file is refused."""
+    before = path.read_bytes()
+    *above, last = field.split()
+
+    def without(content: dict[str, Any]) -> dict[str, Any]:
+        place: Any = content
+        for key in above:
+            place = place[int(key) if key.isdigit() else key]
+        del place[last]
+        return content
+
+    for change in (without, put(field, {"no": [object.__name__]})):
+        path.write_bytes(before)
+        rewrite(path, change=change)
+        with pytest.raises(ViewFileError, match="damaged"):
+            PView.open(path)
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    items = content.items() if isinstance(content, dict) else enumerate(content[:3])
+    for key, value in items if isinstance(content, (dict, list)) else ():
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+EXTREME_NUMBERS = [0, -1, 1, 2**63, 10**300, 10**400, 0.5, 1e300, 1e-300, NAN, INFINITY]
+EXTREME = st.sampled_from([None, True, *EXTREME_NUMBERS, "", "1/3", "\ud800\x1b[31m", HUGE])
+VALUES = st.recursive(
+    EXTREME | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("make", [a_view, a_mixture])
+def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView], tmp_path: Path) -> None:
+    """One fact replaced by any JSON value, or removed: a message, or a view that answers questions."""
+    path = tmp_path / "v.pview"
+    make().save(path)
+    before, metadata = path.read_bytes(), pq.read_table(path).schema.metadata
+    content = json.loads(metadata[MANIFEST_KEY])
+    n_opened = 0
+
+    @given(st.sampled_from(list(places(content))), VALUES | st.just(...))
+    def check(where: tuple[Any, ...], value: Any) -> None:
+        nonlocal n_opened
+
+        def change(own: dict[str, Any]) -> dict[str, Any]:
+            own = copy.deepcopy(own)
+            place: Any = own
+            for key in where[:-1]:
+                place = place[key]
+            if value is ...:
+                del place[where[-1]]
+            else:
+                place[where[-1]] = value
+            return own
+
+        path.write_bytes(before)
+        rewrite(path, change=change)
+        n_opened += open_and_use(path)
+
+    check()
+    assert n_opened > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
     [
-        pytest.param(
-            lambda c: {**c, "epsilon": HUGE, "spending": [{"purpose": "x", "epsilon": HUGE, "times": 1}]},
-            id="epsilon of 999 digits",
-        ),
-        pytest.param(
-            lambda c: {
-                **c,
-                "epsilon": f"1/{HUGE}",
-                "spending": [{"purpose": "x", "epsilon": f"1/{HUGE}", "times": 1}],
-            },
-            id="epsilon near 0",
-        ),
-        pytest.param(put("parts", 0, "noise_scale", value=1e300), id="noise of 1e300"),
-        pytest.param(put("parts", 0, "noise_scale", value=1e17), id="noise of 1e17"),
-        pytest.param(put("parts", 0, "noise_scale", value=1e-300), id="noise of 1e-300"),
-        pytest.param(put("parts", 0, "noise_scale", value=1e-3), id="noise of 1e-3"),
-        pytest.param(put("method", "settings", value={"a": 10**300}), id="setting of 300 digits"),
-        pytest.param(put("count_column", value="\ud800\x1b[31m"), id="strange text"),
+        ({"format_version": 5}, r"format version 5; this hdpview reads version 2\. Open it with"),
+        ({"format_version": "2"}, "format version 2"),
+        ({}, "format version None"),
+        ([], "format version None"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe\x00", "not valid JSON"),
+        (b"[" * 200_000, "not valid JSON"),
+        (b'{"format_version": ' + b"9" * 10_000 + b"}", "not valid JSON|format version"),
+        (b'{"format_version": 2, "checksum": "0", "schema": ' + b"[" * 900 + b"]" * 900 + b"}", "damaged"),
     ],
 )
-def test_what_is_opened_can_be_used(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """A manifest with extreme but well-formed numbers is refused, or its view answers questions and shows
-    itself.
-    """
-    rewrite(path, change=change)
-    open_and_use(path)
+def test_other_versions_and_broken_json_are_refused(path: Path, content: Any, message: str) -> None:
+    """A manifest of another version, or that is not JSON, is refused by name."""
+    rewrite(path, change=lambda _: content)
+    with pytest.raises(ViewFileError, match=message):
+        PView.open(path)
 
 
 def test_a_giant_manifest_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest larger than the limit is refused before it is parsed."""
     monkeypatch.setattr(manifest_json, "MAX_MANIFEST_BYTES", 100)
-    with pytest.raises(
-        ViewFileError, match=r"The manifest is larger than .* MB; this is not a file that hdpview wrote"
-    ):
-        PView.open(path)
-
-
-def table_of_pair(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A change in the last released table, which is of a pair of attributes."""
-    return put("parts", 0, "tables", -1, key, value=value)
-
-
-NUMBERS = packed(np.arange(9, dtype=np.uint16))
-MANY = packed(np.zeros(1_000_000, np.int64))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(put("components", value="forest"), id="unknown components"),
-        pytest.param(put("components", value="blocks"), id="the other kind of components"),
-        pytest.param(put("parts", value=[]), id="no parts"),
-        pytest.param(lambda c: {**c, "parts": c["parts"] * 2}, id="more parts than one"),
-        pytest.param(put("parts", 0, "bins", value=[None]), id="bins of one attribute only"),
-        pytest.param(put("parts", 0, "bins", 2, value={"bins": MANY, "shape": MANY}), id="far too many bins"),
-        pytest.param(put("parts", 0, "bins", 2, value={"bins": NUMBERS}), id="bins without a shape"),
-        pytest.param(put("parts", 0, "bins", 2, value=None), id="a bin for each code where there was none"),
-        pytest.param(put("parts", 0, "quality", value={}), id="no quality"),
-        pytest.param(put("parts", 0, "quality", "factors", value=[0.1] * 3), id="three factors"),
-        pytest.param(put("parts", 0, "quality", "factors", value=[0.1] * 3 + [-0.1]), id="a negative factor"),
-        pytest.param(put("parts", 0, "quality", "factors", value=[0.1] * 3 + [1e300]), id="a huge factor"),
-        pytest.param(
-            put("parts", 0, "quality", "factors", value=[float("nan")] * 4), id="factors not numbers"
-        ),
-        pytest.param(put("parts", 0, "quality", "within", value={"a": float("inf")}), id="an infinite error"),
-        pytest.param(put("parts", 0, "quality", "measured", value=1), id="measured is not a truth value"),
-        pytest.param(put("parts", 0, "tables", value={}), id="tables that are no list"),
-        pytest.param(put("parts", 0, "tables", value=[]), id="no tables"),
-        pytest.param(lambda c: (c["parts"][0]["tables"].pop(0), c)[1], id="no histogram of an attribute"),
-        pytest.param(put("parts", 0, "tables", value=[{}] * 100_001), id="absurdly many tables"),
-        pytest.param(table_of_pair("attributes", [3, 2]), id="attributes out of order"),
-        pytest.param(table_of_pair("attributes", [2, 2]), id="an attribute twice"),
-        pytest.param(table_of_pair("attributes", [2, 99]), id="an attribute that is not there"),
-        pytest.param(table_of_pair("attributes", [-1, 3]), id="a negative attribute"),
-        pytest.param(table_of_pair("attributes", [2.0, 3.0]), id="attributes that are no whole numbers"),
-        pytest.param(table_of_pair("attributes", []), id="a table of nothing"),
-        pytest.param(table_of_pair("bins", []), id="a table without bins"),
-        pytest.param(table_of_pair("bins", [NUMBERS, NUMBERS]), id="bins of other attributes"),
-        pytest.param(table_of_pair("counts", MANY), id="too many counts"),
-        pytest.param(table_of_pair("counts", packed(np.zeros(2, np.int64))), id="too few counts"),
-        pytest.param(table_of_pair("counts", "AAAA"), id="counts that are not packed"),
-        pytest.param(table_of_pair("counts", "not base 64 ☃"), id="counts that are no text in base 64"),
-        pytest.param(table_of_pair("counts", [1, 2, 3]), id="counts as a list"),
-        pytest.param(
-            table_of_pair("counts", packed(np.full(2_000, 2**62, np.int64))), id="counts beyond any table's"
-        ),
-        pytest.param(table_of_pair("noise", "uniform"), id="a law of noise that nobody knows"),
-        pytest.param(table_of_pair("scale", 0.0), id="noise of scale 0"),
-        pytest.param(table_of_pair("scale", -3.0), id="noise of negative scale"),
-        pytest.param(table_of_pair("scale", float("nan")), id="noise of no scale"),
-        pytest.param(table_of_pair("scale", 1e300), id="noise of scale 1e300"),
-    ],
-)
-def test_hostile_facts_of_a_mixture_are_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any]], Any]
-) -> None:
-    """Tables of absurd size, wrong bins and numbers that are none, with a checksum that fits: refused in
-    words."""
-    path = tmp_path / "m.pview"
-    a_mixture().save(path)
-    rewrite(path, change=change)
-    with pytest.raises(ViewFileError, match="damaged"):
+    with pytest.raises(ViewFileError, match=r"The manifest is larger than .* MB; hdpview did not write"):
         PView.open(path)
 
 
@@ -235,16 +228,16 @@ def with_column(name: str, values: Callable[[pa.Table], list[Any]]) -> Callable[
     ("change", "message"),
     [
         (with_column("weight", lambda t: [-1.0] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [float("nan")] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [float("inf")] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [1e300] * len(t)), "beyond any table's"),
+        (with_column("weight", lambda t: [NAN] * len(t)), "a weight is not a number of records"),
+        (with_column("weight", lambda t: [INFINITY] * len(t)), "a weight is not a number of records"),
+        (with_column("weight", lambda t: [1e300] * len(t)), "larger than any table"),
         (with_column("member", lambda t: [1] * len(t)), "the fits are not numbered from 0"),
         (with_column("member", lambda t: list(range(len(t)))[::-1]), "the fits are not numbered from 0"),
-        (with_column("flag_share", lambda t: [[65_535] * 9] * len(t)), "of the wrong number"),
-        (with_column("flag_share", lambda t: [[]] * len(t)), "of the wrong number"),
+        (with_column("flag_share", lambda t: [[65_535] * 9] * len(t)), "wrong number of shares"),
+        (with_column("flag_share", lambda t: [[]] * len(t)), "wrong number of shares"),
         (
             with_column(
-                "wide_share", lambda t: [[0] * len(row) for row in t.column("wide_share").to_pylist()]
+                "flag_share", lambda t: [[0] * len(row) for row in t.column("flag_share").to_pylist()]
             ),
             "do not add up to 1",
         ),
@@ -255,10 +248,8 @@ def with_column(name: str, values: Callable[[pa.Table], list[Any]]) -> Callable[
 def test_components_that_are_no_mixture_are_refused(
     tmp_path: Path, change: Callable[[pa.Table], pa.Table], message: str
 ) -> None:
-    """Weights that are no numbers of records, shares that are not all of a component, foreign columns: by
-    name."""
-    path = tmp_path / "m.pview"
-    a_mixture().save(path)
-    rewrite(path, change)
+    """Weights that are no numbers of records, shares that do not sum to 1, foreign columns: by name."""
+    a_mixture().save(tmp_path / "m.pview")
+    rewrite(tmp_path / "m.pview", change)
     with pytest.raises(ViewFileError, match=message):
-        PView.open(path)
+        PView.open(tmp_path / "m.pview")

@@ -27,6 +27,7 @@ nullable = Integer(name="x", min=0, max=9, nullable=True)
         (ten, [100] * 10, []),
         (nullable, [*[100] * 9, 900, 0], ["bound"]),
         (nullable, [900, *[100] * 9, 0], ["bound"]),
+        (nullable, [1000, 1000, 800, 600, 400, 200, 100, 60, 30, 120, 0], ["bound"]),
         (nullable, [300, 280, 260, 200, 150, 100, 80, 60, 50, 40, 0], []),
         # a heap at the last bin above empty ones: the bound is too tight, and not too wide
         (nullable, [900, 300, 2, 0, 1, -3, 0, 2, 1, 120, 0], ["bound"]),

@@ -13,6 +13,7 @@ from hdpview.demo import hospital_schema, hospital_table
 from hdpview.query.bounds.paper import error_bound
 from hdpview.query.errors.closed import evaluate
 from hdpview.query.errors.ends import typical_tail
+from hdpview.query.evaluate import run
 from hdpview.query.interval import spans
 from hdpview.query.interval.answers import Kind
 from hdpview.query.interval.groups import Groups
@@ -23,7 +24,6 @@ from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import boxes_of
-from hdpview.query.sql import run
 
 QUESTIONS = [
     "age >= 80",
@@ -255,7 +255,7 @@ def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> N
     for row, expected in zip(alone.to_rows(), full.to_rows(), strict=True):
         for name in ("n", "cost", "age", "stay", "share"):
             assert row[name] == pytest.approx(expected[name])
-        assert all(row[f"{name}_lower"] is None for name in ("n", "cost", "age", "stay"))
+        assert not any(name.endswith(("_lower", "_upper")) for name in row)
 
 
 @pytest.mark.parametrize(
@@ -288,14 +288,6 @@ def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view: hv.PVie
     assert [row["less_lower"], row["less_upper"]] == pytest.approx([10 - high, 10 - low])
     assert row["more_lower"] < row["more"] - (row["x"] - low)
     assert row["more_upper"] > row["more"] + (high - row["x"])
-    middle = low + 0.4 * (high - low)
-    (row,) = run(
-        view,
-        f"SELECT ABS(MEDIAN(age) - {middle}) AS size, 1 / (MEDIAN(age) - {middle}) AS x "
-        "FROM view WHERE smoker",
-    ).to_rows()
-    assert row["size_lower"] == pytest.approx(0.0, abs=1e-9)
-    assert (row["x_lower"], row["x_upper"]) == (-math.inf, math.inf)
 
 
 def test_limits_pass_through_a_division_by_a_number(view: hv.PView) -> None:

@@ -44,8 +44,7 @@ def pairs_in(plan: Plan) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("n_attributes", [2, 4, 9, 30, 80])
 @pytest.mark.parametrize("total", [-50.0, 0.0, 900.0, 5e4, 1e8])
 def test_amounts_add_up(n_attributes: int, total: float) -> None:
-    """Whatever is planned, the amounts of all groups and what is kept for fine tables add up to the budget.
-    """
+    """The amounts of all groups and what is kept for fine tables add up to the budget."""
     plan = plan_of([10] * n_attributes, total)
     assert sum(plan.amounts) + plan.for_fine == Fraction(EVEN)
     assert min(plan.amounts) > 0

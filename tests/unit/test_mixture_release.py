@@ -93,8 +93,8 @@ def test_margins_of_the_view_are_those_of_the_histograms() -> None:
     weight, total = released.components.weight, released.components.weight.sum()
     for a, size in enumerate(SIZES):
         from_members = [
-            released.components.grid([a], np.where(released.components.member == m, weight, 0.0))
-            for m in range(int(released.components.member.max()) + 1)
+            released.components.grid([a], np.where(released.components.fit_index == m, weight, 0.0))
+            for m in range(int(released.components.fit_index.max()) + 1)
         ]
         assert released.marginal((a,)).shape == (size,)
         # All fits agree about a single attribute, because all are scaled to the same margins.

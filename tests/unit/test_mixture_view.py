@@ -28,7 +28,7 @@ def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch: pytest.Monk
     """Means in components are those of a product with a matrix of codes by bins, without the matrix."""
     values = np.random.default_rng(6).random((4, 900))
     product = many_codes(900, 40).factors(0, values)
-    monkeypatch.setattr(mixture, "_LARGEST_MATRIX", 100)
+    monkeypatch.setattr(mixture, "_MAX_MATRIX", 100)
     added_up = many_codes(900, 40)
     assert added_up.factors(0, values) == pytest.approx(product, rel=1e-12)
     assert added_up.factors(0, values[:0]).shape == (0, 3)

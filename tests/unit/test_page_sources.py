@@ -34,13 +34,13 @@ def test_a_line_declares_one_name(file: Path) -> None:
 def test_modules_become_one_script() -> None:
     """Names imported over several lines come from the module before; what cannot be understood is refused."""
     modules = {
-        "one": "export const A = 1;\nexport async function b() {}\n",
+        "one": "// One.\nexport const A = 1;\n/** Two\n * lines. */\nexport async function b() {}\n",
         "two": 'import {\n  A,\n  b,\n} from "./one.js";\nb(A);\n',
     }
     script = bundled("two", modules.__getitem__)
     assert script == (
-        "const module_one = (() => {\nconst A = 1;\nasync function b() {}\n\nreturn { A, b };\n})();\n"
-        "const module_two = (() => {\nconst {\n  A,\n  b,\n} = module_one;\nb(A);\n\nreturn {  };\n})();"
+        "const module_one = (() => {\nconst A = 1;\nasync function b() {}\nreturn { A, b };\n})();\n"
+        "const module_two = (() => {\nconst {\nA,\nb,\n} = module_one;\nb(A);\nreturn {  };\n})();"
     )
     for refused in ('import x from "./one.js";\n', "export default 1;\n", "export const A = 1,\n  B = 2;\n"):
         with pytest.raises(ValueError, match=r"bad\.js"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.parameters import decode
+from hdpview.explore.postgres.parameter_values import decode
 from hdpview.explore.postgres.types import BINARY_FORMAT, TEXT_FORMAT, PgType, encode
 
 _TEXT = st.text("abNUL{}, \\\"'\n\tä€😀", max_size=20)

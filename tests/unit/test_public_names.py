@@ -31,6 +31,7 @@ PUBLIC = [
     "Category",
     "Comparison",
     "DataError",
+    "Date",
     "Datetime",
     "Estimate",
     "Hdpview",
@@ -56,6 +57,7 @@ PUBLIC = [
     "merge",
     "open",
     "preview",
+    "refine",
 ]
 
 
@@ -177,9 +179,9 @@ def test_no_array_of_blocks_can_be_written(name: str) -> None:
 def test_no_array_of_a_mixture_can_be_written() -> None:
     """Weights, bins, shapes, shares, fits and released counts are read-only arrays."""
     (part,) = mixture_view(small_view().schema, 1).parts
-    of_attributes = [*part.components.bin_of_code, *part.components.shape, *part.components.share]
+    of_attributes = [*part.components.bin_of_code, *part.components.within_bin_share, *part.components.share]
     of_tables = [array for table in part.tables for array in (table.counts, *table.shape.bin_of_code)]
-    for array in (part.components.weight, part.components.member, *of_attributes, *of_tables):
+    for array in (part.components.weight, part.components.fit_index, *of_attributes, *of_tables):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
 

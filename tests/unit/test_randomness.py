@@ -12,10 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
-from hdpview.methods import Hdpview
-from hdpview.partition.local import LocalEngine
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import (
@@ -26,7 +22,6 @@ from hdpview.privacy.randomness import (
     draw_block,
     new_stream,
 )
-from hdpview.view.blocks import Blocks
 
 keys = st.binary(min_size=32, max_size=32)
 
@@ -140,37 +135,6 @@ def test_the_key_does_not_show() -> None:
         assert repr(randomness._key) not in shown
         assert "hunter2" not in shown
         assert len(repr(randomness)) < 30
-
-
-def _release(randomness: Randomness) -> Blocks:
-    rng = np.random.default_rng(0)
-    tensor = rng.integers(0, 50, (12, 9))
-    cells = np.argwhere(tensor)
-    schema = Schema([Integer(name="a", min=0, max=11), Integer(name="b", min=0, max=8)])
-    counts = SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), tensor[tuple(cells.T)])
-    return Hdpview().release(counts, Mechanism(Fraction(1), randomness), LocalEngine(1)).components
-
-
-def test_two_fresh_builds_differ_and_two_test_builds_do_not() -> None:
-    """Without a test key two builds of the same table differ in blocks or counts; with one they are equal to
-    the bit.
-    """
-
-    def content(blocks: Blocks) -> tuple[bytes, ...]:
-        return (
-            blocks.lower.tobytes(),
-            blocks.upper.tobytes(),
-            blocks.noisy_counts.tobytes(),
-            blocks.depth.tobytes(),
-        )
-
-    assert content(_release(Randomness.fresh())) != content(_release(Randomness.fresh()))
-    assert content(_release(Randomness.from_test_key(b"k"))) == content(
-        _release(Randomness.from_test_key(b"k"))
-    )
-    assert content(_release(Randomness.from_test_key(b"k"))) != content(
-        _release(Randomness.from_test_key(b"l"))
-    )
 
 
 def test_fresh_noise_does_not_come_from_the_key() -> None:

@@ -163,9 +163,9 @@ def test_a_mixture_is_the_same_after_its_file(tmp_path: Path, n_parts: int) -> N
     assert opened.manifest == view.manifest
     for before, after in zip(view.parts, opened.parts, strict=True):
         assert after.quality == before.quality
-        for name in ("weight", "member"):
+        for name in ("weight", "fit_index"):
             assert_same(getattr(after.components, name), getattr(before.components, name))
-        for name in ("bin_of_code", "shape", "share"):
+        for name in ("bin_of_code", "within_bin_share", "share"):
             for one, other in zip(
                 getattr(after.components, name), getattr(before.components, name), strict=True
             ):

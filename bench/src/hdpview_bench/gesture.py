@@ -85,6 +85,8 @@ def _moves_of_gesture(browser: Browser, port: int, chart: int, n_bins: int) -> l
     page = browser.new_page(viewport=_WINDOW)  # type: ignore[arg-type]
     page.goto(f"http://127.0.0.1:{port}/")
     page.wait_for_selector("body[data-shown]")
+    page.evaluate("document.getElementById('show-all').click()")  # of many attributes, too
+    page.wait_for_selector("body[data-shown]")
     n_moves = min(_MOST_MOVES, int(n_bins * (_DRAWN[1] - _DRAWN[0])))
     _draw(page, chart, _DRAWN[1], _DRAWN[0], n_moves)
     page.click("#reset")

@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hdpview as hv
-from hdpview.cli.save import Saver
 from hdpview.errors import HdpviewError
 from hdpview.privacy.ledger import FINISHED, Ledger, Receipt
+from hdpview.view.save import Saver
 
 _WAYS = ("nothing", "nothing", "killed", "little memory", "small disk")
 _SECONDS = 120.0  # that a build may take before it is killed

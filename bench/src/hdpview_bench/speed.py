@@ -25,9 +25,9 @@ from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
+from hdpview.query.evaluate import run
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.where import name_in_sql
-from hdpview.query.sql import run
 from hdpview_bench import naive
 from hdpview_bench.datasets import dataset_counts
 

@@ -1,4 +1,4 @@
-"""The demo: a fictitious hospital's admissions, a view of them, and answers beside the truth."""
+"""The demo: admissions of a fictitious hospital, a view of them, and answers beside the truth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EPSILON = 1.0
 
 def demo(
     directory: Annotated[
-        Path, typer.Option("-d", "--directory", help="Where the table, schema, view and picture go.")
+        Path, typer.Option("-d", "--directory", help="Folder for the table, schema, view and picture.")
     ] = Path("hdpview-demo"),
 ) -> None:
     """Build a view of a made-up hospital's admissions and ask it questions. Takes a few seconds.
@@ -48,23 +48,17 @@ def demo(
         view = build(table, schema, _EPSILON, ledger=False, progress=progress)
     view.save(directory / "admissions.pview")
     typer.echo("   " + repr(view).replace("\n", "\n   "))
-    typer.secho(
-        "3. Questions to the view with 95 % intervals, beside the truth (which only this demo may look up)",
-        bold=True,
-    )
+    typer.secho("3. Answers with 95% intervals beside the truth, which only this demo can look up", bold=True)
     _ask(view, table)
     typer.secho("4. A picture", bold=True)
     _draw(view, table, directory / "age.png")
     typer.echo(f"   {directory / 'age.png'}: admissions by age, the view's bars and the truth as dots")
-    typer.secho("5. Now you", bold=True)
+    typer.secho("5. Try it yourself", bold=True)
     hdpview, shown = _command(), directory / "admissions.pview"
     for arguments in (
         f"info {shown}",
         f"query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"",
-        (
-            f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region ORDER BY '
-            'n DESC"'
-        ),
+        f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region"',
         f"explore {shown}",
         f"publish {shown} -o {directory / 'admissions.html'}",
         "schema draft your-table.parquet -o your-table.toml",
@@ -73,7 +67,7 @@ def demo(
 
 
 def _command() -> str:
-    """How to call this program again: by its name where the shell finds it, else as it was called now."""
+    """How to call this program again: by name if the shell finds it, else as it was called now."""
     import shlex
     import shutil
     import sys
@@ -91,8 +85,8 @@ def _truth(table: pa.Table, where: str) -> int:
 
     with duckdb.connect() as connection:
         connection.register("admissions", table)
-        found = connection.execute(f"SELECT COUNT(*) FROM admissions WHERE {where}").fetchall()
-    return int(found[0][0])
+        rows = connection.execute(f"SELECT COUNT(*) FROM admissions WHERE {where}").fetchall()
+    return int(rows[0][0])
 
 
 def _ask(view: PView, table: pa.Table) -> None:
@@ -102,17 +96,17 @@ def _ask(view: PView, table: pa.Table) -> None:
     rows: list[dict[str, Any]] = [
         {
             "question": question.text,
-            "view": round(found.estimate),
-            "from": round(found.lower),
-            "to": round(found.upper),
+            "view": round(answer.estimate),
+            "from": round(answer.lower),
+            "to": round(answer.upper),
             "truth": _truth(table, question.where),
         }
-        for question, found in zip(QUESTIONS, answers, strict=True)
+        for question, answer in zip(QUESTIONS, answers, strict=True)
     ]
     output.print_table(["question", "view", "from", "to", "truth"], rows)
     inside, surely = (
         sum(end.lower <= row["truth"] <= end.upper for end, row in zip(ends, rows, strict=True))
-        for ends in ([found.typical for found in answers], [found.guaranteed for found in answers])
+        for ends in ([answer.typical for answer in answers], [answer.guaranteed for answer in answers])
     )
     typer.echo(
         f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider "
@@ -120,8 +114,8 @@ def _ask(view: PView, table: pa.Table) -> None:
     )
     if inside < len(rows):
         typer.echo(
-            "   Typical intervals can miss where attributes go together in ways that no released table "
-            "counted."
+            "   Typical intervals can miss if attributes depend on each other in ways that no released "
+            "table shows."
         )
 
 

@@ -1,4 +1,4 @@
-"""Groups of commands: ours, and those that another package brings."""
+"""Groups of commands: our own and those that installed packages add."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typer.core import TyperGroup
 from hdpview.errors import HdpviewError
 
 FROM_BENCH = ("audit", "bench")
-# What takes a file of each kind: for tables, which have many endings, what takes any other.
+# The command to suggest for a file, by its ending; any other ending is taken for a table.
 _TABLE = "hdpview schema draft {0}, or on a page: hdpview curate {0}"
 _TAKEN_BY = {".toml": "hdpview schema check {0}", ".pview": "hdpview info {0}, or: hdpview explore {0}"}
 
 
 class Commands(TyperGroup):
-    """Commands of which none has a point in its name: what has one is a file."""
+    """A group that recognises a file name given instead of a command, by the dot in it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if self.get_command(ctx, name) is None and Path(name).suffix:
-            way_out = _TAKEN_BY.get(Path(name).suffix.lower(), _TABLE).format(name)
-            raise HdpviewError(f"{name!r} is a file, not a command. Run: {way_out}")
+            suggestion = _TAKEN_BY.get(Path(name).suffix.lower(), _TABLE).format(name)
+            raise HdpviewError(f"{name!r} is a file, not a command. Run: {suggestion}")
         return super().resolve_command(ctx, args)
 
 
 class AllCommands(Commands):
-    """Ours, and those that installed packages add by an entry point in the group `hdpview.commands`."""
+    """Our own commands and those that packages add by an entry point in the group `hdpview.commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(self._added)]
@@ -46,8 +46,8 @@ class AllCommands(Commands):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in FROM_BENCH and self.get_command(ctx, args[0]) is None:
             raise HdpviewError(
-                f"`hdpview {args[0]}` comes with the package hdpview-bench, which is not installed. Install "
-                "it from a clone of the repository: pip install ./bench (or: pip install hdpview-bench)."
+                f"`hdpview {args[0]}` needs the package hdpview-bench, which is not installed. Install it "
+                "from a clone of the repository: pip install ./bench (or: pip install hdpview-bench)."
             )
         return super().resolve_command(ctx, args)
 

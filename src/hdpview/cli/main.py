@@ -1,5 +1,7 @@
-"""The `hdpview` command and how it ends: 0 when all went well, 2 with one clear sentence on bad input, 3
-where a view had to be written to another place than was asked for, 70 on a mistake of our own, 130 on Ctrl-C.
+"""The `hdpview` command.
+
+Exit codes: 0 success, 2 bad input (with a message), 3 view written to another place than requested, 70 bug in
+hdpview, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Annotated
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import build, curate, demo, ledger, query, schema, serve
+from hdpview.cli import build, curate, demo, ledger, query, refine, schema, serve
 from hdpview.cli.groups import AllCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
@@ -36,7 +38,7 @@ schema_app = typer.Typer(
     no_args_is_help=True,
     help="Write and check schemas: the public description of a table.",
 )
-ledger_app = typer.Typer(no_args_is_help=True, help="Keep count of what has been spent on each table.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Track the budget spent on each table.")
 app.add_typer(schema_app, name="schema")
 schema_app.command("draft")(schema.draft)
 schema_app.command("import")(schema.import_schema)
@@ -44,6 +46,7 @@ schema_app.command("check")(schema.check)
 schema_app.command("json-schema")(schema.json_schema)
 app.command("curate")(curate.open_page)
 app.command("build")(build.build)
+app.command("refine")(refine.refine)
 app.command("estimate")(build.estimate)
 app.add_typer(ledger_app, name="ledger")
 ledger_app.command("show")(ledger.show)
@@ -72,7 +75,7 @@ def _root(
         typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Typer looks here for what all commands share."""
+    """Options of `hdpview` itself."""
 
 
 def main() -> None:
@@ -92,14 +95,14 @@ def main() -> None:
         typer.echo(f"Error: {without_extra}", err=True)
         sys.exit(2)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away, as `head` does
+        sys.stderr.close()  # the reader closed the pipe, as `head` does
         sys.exit(0)
     except OSError as problem:  # a full disk, a folder where a file should be
         place = "" if problem.filename is None else f" {str(problem.filename)!r}"
         typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
         sys.exit(2)
     except SystemError as problem:
-        # what Ctrl-C becomes on its way through compiled code
+        # Compiled code turns Ctrl-C into this.
         if not isinstance(problem.__cause__, KeyboardInterrupt):
             raise
         sys.exit(130)

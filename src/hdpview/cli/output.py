@@ -16,11 +16,11 @@ import typer
 if TYPE_CHECKING:
     from hdpview.pview import PView
 
-_WIDEST = 100_000  # characters of a line that no screen folds: a file or another program reads it
+_MAX_WIDTH = 100_000  # characters per line if the output is not a terminal, so nothing is folded
 
 
 class Format(StrEnum):
-    """How a result is printed."""
+    """Format of a printed result."""
 
     table = "table"
     csv = "csv"
@@ -28,14 +28,14 @@ class Format(StrEnum):
 
 
 class JsonOrTable(StrEnum):
-    """How facts are printed."""
+    """Format of printed facts."""
 
     table = "table"
     json = "json"
 
 
 class Interval(StrEnum):
-    """Which interval is shown."""
+    """Kind of interval to show."""
 
     typical = "typical"
     guaranteed = "guaranteed"
@@ -43,12 +43,12 @@ class Interval(StrEnum):
 
 
 def names_in(text: str | None) -> list[str]:
-    """The names in a list with commas between them; none in nothing."""
+    """The names in a comma-separated list."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def print_json(content: Any) -> None:
-    """Dates as ISO text; infinities, which JSON does not know, as null."""
+    """Print JSON, with dates as ISO text and infinities as null."""
     typer.echo(json.dumps(_json_value(content), ensure_ascii=False, indent=2, allow_nan=False))
 
 
@@ -63,30 +63,30 @@ def _json_value(value: Any) -> Any:
 
 
 class NumberText(str):
-    """A number as it is to be printed."""
+    """A number formatted for printing."""
 
 
 def rounded_row(
     row: Mapping[str, Any], measured: Sequence[Sequence[str]], counts: Collection[str]
 ) -> dict[str, Any]:
-    """A row whose estimates are rounded as their intervals allow, as on the explorer's page.
+    """Round estimates as far as their intervals allow, as on the explorer's page.
 
-    measured: names of an estimate and of both ends of its interval. counts: estimates of numbers of records.
+    measured: column names of an estimate and of both ends of its interval. counts: estimates of counts.
     """
-    found = dict(row)
+    rounded = dict(row)
     for names in measured:
         values = row[names[0]], row[names[1]], row[names[2]]
         if all(isinstance(value, float) and math.isfinite(value) for value in values):
-            found |= zip(names, _rounded(*values, 1.0 if names[0] in counts else 0.0), strict=True)
-    return found
+            rounded |= zip(names, _rounded(*values, 1.0 if names[0] in counts else 0.0), strict=True)
+    return rounded
 
 
 def _rounded(value: float, lower: float, upper: float, least: float) -> list[NumberText]:
-    """Two digits of the interval's half width are left, and of numbers of records no fractions."""
+    """Keep two digits of the interval's half width, and no fractions of records."""
     half = (upper - lower) / 2
     step = max(least, 10.0 ** (math.floor(math.log10(half)) - 1) if half > 0 else 0.1)
     digits = min(6, max(0, -math.floor(math.log10(step) + 1e-9)))
-    # An end above 0 is not shown as 0 where nothing is beyond the point.
+    # A lower end above 0 must not be shown as 0.
     ends = value, step if lower > 0 and step >= 1 and lower < step / 2 else lower, upper
     return [NumberText(f"{math.floor(end / step + 0.5) * step + 0.0:,.{digits}f}") for end in ends]
 
@@ -94,10 +94,9 @@ def _rounded(value: float, lower: float, upper: float, least: float) -> list[Num
 def print_table(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], keys: Collection[str] = ()
 ) -> None:
-    """A table with right-aligned numbers. Where the screen is too narrow, texts are folded, but never a
-    number or the name of a column.
+    """Print a table with right-aligned numbers. On a narrow screen texts are folded, but never numbers.
 
-    keys: columns of numbers that name groups, such as years; they are printed without separators.
+    keys: numeric columns that name groups, such as years; they are printed without separators.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -118,7 +117,7 @@ def print_table(
     for row in rows:
         table.add_row(*(_shown(row[column], is_key=column in keys) for column in columns))
     console = Console()
-    needed = console.measure(table, options=console.options.update(max_width=_WIDEST))
+    needed = console.measure(table, options=console.options.update(max_width=_MAX_WIDTH))
     console.width = max(console.width, needed.minimum) if console.is_terminal else needed.maximum
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes over a second: on standard error, and only where a person is looking."""
+"""A progress bar for work that takes over a second, on standard error and only in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DELAY = 1.0  # seconds before the bar appears
 
 
 class ProgressBar:
-    """Call it with the fraction done (None where that is not known) and a few words."""
+    """Call it with the fraction done (None if unknown) and the name of the stage."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -31,7 +31,7 @@ class ProgressBar:
         if self._bar is None:
             self._bar = _rich_bar()
             self._bar.start()
-        # a new stage has its own bar and its own time left; the one before it is done
+        # Each stage has its own bar and its own remaining time.
         if text != self._stage:
             if self._task is not None:
                 self._bar.update(self._task, completed=1.0, total=1.0)

@@ -117,6 +117,9 @@ def query(
     dialect: Annotated[
         str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")
     ] = "duckdb",
+    ranks: Annotated[
+        bool, typer.Option("--ranks", help="Add `presence`: how sure it is that a row belongs to the answer.")
+    ] = False,
 ) -> None:
     """Ask a view a question in SQL. Costs no budget, however often.
 
@@ -124,10 +127,10 @@ def query(
         BY sex"
     """
     from hdpview.pview import PView
-    from hdpview.query.sql import run
+    from hdpview.query.evaluate import run
 
     opened = PView.open(view)
-    result = run(opened, sql, confidence, interval=interval.value, dialect=dialect)
+    result = run(opened, sql, confidence, interval=interval.value, dialect=dialect, ranks=ranks)
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
         budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
@@ -138,7 +141,7 @@ def query(
     elif format == output.Format.csv:
         output.print_csv(columns, rows)
     else:
-        measured = [[column.name for column in each] for each in result.outputs() if len(each) == 3]
+        measured = result.measured
         keys = set(columns) - {name for names in measured for name in names}
         output.print_table(columns, [output.rounded_row(row, measured, result.counts) for row in rows], keys)
     if format != output.Format.json:

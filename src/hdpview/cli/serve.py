@@ -25,7 +25,7 @@ _POSTGRES_PORT = 5433
 _YOUNG_OBJECTS = 20_000  # until the garbage collector looks at them: about thirty statements
 PasswordFile = Annotated[
     Path | None,
-    typer.Option(help="File with the password that clients must know; needed beyond this machine."),
+    typer.Option(help="File with the password of clients; required unless listening on localhost."),
 ]
 
 
@@ -36,11 +36,12 @@ def explore(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
     token: Annotated[
-        str | None, typer.Option(help="A secret that requests must carry; needed beyond this machine.")
+        str | None, typer.Option(help="Access token; required unless listening on localhost.")
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     postgres: Annotated[
-        bool, typer.Option("--postgres", help="Also serve PostgreSQL's protocol, as `hdpview serve` does.")
+        bool,
+        typer.Option("--postgres", help="Also speak the PostgreSQL wire protocol, as `hdpview serve` does."),
     ] = False,
     postgres_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one.")
@@ -54,10 +55,7 @@ def explore(
     from contextlib import ExitStack
 
     if host not in LOOPBACK_ADDRESSES and not token:
-        raise typer.BadParameter(
-            "listening beyond this machine needs --token, a secret that requests must carry.",
-            param_hint="--host",
-        )
+        raise typer.BadParameter("listening beyond localhost needs --token.", param_hint="--host")
     _answer_with_one_thread()
     with ExitStack() as stack:
         opened = _opened(views)
@@ -75,28 +73,30 @@ def serve(
         list[Path], typer.Argument(metavar="VIEW…", help="One or more .pview files.", show_default=False)
     ],
     postgres: Annotated[
-        bool, typer.Option("--postgres", help="Serve PostgreSQL's protocol; the one there is, so say so.")
+        bool, typer.Option("--postgres", help="Speak the PostgreSQL wire protocol (the default).")
     ] = False,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = _POSTGRES_PORT,
     password_file: PasswordFile = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate (PEM): connections are encrypted, others refused.")
+        Path | None, typer.Option(help="Certificate (PEM); unencrypted connections are then refused.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
     log_statements: Annotated[
         bool,
-        typer.Option("--log-statements", help="Log sessions and what they ask. Off: questions are private."),
+        typer.Option(
+            "--log-statements",
+            help="Log sessions and their statements. Off by default: questions are private.",
+        ),
     ] = False,
 ) -> None:
-    """Serve views as tables of PostgreSQL, for psql, DBeaver, Metabase, Excel, R and others. Costs no budget.
+    """Serve views as PostgreSQL tables to psql, DBeaver, Metabase, Excel, R and others. Costs no budget.
 
-    Example: hdpview serve adult.pview --postgres
+    Example: hdpview serve adult.pview
     """
     import asyncio
 
-    if not postgres:
-        raise typer.BadParameter("say what to speak: --postgres.", param_hint="--postgres")
+    del postgres  # accepted for commands written for version 0.2, where it was needed
     _answer_with_one_thread()
     from hdpview.explore.postgres import PostgresServer, ServerSettings
 
@@ -107,7 +107,7 @@ def serve(
         logging.getLogger("hdpview.postgres").setLevel(logging.INFO)
     settings = ServerSettings(host, port, _password(password_file), tls_cert, tls_key, log_statements)
     server = PostgresServer(_as_tables(_opened(views)), settings)
-    _prepare(server.answerer.warm_up)
+    _prepare(server.warm_up)
     asyncio.run(server.serve(lambda: typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")))
 
 

@@ -21,6 +21,7 @@ from hdpview.counts.plain_text import plain_text
 from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, make_castable, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
+from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
 from hdpview.domain.text_format import PLAIN
 
 MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from the top for each row
@@ -98,6 +99,14 @@ def _bin(column: Column, attribute: Ordered) -> Column:
     if isinstance(attribute, Datetime):
         return _moment_bin(_clamped(column, attribute.first, attribute.last), attribute)
     assert isinstance(attribute, Real)
+    edges = attribute.edges
+    if (
+        len(edges) <= MAX_EXPLICIT_EDGES
+        and (edges != edges[0] + np.arange(len(edges)) * attribute.width).any()
+    ):
+        return ibis.ifelse(
+            column.notnull(), _searched(column, edges[1:-1].tolist(), exact_float), ibis.null("int64")
+        )
     return _equal_bin(column, attribute)
 
 

@@ -36,6 +36,7 @@ _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
     "boolean": _NUMBERS,
     "category": (*_NUMBERS, "uuid"),
     "datetime": ("timestamp", "date", "string", "null"),
+    "date": ("timestamp", "date", "string", "null"),
 }
 
 

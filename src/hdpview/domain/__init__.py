@@ -10,7 +10,7 @@ tables           which codes share a bin of a table
 
 from hdpview.domain.attributes import Attribute, Ordered
 from hdpview.domain.categories import Boolean, Category
-from hdpview.domain.moments import Datetime
+from hdpview.domain.moments import Date, Datetime
 from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.schema import Schema
 from hdpview.domain.text_format import TextFormat
@@ -19,6 +19,7 @@ __all__ = [
     "Attribute",
     "Boolean",
     "Category",
+    "Date",
     "Datetime",
     "Integer",
     "Ordered",

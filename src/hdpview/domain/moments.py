@@ -97,3 +97,25 @@ class Datetime(Ordered):
 
     def _own_dict(self) -> dict[str, Any]:
         return {"min": self.min, "max": self.max, "every": self.every}
+
+    @cached_property
+    def counts_days(self) -> bool:
+        """True if all bins begin and end at midnight, so that a plain date names whole bins."""
+        return not bool((self.edges % calendar.MICROSECONDS_PER_DAY).any())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Date(Datetime):
+    """Days from `min` to `max`, both included, in bins of `every` (`1d`, `1w`, `1mo`, …)."""
+
+    every: str = "1d"
+    kind: ClassVar[str] = "date"
+
+    def _check(self) -> None:
+        super()._check()
+        if not (calendar.is_whole_day(self.min) and calendar.is_whole_day(self.max)):
+            raise self._fail("min and max are plain dates such as 2024-01-31; for moments use type datetime.")
+        if not self.counts_days:
+            raise self._fail(
+                f"every must be a step of whole days, such as '1d' or '1mo', not {self.every!r}."
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -160,7 +161,7 @@ class Real(Ordered):
 
     @property
     def width(self) -> float:
-        """Width of equal bins. The database computes edges from it exactly as `edges` does."""
+        """Width of equal bins. Where there are many, the database computes edges from it as `edges` does."""
         low, high, n_bins = self._equal_bins
         return (high - low) / n_bins
 
@@ -169,6 +170,11 @@ class Real(Ordered):
         if self.explicit_edges is not None:
             return np.array(self.explicit_edges)
         low, high, n_bins = self._equal_bins
+        if n_bins < MAX_EXPLICIT_EDGES:
+            # 0.3, not 0.1 three times: the doubles nearest to the decimals that people write.
+            first, last = Fraction(repr(low)), Fraction(repr(high))
+            step = (last - first) / n_bins
+            return np.array([float(first + k * step) for k in range(n_bins + 1)])
         edges: NDArray[np.float64] = low + np.arange(n_bins + 1, dtype=np.float64) * self.width
         edges[-1] = high
         return edges

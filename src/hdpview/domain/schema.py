@@ -15,7 +15,7 @@ from typing import Any
 from hdpview.domain.attributes import Attribute
 from hdpview.domain.categories import Boolean, Category
 from hdpview.domain.language import spelled_out
-from hdpview.domain.moments import Datetime
+from hdpview.domain.moments import Date, Datetime
 from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
@@ -38,10 +38,13 @@ _KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of th
     },
     "boolean": {},
     "datetime": {"min": "min", "max": "max", "every": "every"},
+    "date": {"min": "min", "max": "max", "every": "every"},
 }
 _COMMON_KEYS = ("nullable", "missing", "label", "unit")
-_NEEDED = {"category": ("values",), "datetime": ("min", "max", "every")}
-_CLASSES: dict[str, type[Attribute]] = {cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime)}
+_NEEDED = {"category": ("values",), "datetime": ("min", "max", "every"), "date": ("min", "max")}
+_CLASSES: dict[str, type[Attribute]] = {
+    cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime, Date)
+}
 _LEARNT_FROM_DATA = "learnt_from_data"
 # what learning the schema privately cost, as text: exact, and the same in TOML and JSON
 _LEARNT_FOR = ("learnt_epsilon", "learnt_delta")

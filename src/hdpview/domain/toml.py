@@ -32,7 +32,7 @@ def toml_text(description: Mapping[str, Any], comments: Mapping[str, str] | None
 
 def toml_table(header: str, fields: Mapping[str, Any]) -> str:
     """A table with a line per key."""
-    is_moment = fields.get("type") == "datetime"
+    is_moment = fields.get("type") in ("datetime", "date")
     lines = [
         f"{toml_key(key)} = {value if is_moment and key in _DATES else toml_value(value)}"
         for key, value in fields.items()

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.pview import PView
+from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Measures
@@ -29,7 +30,6 @@ from hdpview.query.question.aggregates import count
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql, two_attribute_numbers
-from hdpview.query.sql import run
 from hdpview.view.blocks import Blocks
 
 Json = dict[str, Any]
@@ -62,14 +62,15 @@ def _attribute(attribute: Attribute) -> Json:
     described: Json = {
         "name": attribute.name,
         "sql": name_in_sql(attribute.name),
-        "kind": attribute.kind,
+        "kind": "datetime" if isinstance(attribute, Datetime) else attribute.kind,
         "nullable": attribute.nullable,
+        "label": attribute.label,
+        "unit": attribute.unit,
         "labels": attribute.labels(),
         "strays": attribute.describe_fallbacks(),
     }
-    if isinstance(
-        attribute, Ordered
-    ):  # bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it
+    if isinstance(attribute, Ordered):
+        # Bin i holds what is ≥ ends[i] and < ends[i + 1], as SQL would write it.
         described["ends"] = [literal(attribute, edge) for edge in attribute.edges.tolist()]
         widths = np.diff(attribute.edges)[: max(1, attribute.n_values - 1)]  # the last may be cut short
         described["unequal"] = bool(widths.max() > _UNEQUAL * widths.min())
@@ -161,16 +162,6 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
         grid.reshape(-1)[groups.cells] = column
         found[key] = grid.round(2).tolist()
     return found
-
-
-def blocks_answer(view: PView, first: str, second: str, limit: int) -> Json:
-    """Bounds of the view's largest blocks along two attributes, as codes, upper ends excluded."""
-    a, b = two_attribute_numbers(first, second, view.schema)
-    blocks = view.parts[0].components
-    if len(view.parts) > 1 or not isinstance(blocks, Blocks):
-        return {"blocks": [], "of": 0}
-    seen = blocks.seen_along(a, b)
-    return {"blocks": seen[:limit].tolist(), "of": len(seen)}
 
 
 def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:

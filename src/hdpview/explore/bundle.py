@@ -1,4 +1,4 @@
-"""The page's modules as one script, word for word: whoever opens a published page can read what it runs."""
+"""The page's modules as one script, without comments and indentation; all else stays word for word."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 _IMPORT = re.compile(r'^import \{([\w,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
+# Comments stand on lines of their own.
+_COMMENT = re.compile(r"^[ ]*(?://[^\n]*|/\*\*?[\s\S]*?\*/)\n", re.MULTILINE)
+_LINE_START = re.compile(r"^\s+", re.MULTILINE)
 _SEVERAL_EXPORTS = re.compile(r"^export (?:const|let) [^\n]*,\n  \w+ = ", re.MULTILINE)
 
 
@@ -24,7 +27,7 @@ def bundled(entry: str, read: Callable[[str], str]) -> str:
         if re.search(r"^(import|export)\b", text, re.MULTILINE):
             raise ValueError(f"{name}.js: imports or exports in a form that is not understood")
         parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
-    return "\n".join(parts)
+    return _LINE_START.sub("", _COMMENT.sub("", "\n".join(parts)))
 
 
 def _in_order(entry: str, read: Callable[[str], str]) -> dict[str, str]:

@@ -59,7 +59,6 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
     script = _script("app")
-    engine = base64.b64encode(zlib.compress(_script("worker").encode(), 9)).decode()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
@@ -67,12 +66,10 @@ def page(view: PView, name: str) -> str:
     )
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
-    blocks = {"facts": _json(facts), "content": _json(_content(view, name))}
-    data = [f'<script type="application/json" id="{key}">{text}</script>' for key, text in blocks.items()]
-    scripts = [
-        f'<script type="text/plain" id="engine">{engine}</script>',
-        f'<script type="module">{script}</script>',
-    ]
+    data = [f'<script type="application/json" id="facts">{_json(facts)}</script>']
+    for key, text in (("content", _json(page_content(view, name))), ("engine", _script("worker"))):
+        data.append(f'<script type="text/plain" id="{key}">{_zipped(text)}</script>')
+    scripts = [f'<script type="module">{script}</script>']
     replaced = {
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
@@ -88,7 +85,7 @@ def page(view: PView, name: str) -> str:
     return found
 
 
-def _content(view: PView, name: str) -> Json:
+def page_content(view: PView, name: str) -> Json:
     """What the engine computes from. Arrays are packed as in the file of a view."""
     return {
         "schema": describe_schema(name, view),
@@ -172,7 +169,8 @@ def _shares(mixture: Mixture, a: int) -> Json:
     units = np.rint(mixture.share[a] * SHARE_UNITS)
     exact = bool((units / SHARE_UNITS == mixture.share[a]).all())
     share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
-    return {"share": share, "binOfCode": _packed(mixture.bin_of_code[a]), "shape": _packed(mixture.shape[a])}
+    bins, within = mixture.bin_of_code[a], mixture.within_bin_share[a]
+    return {"share": share, "binOfCode": _packed(bins), "shape": _packed(within)}
 
 
 def _packed(array: NDArray[Any]) -> Json:
@@ -198,6 +196,11 @@ def _asset(name: str) -> str:
     files = resources.files("hdpview.explore")
     own = files / "published" / name
     return (own if own.is_file() else files / "static" / name).read_text("utf-8")
+
+
+def _zipped(text: str) -> str:
+    """A text compressed by zlib, in base 64."""
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The server: a few JSON answers and the page's own files. Stateless, read-only, and careful with strangers.
+"""The server: a few JSON answers and the page's own files. Treats every request as untrusted.
 
 Only the views it was started with are served. Requests are limited in size, time and number at once; answers
 are computed from blocks in memory and reach no file, no shell and no database. The same question has the same
@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hdpview._version import __version__
 from hdpview.errors import HdpviewError, QueryError, unknown_name
 from hdpview.explore import answers
+from hdpview.explore.publish import page_content
 from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 
@@ -104,14 +105,6 @@ class PairQuestion(_Body):
     where: Sql | None = None
 
 
-class BlocksQuestion(_Body):
-    """Two attributes, and how many blocks to draw at most."""
-
-    first: str = Field(max_length=300)
-    second: str = Field(max_length=300)
-    limit: int = Field(5_000, ge=1, le=20_000)
-
-
 class TableQuestion(SqlQuestion):
     """A SELECT statement, and the kind of file to put its result in."""
 
@@ -177,6 +170,7 @@ class _Answerer:
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = views
         self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent[bytes](_KEPT_BYTES)
+        self._contents: dict[str, bytes] = {}
 
     def chosen(self, name: str | None) -> tuple[str, PView]:
         """A view and its name; the first one by default."""
@@ -195,6 +189,13 @@ class _Answerer:
             )
         raise TooSlowError(f"This took longer than {ANSWER_SECONDS:g} seconds. Ask for less at once.")
 
+    async def content(self, name: str | None) -> Response:
+        """What the engine beside the page computes from, as JSON; kept, since every visitor asks for it."""
+        chosen, view = self.chosen(name)
+        if chosen not in self._contents:
+            self._contents[chosen] = await self.computed(lambda: _as_json(page_content(view, chosen)))
+        return Response(self._contents[chosen], media_type="application/json")
+
     async def answered(self, work: Callable[..., Any], asked: _Body) -> Response:
         """The answer to a request as JSON, from among the recent ones if it is there.
 
@@ -205,11 +206,13 @@ class _Answerer:
         key = (work.__name__, name, json.dumps(fields))
         body = self._recent.get(key)
         if body is None:
-            body = await self.computed(
-                lambda: json.dumps(work(view, **fields), separators=(",", ":"), allow_nan=False).encode()
-            )
+            body = await self.computed(lambda: _as_json(work(view, **fields)))
             self._recent.keep(key, body, len(body))
         return Response(body, media_type="application/json")
+
+
+def _as_json(answer: Any) -> bytes:
+    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
 
 
 def refuse_in_words(app: FastAPI) -> None:
@@ -249,8 +252,12 @@ def _add_facts(app: FastAPI, answerer: _Answerer) -> None:
 
     @app.get("/api/schema", summary="All that is public about a view", responses=_REFUSALS)
     async def schema(view: Annotated[str | None, Query(max_length=300)] = None) -> dict[str, Any]:
-        found: dict[str, Any] = await answerer.computed(answers.describe_schema, *answerer.chosen(view))
-        return found
+        described: dict[str, Any] = await answerer.computed(answers.describe_schema, *answerer.chosen(view))
+        return described
+
+    @app.get("/api/content", summary="The released numbers that the page computes from", responses=_REFUSALS)
+    async def content(view: Annotated[str | None, Query(max_length=300)] = None) -> Response:
+        return await answerer.content(view)
 
 
 def _add_charts(app: FastAPI, answerer: _Answerer) -> None:
@@ -265,10 +272,6 @@ def _add_charts(app: FastAPI, answerer: _Answerer) -> None:
     @app.post("/api/pairs", summary="Counts of all combinations of two attributes", responses=_REFUSALS)
     async def pairs(asked: PairQuestion) -> Response:
         return await answerer.answered(answers.pair_answer, asked)
-
-    @app.post("/api/blocks", summary="The view's blocks as seen along two attributes", responses=_REFUSALS)
-    async def blocks(asked: BlocksQuestion) -> Response:
-        return await answerer.answered(answers.blocks_answer, asked)
 
     @app.post("/api/compare", summary="Whether two counts differ", responses=_REFUSALS)
     async def compare(asked: CompareQuestion) -> Response:

@@ -85,7 +85,7 @@ class ViewRelease:
             "n_tables": float(len(cells)),
             "n_cells": float(sum(cells)),
             "n_components": float(len(self.components)),
-            "n_fits": float(self.components.member.max() + 1),
+            "n_fits": float(self.components.fit_index.max() + 1),
         }
 
     def answer(self, boxes: CodeBoxes) -> Floats:

@@ -1,7 +1,8 @@
-"""Private side: the paper's recursive bisection, which decides from exact statistics and is charged.
+"""Private side: the paper's recursive bisection of the domain into blocks. Decides from exact statistics.
 
-parameters       the paper's parameters and their names here
-grow             the loop: blocks are cut (cut, deviations) or left whole (converge); kernels: statistics
-decide           the same decisions from whole numbers, if doubles cannot tell (exact) or rows are elsewhere
-local            the engine on this machine; top: the top of a tree that Spark grows
+parameters  the paper's parameters under readable names
+grow        the loop; kernels, deviations, converge and cut decide about one block
+decide      the same decisions from summed statistics; rational: where doubles cannot settle them
+local, top  the engine of this machine, and the part of a tree that the Spark engine grows
+It knows no source, no file and no query.
 """

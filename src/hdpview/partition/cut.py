@@ -1,6 +1,6 @@
-"""Random cut: where a block is bisected. Privately by the exponential mechanism on deviations, or blindly.
+"""Random cut: where to bisect a block, by the exponential mechanism on deviations or blindly.
 
-A cut point v of attribute a sends codes < v to the left. Both sides have at least one value.
+A cut at v of attribute a sends codes < v to the left. Both sides have at least one value.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from hdpview.partition.deviations import cut_deviations
 from hdpview.partition.kernels import left_of_cut, unmanaged, widest_side
 from hdpview.privacy.randomness import draw
 
-UNDECIDED = -2  # the attribute of a cut that doubles cannot tell: it is chosen again without them [P15]
-_MAX_LOG_TRIES = 1.0  # sample by rejection where that takes at most e tries on average
-# relative, of chances in rejection: a thousand factors of a volume round a few times each
+# The attribute of a cut that doubles cannot settle; it is then chosen in rational arithmetic. [P15]
+UNDECIDED = -2
+# Sample by rejection if that takes at most e^1 tries on average.
+_MAX_LOG_TRIES = 1.0
+# Relative error of probabilities in rejection: up to a thousand factors of a volume round a few times each.
 _ROUNDING = 2.0**-38
 
 
 @unmanaged
 def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """Uniform over attributes with several values, then over that one's cuts. Looks at no data. [P5]"""
+    """Choose an attribute with several values uniformly, then one of its cuts. Reads no data. [P5]"""
     n_wide = 0
     for a in range(len(lower)):
         n_wide += upper[a] - lower[a] > 1
@@ -36,12 +38,11 @@ def cut_blindly(lower, upper, key, n_drawn, stream):  # type: ignore[no-untyped-
 def cut_privately(  # type: ignore[no-untyped-def]
     codes, counts, first, last, offsets, lower, upper, total, n_cells, epsilon, key, n_drawn, stream, work
 ):
-    """The exponential mechanism with score −(AE_L + AE_R): P(cut) ∝ exp(ε·score / 2Δ), Δ = 2·Δ_AE = 4(1 −
-    1/|B|). [P3]
+    """The exponential mechanism with score −(AE_L + AE_R). [P3]
 
-    Where the block is so sparse that all scores are nearly equal, it is sampled by rejection, which needs the
-    statistics of one cut or none; elsewhere all cuts are scored. Both draw from exactly this distribution.
-    The attribute is UNDECIDED where doubles cannot tell.
+    P(cut) ∝ exp(ε·score / 2Δ) with Δ = 2·Δ_AE = 4(1 − 1/|B|). A block so sparse that all scores are nearly
+    equal is sampled by rejection, which needs the statistics of one cut or none; otherwise all cuts are
+    scored. Both follow exactly this distribution. Returns UNDECIDED if doubles cannot settle the choice.
     """
     rate, most_gain, is_flat = sampling(lower, upper, total, last - first, n_cells, epsilon)
     if is_flat:
@@ -58,13 +59,14 @@ def cut_privately(  # type: ignore[no-untyped-def]
 
 @unmanaged
 def sampling(lower, upper, total, n_occupied, n_cells, epsilon):  # type: ignore[no-untyped-def]
-    """Rate of the exponential mechanism, most that a cut gains, and whether rejection is cheap."""
+    """Rate of the exponential mechanism, largest gain of a cut, and whether rejection is cheap."""
     rate = epsilon / (2.0 * 4.0 * (1.0 - 1.0 / n_cells))  # [P3]
     widest = widest_side(lower, upper)
-    # A side has at least n_cells/widest cells. With all means below 1, score = gain − 2S where 0 ≤ gain ≤
-    # most_gain.
+    # A side has at least n_cells/widest cells. If all means are below 1, score = gain − 2S with
+    # 0 ≤ gain ≤ most_gain.
     most_gain = 2.0 * total * n_occupied * (widest / n_cells)
-    is_sparse = float(total) * widest < n_cells * (1.0 - _ROUNDING)  # also by exact numbers
+    # The margin makes this hold for the exact numbers too.
+    is_sparse = float(total) * widest < n_cells * (1.0 - _ROUNDING)
     return rate, most_gain, is_sparse and rate * most_gain <= _MAX_LOG_TRIES
 
 
@@ -88,10 +90,10 @@ def _by_rejection(  # type: ignore[no-untyped-def]
 
 @unmanaged
 def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignore[no-untyped-def]
-    """One try of rejection: a cut drawn uniformly, the uniform number that decides on it, and whether it is
-    accepted whatever it gains.
+    """One try of rejection: a cut drawn uniformly, the uniform number that decides about it, and whether it
+    is accepted whatever its gain.
 
-    Takes draws `n_drawn` and `n_drawn + 1` of the key. The attribute is UNDECIDED where doubles cannot tell.
+    Uses draws `n_drawn` and `n_drawn + 1` of the key. Returns UNDECIDED if doubles cannot settle it.
     """
     n_cuts = 0
     for a in range(len(lower)):
@@ -107,38 +109,38 @@ def propose(lower, upper, rate, most_gain, key, n_drawn, stream):  # type: ignor
 
 @unmanaged
 def accepts(uniform, low, high, v, n_left, left_sum, n_occupied, total, n_cells, rate, most_gain):  # type: ignore[no-untyped-def]
-    """Whether a proposed cut v of an attribute with values [low, high) is accepted, with that many rows and
-    records on its left: 1 or 0; −1 where doubles cannot tell.
+    """1 if cut v of an attribute with values [low, high) is accepted, else 0; −1 if doubles cannot settle it.
 
-    Its gain is what it takes off the deviation of a sparse block.
+    n_left, left_sum: occupied cells and records left of the cut. The gain is the drop in a sparse block's
+    deviation.
     """
     left_cells = n_cells / (high - low) * (v - low)
     right_cells = n_cells / (high - low) * (high - v)
     gain = 2.0 * (
         left_sum * (n_left / left_cells) + (total - left_sum) * ((n_occupied - n_left) / right_cells)
     )
-    chance = math.exp(rate * (gain - most_gain))
-    if uniform + 2.0**-53 <= chance * (1.0 - _ROUNDING):  # [P15]
+    probability = math.exp(rate * (gain - most_gain))
+    if uniform + 2.0**-53 <= probability * (1.0 - _ROUNDING):  # [P15]
         return 1
-    return 0 if uniform >= chance * (1.0 + _ROUNDING) else -1  # [P15]
+    return 0 if uniform >= probability * (1.0 + _ROUNDING) else -1  # [P15]
 
 
 @unmanaged
 def error_of_deviation(total, n_rows, n_attributes):  # type: ignore[no-untyped-def]
-    """A bound on what rounding does to a deviation of a block, or of both sides of a cut. [P15]
+    """Upper bound on the rounding error of a deviation, of a block or of both sides of a cut. [P15]
 
-    All that is added up on the way is at most 2·(records + rows), and rounds a few times, volumes once for
-    each attribute.
+    All terms add up to at most 2·(records + rows) and round a few times each; volumes round once per
+    attribute.
     """
     return (n_attributes + 16) * 2.0**-51 * (float(total) + n_rows)
 
 
 @unmanaged
 def by_inversion(deviations, n_cuts, rate, uniform, error):  # type: ignore[no-untyped-def]
-    """Index drawn with probability ∝ exp(−rate·deviation), by inverting its distribution function; −1 where
-    doubles cannot tell. Overwrites its input.
+    """Draw an index with probability ∝ exp(−rate·deviation) by inverting the distribution function.
 
-    uniform: the first 53 bits of the uniform number. error: how far off each deviation may be.
+    Returns −1 if doubles cannot settle it. Overwrites `deviations`.
+    uniform: the first 53 bits of the uniform number. error: bound on the error of each deviation.
     """
     least = deviations[0]
     for i in range(1, n_cuts):

@@ -1,15 +1,13 @@
 """AE_L + AE_R of every cut of a block, in Numba.
 
-Three steps, so that rows may be spread over threads or machines and the result is the same to the last bit:
+Every step but the last gives integers, so the result is the same to the last bit wherever the rows are:
 
-    rows ─▶ histograms ─▶ thresholds ─▶ rows again, where some side of a cut has a mean of 1 or more ─▶
-    deviations
-            (integers)    (integers)    (integers)
+    rows ─▶ histograms ─▶ thresholds ─▶ cells above them ─▶ deviations
+                                        (rows again, if some side of a cut has a mean of 1 or more)
 
-Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. So those of a
-block with bounds lower and upper begin at `start` = offsets[a] + lower[a], and there are `width` = upper[a] −
-lower[a] of them. Cuts have the place of the last value that they send to the left; the last value of all has
-none.
+Arrays over the values of all attributes are flat: value c of attribute a is at offsets[a] + c. Those of a
+block with bounds lower and upper begin at `start` = offsets[a] + lower[a]; there are `width` = upper[a] −
+lower[a] of them. A cut has the place of the last value that it sends to the left.
 """
 
 from __future__ import annotations
@@ -21,21 +19,22 @@ from numpy.typing import NDArray
 
 from hdpview.partition.kernels import compiled, mean_in_parts, sparse_deviation, unmanaged, widest_side
 
-_FEW_LOOKS = 256  # up to this number a look at every row for every cut is faster than putting rows in order
-_MOST_COUNTS = 1024  # up to this span of thresholds each count has a bin of its own
+# Rows × cuts up to which reading every row for every cut is faster than sorting the rows first.
+_MAX_ROW_CUTS = 256
+# Span of thresholds, in records, up to which each count has a bin of its own.
+_MAX_COUNT_BINS = 1024
 
 
 class CutWork(NamedTuple):
-    """Scratch space for one block's cuts, so that no block allocates: arrays over the values of all
-    attributes.
+    """Scratch space for one block's cuts, so no block allocates: arrays over the values of all attributes.
 
-    wide: in its first places the attributes with more than one value.
+    wide: the attributes with more than one value come first.
     sums, occupied: records and occupied cells per value.
     at_least_left, at_least_right: per cut, the least count above the mean of a side.
-    n_above_left, n_above_right: per cut, the number of cells of a side that have at least that count.
+    n_above_left, n_above_right: per cut, the number of cells of a side with at least that count.
     sum_above: per cut, the records in those cells of both sides.
     deviations: AE_L + AE_R per cut, without gaps between attributes.
-    ordered: counts of a block's rows in order of one attribute; as long as the most rows a block can have.
+    ordered: counts of a block's rows, sorted by one attribute; as long as the largest block.
     bins: three arrays over bins of counts.
     """
 
@@ -55,27 +54,19 @@ class CutWork(NamedTuple):
 @compiled
 def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
     """Scratch space for blocks with `n_values` values in all attributes together and up to `n_rows` rows."""
-    whole, bins = np.empty((8, n_values), np.int64), np.empty((3, n_values + _MOST_COUNTS), np.int64)
-    return CutWork(
-        whole[0],
-        whole[1],
-        whole[2],
-        whole[3],
-        whole[4],
-        whole[5],
-        whole[6],
-        whole[7],
-        np.empty(n_values, np.float64),
-        np.empty(n_rows, np.int64),  # takes no memory before it is written to, which only dense blocks do
-        (bins[0], bins[1], bins[2]),
-    )
+    whole, bins = np.empty((8, n_values), np.int64), np.empty((3, n_values + _MAX_COUNT_BINS), np.int64)
+    # Only dense blocks write to `ordered`; until then it takes no memory.
+    deviations, ordered = np.empty(n_values, np.float64), np.empty(n_rows, np.int64)
+    wide, sums, occupied, least_left, least_right = whole[0], whole[1], whole[2], whole[3], whole[4]
+    above = whole[5], whole[6], whole[7], deviations, ordered, (bins[0], bins[1], bins[2])
+    return CutWork(wide, sums, occupied, least_left, least_right, *above)
 
 
 @unmanaged
 def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """AE_L + AE_R of every cut, into `work.deviations` by attribute and cut point; their number."""
+    """Write AE_L + AE_R of every cut to `work.deviations` by attribute and cut point; return their number."""
     histograms(codes, counts, first, last, offsets, lower, upper, work)
-    # otherwise every side of every cut has a mean below 1
+    # If not, every side of every cut has a mean below 1.
     may_be_dense = float(total) * widest_side(lower, upper) >= n_cells
     n_cuts = 0
     for a in range(len(lower)):
@@ -93,7 +84,7 @@ def cut_deviations(codes, counts, first, last, offsets, lower, upper, total, n_c
 
 @unmanaged
 def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type: ignore[no-untyped-def]
-    """Sum of counts and number of rows per attribute and value, into `work.sums` and `work.occupied`."""
+    """Write records and rows per attribute and value to `work.sums` and `work.occupied`."""
     wide, sums, occupied, n_wide = work.wide, work.sums, work.occupied, 0
     for a in range(len(lower)):
         if upper[a] - lower[a] > 1:
@@ -112,7 +103,7 @@ def histograms(codes, counts, first, last, offsets, lower, upper, work):  # type
 
 @unmanaged
 def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts where every side has a mean below 1, from `out` on."""
+    """Write the deviations of one attribute's cuts from `out` on; every side has a mean below 1."""
     left_sum, n_left = 0, 0
     for v in range(width - 1):
         left_sum += work.sums[start + v]
@@ -126,7 +117,7 @@ def sparse_deviations(start, width, total, n_rows, n_cells, work, out):  # type:
 
 @unmanaged
 def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-def]
-    """The least whole count above the mean of either side of each cut. Returns the largest of them."""
+    """Write the least whole count above the mean of either side of each cut; return the largest."""
     left_sum, largest = 0, 1
     for v in range(width - 1):
         left_sum += work.sums[start + v]
@@ -139,7 +130,7 @@ def thresholds(start, width, total, n_cells, work):  # type: ignore[no-untyped-d
 
 @unmanaged
 def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[no-untyped-def]
-    """Deviations of one attribute's cuts from what lies above the mean of each side, from `out` on."""
+    """Write the deviations of one attribute's cuts from `out` on, from the cells above each side's mean."""
     left_sum = 0
     for v in range(width - 1):
         at = start + v
@@ -155,12 +146,12 @@ def dense_deviations(start, width, total, n_cells, work, out):  # type: ignore[n
 
 @unmanaged
 def above_thresholds(codes, counts, first, last, attribute, low, start, width, work):  # type: ignore[no-untyped-def]
-    """Per cut of one attribute: how many cells of each side reach that side's threshold, and their sum."""
+    """Count, per cut of one attribute, the cells of each side that reach its threshold, and their records."""
     for at in range(start, start + width - 1):
         work.n_above_left[at] = 0
         work.n_above_right[at] = 0
         work.sum_above[at] = 0
-    if (last - first) * (width - 1) > _FEW_LOOKS:
+    if (last - first) * (width - 1) > _MAX_ROW_CUTS:
         _order_by_code(codes, counts, first, last, attribute, low, start, width, work)
         _walk(last - first, start, width, 1, work.at_least_left, work.n_above_left, work)
         _walk(last - first, start, width, -1, work.at_least_right, work.n_above_right, work)
@@ -177,7 +168,7 @@ def above_thresholds(codes, counts, first, last, attribute, low, start, width, w
 
 @unmanaged
 def _order_by_code(codes, counts, first, last, attribute, low, start, width, work):  # type: ignore[no-untyped-def]
-    """Counts in order of their code (a counting sort), into `work.ordered`."""
+    """Sort counts by their code into `work.ordered` (a counting sort)."""
     place = work.bins[0]
     place[0] = 0
     for v in range(1, width):
@@ -190,17 +181,15 @@ def _order_by_code(codes, counts, first, last, attribute, low, start, width, wor
 
 @unmanaged
 def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[no-untyped-def]
-    """One side of all cuts of an attribute: rows enter it value by value, from the left (step 1) or from the
-    right (step −1).
+    """Count one side of all cuts: rows enter it value by value, from the left (step 1) or the right (−1).
 
-    Rows are kept in bins by count: one bin for each count that some threshold parts from the one below. As a
-    mean moves, so does the threshold above which bins are counted, and only the bins that it passes are
-    touched: the mean of a growing side moves little, so this takes a few steps per row in all.
+    Rows are kept in bins by count, with bin edges at the thresholds. As a side grows, its mean and so its
+    threshold move little; only the bins that the threshold passes are touched, a few steps per row in all.
     """
     n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
     n_edges = _edges(start, width, at_least, edges)
-    # then bins may simply be counts
-    least, is_short = (edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1)
+    # If the thresholds span few counts, each count is a bin.
+    least, is_short = edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1
     n_bins = edges[n_edges - 1] - least + 2 if is_short else n_edges + 1
     for b in range(n_bins):
         n_at[b] = 0
@@ -233,12 +222,12 @@ def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[
 
 @unmanaged
 def _edges(start, width, at_least, edges):  # type: ignore[no-untyped-def]
-    """The thresholds of all cuts in rising order, each once, into `edges`; returns their number."""
+    """Write the distinct thresholds of all cuts to `edges` in rising order; return their number."""
     n = width - 1
     for i in range(n):
         edges[i] = at_least[start + i]
     gap = n // 2
-    while gap > 0:  # Shell's sort: in place, and short
+    while gap > 0:  # Shell sort: in place, and short
         for i in range(gap, n):
             moving, j = edges[i], i
             while j >= gap and edges[j - gap] > moving:
@@ -255,7 +244,7 @@ def _edges(start, width, at_least, edges):  # type: ignore[no-untyped-def]
 
 @unmanaged
 def _number_up_to(edges, n_edges, x):  # type: ignore[no-untyped-def]
-    """How many of the rising `edges` are at most x."""
+    """Number of the rising `edges` that are at most x."""
     low, high = 0, n_edges
     while low < high:
         middle = (low + high) // 2

@@ -1,15 +1,14 @@
-"""Grow a partition: the loop that owns the worklist. Cut a block, or let it converge into a leaf, until none
-is left.
+"""Grow a partition: cut a block, or let it converge into a leaf, until none is open.
 
-A block is what `ExactBlocks` holds in one row: bounds, depth, key, and the run of rows of the table that lies
-in it. Growing reorders those rows in place, so children are runs too and nothing is copied. Leaves come out
-in depth-first order, left before right; with their depths this order says which cuts were made.
+A block is one row of `ExactBlocks`: bounds, depth, key, and the run of table rows that lie in it. Growing
+reorders those rows in place, so children are runs too and nothing is copied. Leaves come out in depth-first
+order, left before right; with their depths, this order determines the cuts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +22,17 @@ from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
 ROOT_DEPTH = 1
-_NOTHING_YET = (-3, -3)  # in the place of a decision that was made before
+# Stands for a decision that has not been made yet.
+_NOT_DECIDED = (-3, -3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactBlocks:
-    """Blocks with what the private side knows of them. Bounds are half-open.
+    """Blocks with their exact counts. Bounds are half-open.
 
     lower, upper: shape (n, n_attributes), int32.
     depth: shape (n,), int32; the root has depth 1.
-    keys: shape (n, 8), uint32: the source of all randomness of the block and of what is below it.
+    keys: shape (n, 8), uint32: the source of all randomness of the block and its descendants.
     exact_first, exact_last: shape (n,), int64: the run of rows of the table in the block, half-open.
     exact_sum: shape (n,), int64: records in the block.
     """
@@ -83,46 +83,36 @@ def grow(
     parameters: PartitionParameters,
     max_steps: int = 2**62,
 ) -> tuple[ExactBlocks, ExactBlocks]:
-    """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, both in depth-first
-    order.
+    """Grow one block: its leaves, and the blocks still open after `max_steps` decisions, depth-first.
 
-    Rows of the block are reordered in place. With the default every block is grown to the end.
+    Rows of the block are reordered in place. By default every block is grown to the end.
     """
     offsets, n_values = offsets_of(start.upper[0]), int(start.upper[0].sum())
     table, numbers = (exact_codes, exact_counts, offsets, n_values), parameters.numbers
-    leaves, pending, n_left, is_undecided = _grow(*table, _packed(start), numbers, max_steps, _NOTHING_YET)
+    leaves, pending, n_left, is_undecided = _grow(*table, _packed(start), numbers, max_steps, _NOT_DECIDED)
     grown = [_unpacked(leaves)]
     while is_undecided:
-        found = _decide_exactly(
-            exact_codes, exact_counts, _unpacked(pending)[-1:], parameters, start.upper[0]
-        )
-        leaves, pending, n_left, is_undecided = _grow(*table, pending, numbers, n_left, found)
+        block, sizes = _unpacked(pending)[-1:], tuple(start.upper[0].tolist())
+        decided = _decide_exactly(exact_codes, exact_counts, block, parameters, sizes) or (-1, -1)
+        leaves, pending, n_left, is_undecided = _grow(*table, pending, numbers, n_left, decided)
         grown.append(_unpacked(leaves))
     return ExactBlocks.concatenate(grown), _unpacked(pending)[::-1]
 
 
-def _decide_exactly(
-    exact_codes: Codes,
-    exact_counts: NDArray[np.int64],
-    block: ExactBlocks,
-    parameters: PartitionParameters,
-    upper: NDArray[np.int32],
-) -> tuple[int, int]:
-    """A block that doubles could not decide about: attribute and cut point, or −1 for a leaf."""
-    # Here and not above: those decisions are made of the parts of this one.
+def _decide_exactly(*exact_rows_and_block: Any) -> tuple[int, int] | None:
+    """`decide.decide_from_rows`; imported late, because that module builds on this one."""
     from hdpview.partition.decide import decide_from_rows
 
-    found = decide_from_rows(exact_codes, exact_counts, block, parameters, tuple(upper.tolist()))
-    return found or (-1, -1)
+    return decide_from_rows(*exact_rows_and_block)
 
 
 def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each attribute's values begin in an array over those of all attributes: (n_attributes,)."""
+    """Where each attribute's values begin in an array over the values of all, shape (n_attributes,)."""
     return np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
 
 
 class _Packed(NamedTuple):
-    """Blocks in as few arrays as can be: the loop passes them around all the time.
+    """Blocks in few arrays, because every call in the loop passes them on.
 
     bounds: shape (n, 2, n_attributes), int32: lower, then upper.
     keys: shape (n, 8), uint32.
@@ -149,11 +139,10 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 @compiled
 def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):  # type: ignore[no-untyped-def]
-    """The loop: take the open block that is first in depth-first order, and cut it in two or make it a
-    leaf. Stops before a block that doubles cannot decide about, and says so.
+    """The loop: cut the depth-first first open block in two, or make it a leaf.
 
-    start: open blocks, the first in depth-first order last. decided: what becomes of that one, or
-        _NOTHING_YET.
+    Stops before a block that doubles cannot decide about, and returns True last.
+    start: open blocks, the depth-first first one last. decided: the decision about that one, or _NOT_DECIDED.
     """
     n_attributes, n_open, n_leaves = start.bounds.shape[2], len(start.facts), 0
     open_blocks, leaves = _with_room(start, max(64, 2 * n_open)), _with_room(start, 64)
@@ -167,15 +156,15 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
     while n_open > 0 and max_steps > 0:
         max_steps -= 1
         n_open -= 1
-        # copied: their place is taken by the halves
+        # Copied, because the halves take their place.
         depth, first, last, total = _take(open_blocks, n_open, lower, upper, key)
         a, cut = decided
-        decided = _NOTHING_YET
-        if a == _NOTHING_YET[0]:
+        decided = _NOT_DECIDED
+        if a == _NOT_DECIDED[0]:
             rows = codes, counts, first, last, offsets
             a, cut = _decide(*rows, lower, upper, depth, total, numbers, key, stream, work)
         if a == UNDECIDED:
-            n_open, max_steps = n_open + 1, max_steps + 1  # it is still in its place
+            n_open, max_steps = n_open + 1, max_steps + 1  # it stays open
             return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open), max_steps, True
         if a < 0:
             if n_leaves == len(leaves.facts):
@@ -186,8 +175,8 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
         n_left, left_sum = split_rows(codes, counts, first, last, a, cut, scratch)
         if n_open + 2 > len(open_blocks.facts):
             open_blocks = _with_room(open_blocks, 2 * len(open_blocks.facts))
-        child_keys(key, stream)  # whose draws are all made
-        # The right half below the left one, so that the left one is grown first.
+        child_keys(key, stream)  # the stream is free: all draws of this block are made
+        # The left half goes on top, so that it is grown first.
         middle = first + n_left
         _put(open_blocks, n_open, lower, upper, depth + 1, stream, KEY_WORDS, middle, last, total - left_sum)
         _put(open_blocks, n_open + 1, lower, upper, depth + 1, stream, 0, first, middle, left_sum)
@@ -201,16 +190,16 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
 def _decide(  # type: ignore[no-untyped-def]
     codes, counts, first, last, offsets, lower, upper, depth, total, numbers, key, stream, work
 ):
-    """A block's attribute and cut point, or −1 for a leaf, or UNDECIDED where doubles cannot tell."""
+    """A block's attribute and cut point, or −1 for a leaf, or UNDECIDED if doubles cannot settle it."""
     epsilon_cut, n_private_levels, noise_scale, bias, threshold, floor = numbers
     n_cells = volume(lower, upper)
     if n_cells == 1.0:
-        return -1, -1  # a public fact: there is nothing to cut
+        return -1, -1  # one cell, which is public
     deviation = absolute_deviation(counts, first, last, total, n_cells)
     error = error_of_deviation(total, last - first, len(lower))
-    found = converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream), error)
-    if found != 0:
-        return (-1, -1) if found > 0 else (UNDECIDED, UNDECIDED)
+    stops = converges(deviation, depth, noise_scale, bias, threshold, floor, draw(key, 0, stream), error)
+    if stops != 0:
+        return (-1, -1) if stops > 0 else (UNDECIDED, UNDECIDED)
     if depth <= n_private_levels:  # [P3]
         rows, block = (codes, counts, first, last), (offsets, lower, upper, total, n_cells)
         return cut_privately(*rows, *block, epsilon_cut, key, 1, stream, work)
@@ -228,7 +217,7 @@ def _take(blocks, at, lower, upper, key):  # type: ignore[no-untyped-def]
 
 @unmanaged
 def _put(blocks, at, lower, upper, depth, keys, key_at, first, last, total):  # type: ignore[no-untyped-def]
-    """Write a block whose key is eight words of `keys` from `key_at` on."""
+    """Write a block; its key is the eight words of `keys` from `key_at` on."""
     for a in range(len(lower)):
         blocks.bounds[at, 0, a], blocks.bounds[at, 1, a] = lower[a], upper[a]
     for word in range(KEY_WORDS):
@@ -239,7 +228,7 @@ def _put(blocks, at, lower, upper, depth, keys, key_at, first, last, total):  # 
 
 @compiled
 def _with_room(blocks, room):  # type: ignore[no-untyped-def]
-    """A copy with space for `room` blocks, or of the first `room`."""
+    """A copy with space for `room` blocks; only the first `room` if there are more."""
     bounds = np.empty((room, 2, blocks.bounds.shape[2]), np.int32)
     keys = np.empty((room, KEY_WORDS), np.uint32)
     facts = np.empty((room, 4), np.int64)

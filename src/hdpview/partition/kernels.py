@@ -1,18 +1,16 @@
-"""Statistics of blocks, in Numba: arrays in, numbers out. No randomness, no tree, no knowledge of the loop
-around them.
+"""Statistics of blocks, in Numba: arrays in, numbers out. No randomness, no tree, no loop over blocks.
 
-A block's occupied cells are the rows from `first` to before `last` of `codes` (n_occupied, n_attributes) and
-`counts` (n_occupied,). Beside them stand its bounds `lower` and `upper` (n_attributes,), half-open, and its
-volume, the number of all its cells.
+A block's occupied cells are the rows [first, last) of `codes` (n_occupied, n_attributes) and `counts`
+(n_occupied,). `lower` and `upper` (n_attributes,) are its half-open bounds; its volume is the number of all
+its cells.
 
-Two facts make this fast. For whole counts with mean x̄ = S/|B|, the sum of absolute deviations is twice the
-part above the mean: AE = 2·Σ_{x > x̄}(x − x̄). And where x̄ < 1 every occupied cell is above the mean, so AE
-= 2·S·(1 − n₊/|B|): a block's sum and its number of occupied cells say it all. `deviations.py` scores all cuts
-of a block.
+Two facts make this fast. The sum of absolute deviations from the mean x̄ = S/|B| is twice the part above it:
+AE = 2·Σ_{x > x̄}(x − x̄). And if x̄ < 1, every occupied cell is above the mean, so AE = 2·S·(1 − n₊/|B|)
+depends only on the block's sum and its number of occupied cells. `deviations.py` scores all cuts of a block.
 
-What is computed from rows is whole numbers (int64) that add up over any parts of the rows, in any order; what
-is computed from those numbers is the same everywhere. Volumes are doubles: up to 10³⁰⁰, and only ratios
-matter. So are products of a sum and a number of values, which 64 bits do not hold for sums from 2⁴⁷ on.
+Rows give whole numbers (int64) that add up over any parts of the rows in any order, so all that follows is
+the same on every machine. Volumes are doubles: they reach 10³⁰⁰, and only ratios matter. Products of a sum
+and a number of values are doubles too, because they overflow 64 bits for sums from 2⁴⁷ on.
 """
 
 from __future__ import annotations
@@ -21,13 +19,12 @@ import numpy as np
 
 from hdpview.jit import numba as nb
 
-# nothing here divides by zero, so nothing need look out for it
+# Nothing here divides by zero, so no division is checked.
 compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
-# For what runs once per block: without the memory manager, which would count every mention of an array, and
-# so without allocating.
+# For code that runs once per block: without reference counts of arrays, and so without allocating.
 unmanaged = nb.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 
-_RUN = 64  # rows looked at together while splitting
+_RUN = 64  # rows scanned at a time while splitting
 
 
 @unmanaged
@@ -77,13 +74,14 @@ def deviation_above(n_above, sum_above, total, n_cells):  # type: ignore[no-unty
 
 @unmanaged
 def mean_in_parts(total, n_cells):  # type: ignore[no-untyped-def]
-    """The mean as a whole number and what is beyond it. Whole numbers do not round, so where counts are huge
-    and close to each other their deviation is as exact as where they are small. [P4]
+    """The mean as its integer part and the rest.
+
+    Integers do not round, so deviations of huge, nearly equal counts are as exact as of small ones. [P4]
     """
     mean = total / n_cells
     if mean < 1.0:
         return np.int64(0), mean
-    n_whole_cells = np.int64(n_cells + 0.5)  # no more than there are records, so within 64 bits
+    n_whole_cells = np.int64(n_cells + 0.5)  # at most the number of records, so it fits 64 bits
     whole = np.int64(total) // n_whole_cells
     return whole, (total - whole * n_whole_cells) / n_cells
 
@@ -101,15 +99,13 @@ def left_of_cut(codes, counts, first, last, attribute, cut):  # type: ignore[no-
 
 @unmanaged
 def split_rows(codes, counts, first, last, attribute, cut, scratch):  # type: ignore[no-untyped-def]
-    """Reorder rows in place so that those with code < `cut` come first. Returns how many they are and their
-    sum.
+    """Reorder rows in place so that those with code < `cut` come first; return their number and sum.
 
-    Rows come in no order, so a branch on each would be guessed wrong half of the time. Instead the places of
-    misplaced rows are noted run by run from both ends, without a branch, and then swapped in pairs. scratch:
-    from `new_scratch`.
+    A branch per row would be mispredicted half of the time. Instead, the places of misplaced rows are noted
+    run by run from both ends, without a branch, and then swapped in pairs. scratch: from `new_scratch`.
     """
-    left, right, left_sum = first, last, 0  # what is outside [left, right) is in its place
-    # misplaced rows still to be swapped, and where their places begin
+    left, right, left_sum = first, last, 0  # rows outside [left, right) are in place
+    # Number of misplaced rows still to swap, and the first of their places.
     n_right = n_left = from_right = from_left = 0
     while right - left > 2 * _RUN:
         if n_right == 0:

@@ -20,8 +20,9 @@ from hdpview.partition.grow import ExactBlocks, grow, root
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.progress import Progress
 
-_ROWS_PER_TASK = 20_000  # below this the cost of handing a block over is no longer small beside growing it
-_Path = tuple[int, ...]  # 0 for a left half, 1 for a right one: sorts leaves depth-first
+# Rows below which handing a block to another thread costs about as much as growing it.
+_ROWS_PER_TASK = 20_000
+_Path = tuple[int, ...]  # 0 for a left half, 1 for a right one; sorts leaves depth-first
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LocalEngine:
         cells = local_cells(counts)
         codes, row_counts = cells.exact_codes, cells.exact_counts
         whole = root(counts.schema.sizes, row_counts, key)
-        if len(row_counts) <= _ROWS_PER_TASK:  # done before a thread has started
+        if len(row_counts) <= _ROWS_PER_TASK:  # faster than starting threads
             return grow(codes, row_counts, whole, parameters)[0]
         n_rows = len(row_counts)
         leaves: list[tuple[_Path, ExactBlocks]] = []
@@ -68,7 +69,7 @@ class LocalEngine:
                         if progress is not None:
                             progress(n_done / n_rows, "growing blocks")
             except BaseException:
-                # Ctrl-C waits for the tasks under way, starts no other
+                # On Ctrl-C, wait for running tasks and start no others.
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return ExactBlocks.concatenate([blocks for _, blocks in sorted(leaves, key=lambda leaf: leaf[0])])

@@ -1,5 +1,4 @@
-"""The paper's parameters and the names they have here. Elsewhere Greek letters stand in formulas and comments
-only, never in names.
+"""The paper's parameters and their names here. Elsewhere Greek letters occur only in formulas and comments.
 
 paper          code                      unit
 ε_b, ε_r, ε_p  epsilon, epsilon_partition, epsilon_counts
@@ -23,12 +22,13 @@ from fractions import Fraction
 from hdpview.errors import MethodError
 from hdpview.privacy.choice import exp_bounds
 
-_DIGITS = 40  # of e^{−δ/λ}: far more than doubles have
+# Decimal digits to which e^{−δ/λ} is bounded; doubles have 16.
+_DIGITS = 40
 
 
 @dataclass(frozen=True)
 class PartitionSettings:
-    """What the curator may choose, with the paper's defaults."""
+    """Settings of the curator, with the paper's defaults."""
 
     partition_share: float = 0.9
     converge_share: float = 0.9
@@ -40,17 +40,16 @@ class PartitionSettings:
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 < value < 1:
                 raise MethodError(f"{name} must lie between 0 and 1, not {value!r}.")
-        if not isinstance(self.cut_levels_factor, (int, float)) or not 0 < self.cut_levels_factor <= 100:
-            raise MethodError(
-                f"cut_levels_factor must lie between 0 and 100, not {self.cut_levels_factor!r}."
-            )
-        if not isinstance(self.bias_ratio, (int, float)) or not 1 < self.bias_ratio <= 1e6:
-            raise MethodError(f"bias_ratio must be greater than 1, not {self.bias_ratio!r}.")
+        levels, ratio = self.cut_levels_factor, self.bias_ratio
+        if not isinstance(levels, (int, float)) or not 0 < levels <= 100:
+            raise MethodError(f"cut_levels_factor must lie between 0 and 100, not {levels!r}.")
+        if not isinstance(ratio, (int, float)) or not 1 < ratio <= 1e6:
+            raise MethodError(f"bias_ratio must be greater than 1, not {ratio!r}.")
 
 
 @dataclass(frozen=True)
 class PartitionParameters:
-    """Everything that growing a partition needs, from public quantities. Budgets are exact fractions."""
+    """All parameters of growing a partition, from public quantities. Budgets are exact fractions."""
 
     epsilon_counts: Fraction
     epsilon_converge: Fraction
@@ -79,7 +78,7 @@ class PartitionParameters:
 
     @property
     def numbers(self) -> tuple[float, int, float, float, float, float]:
-        """What the loop needs, in its order."""
+        """The parameters in the order in which the loop takes them."""
         return (
             float(self.epsilon_cut),
             self.n_private_cut_levels,
@@ -91,7 +90,7 @@ class PartitionParameters:
 
     @property
     def converge_floor(self) -> float:
-        """The least biased deviation a block can have: θ + 2 − δ, rounded up. [P4]"""
+        """The least biased deviation of a block: θ + 2 − δ, rounded up. [P4]"""
         exact = Fraction(self.converge_threshold) + 2 - Fraction(self.converge_bias_per_level)
         floor = self.converge_threshold + 2 - self.converge_bias_per_level
         while Fraction(floor) < exact:
@@ -99,18 +98,18 @@ class PartitionParameters:
         return floor
 
     def converge_loss(self) -> Fraction:
-        """What random converge reveals with these very numbers, rounded up. [P4]"""
+        """Privacy loss of random converge with exactly these numbers, rounded up. [P4]"""
         return _converge_loss(self.converge_noise_scale, self.converge_bias_per_level)
 
     @property
     def chance_to_stop_when_empty(self) -> float:
-        """Probability that a block at the floor converges. At ½ or below, empty blocks split without end."""
+        """Probability that a block at the floor converges. At ½ or below, empty blocks split forever."""
         distance = (self.converge_threshold - self.converge_floor) / self.converge_noise_scale
         return 1 - math.exp(-distance) / 2 if distance >= 0 else math.exp(distance) / 2
 
 
 def _converge_numbers(ratio: float, epsilon: Fraction) -> tuple[float, float]:
-    """λ and δ = λ·ln α as doubles whose loss is at most ε: rounded up until it is. [P4]"""
+    """λ and δ = λ·ln α as doubles, rounded up until their loss is at most ε. [P4]"""
     scale = (3 * ratio - 2) / (ratio - 1) * 2 / float(epsilon)
     bias = scale * math.log(ratio)
     while _converge_loss(scale, bias) > epsilon:

@@ -1,7 +1,6 @@
-"""The top of a tree whose rows are spread over machines: which blocks there are, and which of them a row lies
-in.
+"""The top of a tree whose rows are spread over machines: its blocks, and which of them holds a row.
 
-A row finds its block by walking down from the root, so rows need not be moved or marked when a block is cut.
+A row finds its block by walking down from the root, so cutting a block neither moves nor marks rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Route(NamedTuple):
 
     attribute, cut: a row with a code < cut goes left; attribute −1 for a node that is not cut.
     left: number of the left half; the right one is the next.
-    slot: of a node that is not cut: what to call it, or −1 for rows that nobody asks for.
+    slot: index of a node that is not cut among the wanted ones, or −1.
     """
 
     attribute: NDArray[np.int32]
@@ -31,7 +30,7 @@ class Route(NamedTuple):
 
 
 class Top:
-    """A tree that is being cut from the root. Nodes are numbered as they come; node 0 is the root."""
+    """A tree that grows from its root, node 0. Nodes are numbered in the order of their creation."""
 
     def __init__(self, root: ExactBlocks) -> None:
         self.blocks = [root]
@@ -40,7 +39,7 @@ class Top:
     def halve(
         self, node: int, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int
     ) -> tuple[int, int]:
-        """Cut a node; returns the numbers of its halves."""
+        """Cut a node; return the numbers of its halves."""
         left = len(self.blocks)
         self._attribute[node], self._cut[node], self._left[node] = attribute, cut, left
         self.blocks += halves(self.blocks[node], attribute, cut, exact_n_left, exact_left_sum)
@@ -49,7 +48,7 @@ class Top:
         return left, left + 1
 
     def route(self, wanted: list[int]) -> Route:
-        """How rows find the nodes `wanted`, none of which is cut; slots are places in that list."""
+        """How rows find the nodes `wanted`, none of which is cut; slots are indexes of that list."""
         slot = np.full(len(self.blocks), -1, np.int32)
         slot[wanted] = np.arange(len(wanted), dtype=np.int32)
         cuts = (np.array(each, np.int32) for each in (self._attribute, self._cut, self._left))
@@ -57,20 +56,20 @@ class Top:
 
     def ends(self) -> list[int]:
         """Nodes that are not cut, depth-first, left before right."""
-        found, stack = [], [0]
+        ends, stack = [], [0]
         while stack:
             node = stack.pop()
             if self._attribute[node] < 0:
-                found.append(node)
+                ends.append(node)
             else:
                 stack += [self._left[node] + 1, self._left[node]]
-        return found
+        return ends
 
 
 def halves(
     block: ExactBlocks, attribute: int, cut: int, exact_n_left: int, exact_left_sum: int
 ) -> list[ExactBlocks]:
-    """The left and the right half of one block, with keys derived from its own."""
+    """The left and the right half of a block, with keys derived from its own."""
     words = np.empty(2 * KEY_WORDS, np.uint32)
     child_keys(block.keys[0], words)
     upper, lower = block.upper.copy(), block.lower.copy()
@@ -98,13 +97,12 @@ def slots_of(codes, route):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_statistics(codes, counts, slots, offsets, least_above, out):  # type: ignore[no-untyped-def]
-    """Add rows to the statistics of their blocks: whole numbers that add up over any parts of the rows.
+    """Add rows to the statistics of their blocks: integers that add up over any parts of the rows.
 
-    offsets: where each attribute's values begin, (n_attributes,); n_values are all attributes' values
-        together.
+    offsets: where each attribute's values begin, (n_attributes,); n_values: values of all attributes.
     least_above: per slot, the least count above the mean of that block.
-    out: (n_slots, 2 + 2·n_values), int64: number and sum of the cells that reach it; records per value;
-        occupied cells per value.
+    out: (n_slots, 2 + 2·n_values), int64: number and sum of the cells with at least that count; records per
+        value; occupied cells per value.
     """
     n_values = (out.shape[1] - 2) // 2
     for i in range(len(counts)):
@@ -123,12 +121,12 @@ def add_statistics(codes, counts, slots, offsets, least_above, out):  # type: ig
 
 @compiled
 def add_above(codes, counts, slots, offsets, lower, upper, least_left, least_right, out):  # type: ignore[no-untyped-def]
-    """Add rows to what lies above the mean of either side of every cut of their blocks.
+    """Add rows to the cells above the mean of either side of every cut of their blocks.
 
     lower, upper: bounds per slot. least_left, least_right: (n_slots, n_values): the least count above the
-        mean of a side of cut v, at offsets[a] + lower[a] + v, where the first v + 1 values go left.
-    out: (n_slots, 3·n_values), int64: at those places the number of cells of the left side that reach it,
-        those of the right, their sum.
+        mean of a side of cut v, at offsets[a] + lower[a] + v; the first v + 1 values go left.
+    out: (n_slots, 3·n_values), int64: at those places, the cells of the left side with at least that count,
+        those of the right side, and the records in both.
     """
     n_values = out.shape[1] // 3
     for i in range(len(counts)):

@@ -1,1 +1,4 @@
-"""Private side, where the rows are: exact statistics and partitions on the workers of a Spark cluster."""
+"""Private side, on a cluster: exact statistics and partitions on the workers of Spark.
+
+Rows and cells stay on the workers; only sums and leaves come to the driver. Draws no randomness of its own.
+"""

@@ -1,12 +1,10 @@
-"""Counts of a table on Spark: its occupied cells or its encoded rows, spread over the workers of a cluster.
-Exact: private side.
+"""Counts of a table on Spark: its occupied cells or its encoded rows, held on the workers of a cluster.
 
-    table ─ encode, group ─▶ a row per cell ─ pack ─▶ a row per 65,536 cells, held on the workers ─▶
-    statistics, subtrees table ─ encode ─▶ packed rows ─▶ a row per batch of them, held on the workers ─▶
-    tables, counts of boxes
+    table ─ encode, group ─▶ one row per cell ─ pack ─▶ one chunk per 65,536 cells ─▶ statistics, subtrees
+    table ─ encode ────────▶ packed rows ────── pack ─▶ one chunk per batch ────────▶ tables, counts of boxes
 
-Cells and rows stay where they are. Spark moves a row of bytes far faster than a row per cell, and tasks read
-it as an array without a copy. Each partition adds up its own tables; the tables travel, and nothing else.
+Chunks stay on the workers. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
+array without a copy. Each partition adds up its own tables; only those tables travel.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ CHANGED = "The table changed while it was being read. Build from a copy that doe
 
 
 class _OnWorkers(ABC):
-    """Exact counts from chunks that tasks read as rows."""
+    """Exact counts from chunks of rows or cells."""
 
     schema: Schema
     session: Session
@@ -55,12 +53,12 @@ class _OnWorkers(ABC):
     @property
     @abstractmethod
     def chunks(self) -> tasks.Chunks | tasks.RowChunks:
-        """How to read them."""
+        """How tasks read the chunks."""
 
     @property
     @abstractmethod
     def _exact_n(self) -> int:
-        """How many rows or cells there are in all chunks."""
+        """Number of rows or cells in all chunks."""
 
     def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
         """Records per cell of each table, in its shape."""
@@ -73,22 +71,21 @@ class _OnWorkers(ABC):
 
     def _exact(self, tally: Tally, progress: Progress | None, text: str) -> Ints:
         task = tasks.Tallied(self.chunks, tally)
-        n_rows, *found = sums_by_slot(
-            self.session, self.exact_chunks, task, [1, *tally.lengths], progress, text
-        )
+        lengths = [1, *tally.lengths]
+        n_rows, *sums = sums_by_slot(self.session, self.exact_chunks, task, lengths, progress, text)
         if int(n_rows[0]) != self._exact_n:
             raise DataError(CHANGED)
-        held: Ints = np.minimum(np.concatenate([np.empty(0, np.int64), *found]), MOST_RECORDS)
+        held: Ints = np.minimum(np.concatenate([np.empty(0, np.int64), *sums]), MOST_RECORDS)
         return held
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedCounts(_OnWorkers):
-    """Occupied cells, each once, in chunks on the workers: what `SparseCounts` is on one machine.
+    """Occupied cells in chunks on the workers, each cell once; like `SparseCounts` on one machine.
 
     exact_chunks: a DataFrame with columns codes, counts (see `chunks.chunk_arrays`), n and total: cells and
         records of a chunk.
-    exact_n_cells, exact_total: cells and records in all.
+    exact_n_cells, exact_total: all cells and records.
     """
 
     schema: Schema
@@ -106,15 +103,15 @@ class DistributedCounts(_OnWorkers):
         return self.exact_n_cells
 
     def __repr__(self) -> str:
-        return "DistributedCounts(exact)"  # sizes are exact values too: they have no place in a log line
+        return "DistributedCounts(exact)"  # sizes are exact values and must not be logged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedRows(_OnWorkers):
-    """Encoded rows in chunks on the workers: what `StreamedCounts` is on one machine.
+    """Encoded rows in chunks on the workers; like `StreamedCounts` on one machine.
 
     exact_chunks: a DataFrame with columns rows (see `RowLayout`) and n, the number of rows of a chunk.
-    exact_n_rows: rows in all.
+    exact_n_rows: all rows.
     """
 
     schema: Schema
@@ -139,7 +136,7 @@ class DistributedRows(_OnWorkers):
 def distributed_counts(
     source: Any, schema: Schema, options: ReadOptions = READ_ALL, master: str | None = None
 ) -> Iterator[DistributedCounts]:
-    """Count the occupied cells of a table on Spark and hold them on the workers while the block lasts.
+    """Count the occupied cells of a table on Spark and hold them on the workers until the block ends.
 
     source: see `sources.open_on_spark`. master: see `session.spark_session`.
     """
@@ -153,7 +150,7 @@ def distributed_counts(
 def distributed_rows(
     source: Any, schema: Schema, options: ReadOptions = READ_ALL, master: str | None = None
 ) -> Iterator[DistributedRows]:
-    """Encode the rows of a table on Spark; hold them on the workers. See `distributed_counts`."""
+    """Encode the rows of a table on Spark and hold them on the workers. See `distributed_counts`."""
     layout = RowLayout(schema.sizes, has_counts=options.limits.count is not None)
     chunking = _Chunking(packed_rows, partial(chunks_of_rows, layout=layout), CHUNK_OF_ROWS, "Reading rows")
     with _held(source, schema, options, master, chunking) as (session, chunks, sums):
@@ -162,7 +159,7 @@ def distributed_rows(
 
 @dataclass(frozen=True)
 class _Chunking:
-    """How a table becomes chunks: the query, and what tasks make of its result."""
+    """How a table becomes chunks: a query, and a task that packs its result."""
 
     query: Callable[..., Any]
     task: tasks.Task
@@ -174,7 +171,7 @@ class _Chunking:
 def _held(
     source: Any, schema: Schema, options: ReadOptions, master: str | None, chunking: _Chunking
 ) -> Iterator[tuple[Session, DataFrame, dict[str, int]]]:
-    """The session, chunks on its workers, and the sums of their columns of whole numbers."""
+    """The session, the chunks on its workers, and the sums of their integer columns."""
     with spark_session(source, master, options.threads, options.memory_limit) as session:
         from pyspark import StorageLevel
 

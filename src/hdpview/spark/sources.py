@@ -1,4 +1,4 @@
-"""Any source as an Ibis table on Spark: a DataFrame, a table by name, files, a frame that is sent."""
+"""Any source as an Ibis table on Spark: a DataFrame, a table by name, files, or a frame that is sent."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
 
 
 class _Compiler(PySparkCompiler):  # type: ignore[misc]
-    """Ibis's words for Spark, and the one that it lacks."""
+    """Ibis's compiler for Spark with the one operation that it lacks."""
 
     __slots__ = ()
 
-    def visit_ExtractMicrosecond(self, op: Any, *, arg: Any) -> Any:  # noqa: N802 named by Ibis
+    def visit_ExtractMicrosecond(self, op: Any, *, arg: Any) -> Any:  # noqa: N802 (Ibis's name)
         return self.cast(self.f.pmod(self.f.anon.unix_micros(arg), 1_000_000), op.dtype)
 
 
 class SparkBackend(Backend):  # type: ignore[misc]
-    """Ibis on Spark."""
+    """Ibis on Spark, with queries as DataFrames."""
 
     compiler = _Compiler()
 
     def frame(self, query: ibis.Table) -> DataFrame:
-        """A query as a Spark DataFrame: nothing runs yet, and nothing comes to this machine."""
+        """A query as a lazy Spark DataFrame."""
         self._run_pre_execute_hooks(query)
         return self._session.sql(self.compile(query))
 
@@ -67,17 +67,17 @@ def open_on_spark(
     source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of
         Parquet or CSV files that every worker can read; Ibis table on Spark; or a pandas, Polars or Arrow
         table, which is sent to the workers.
-    wanted: the columns that will be asked for; all when None.
-    text: how CSV files are written.
+    wanted: the columns to read; None for all.
+    text: the format of CSV files.
     exact_text: columns that name persons, in which no two values may become one.
     """
-    # visible in all sessions of the cluster's driver while it lives, so of an unlikely name
+    # All sessions of the driver see it, so its name must not clash.
     view = f"hdpview_{secrets.token_hex(8)}"
     _frame_of(session, source, wanted, text, exact_text).createOrReplaceGlobalTempView(view)
     try:
         with quiet_child(session) as child:
             child.table(f"global_temp.{view}").createOrReplaceTempView(view)
-            # asked for by this name, Ibis's own backend brings the options that ours reads
+            # Importing Ibis's own backend registers the options that ours reads.
             assert ibis.pyspark is not None
             backend = SparkBackend().connect(child)
             yield OpenSource(backend.table(view), backend)
@@ -97,8 +97,7 @@ def _frame_of(
     if isinstance(source, ibis.Table):
         if source.get_backend().name != "pyspark":
             raise DataError(
-                "This Ibis table is not on Spark. Build it with engine='local', which leaves the "
-                "counting to its database."
+                "This Ibis table is not on Spark. Build with engine='local' to count it where it is."
             )
         return session.sql(source.get_backend().compile(source))
     if isinstance(source, (str, Path)):
@@ -113,7 +112,7 @@ def _frame_of(
 
 
 def _named(session: Session, source: str | Path, text_format: TextFormat) -> DataFrame:
-    """The table or the files that a text stands for. Files come first, whatever tables there are."""
+    """The table or the files that a text names. Files take precedence over tables."""
     text = str(source)
     if re.match(_ADDRESS, text):
         return _read(session, [text], text_format)
@@ -127,8 +126,8 @@ def _named(session: Session, source: str | Path, text_format: TextFormat) -> Dat
         return session.table(text)
     if is_name:
         raise DataError(
-            f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() "
-            "tells what there is."
+            f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() lists "
+            "the tables."
         )
     return _read(session, [str(file.resolve()) for file in files_of(source)], text_format)
 
@@ -138,37 +137,37 @@ def _read(session: Session, paths: list[str], text: TextFormat) -> DataFrame:
         return session.read.parquet(*map(_literal, paths), mergeSchema=len(paths) > 1)
     if re.match(_ADDRESS, paths[0]):
         raise DataError(
-            "CSV files are read here from paths, not from addresses. Make them Parquet, or pass "
+            "CSV files cannot be read from an address. Convert them to Parquet, or pass "
             "spark.read.csv(address, ...)."
         )
     delimiter, names = csv_layout([Path(path) for path in paths], text)
     frame = session.read.csv(
         list(map(_literal, paths)),
-        # guessed types would depend on values
+        # Inferred types would depend on values.
         schema=", ".join(f"`{name.replace('`', '``')}` STRING" for name in names),
         header=not text.columns,
         sep=delimiter,
         encoding=_charset(text),
         quote=text.quote,
         escape=text.quote or "\\",
-        multiLine=True,  # quoted fields may hold line breaks; the price is one task per file
+        multiLine=True,  # quoted fields may hold line breaks; costs one task per file
         mode="PERMISSIVE",
         enforceSchema=True,
     )
-    return frame.fillna("")  # an empty field is empty text, quoted or not; the attribute says what that means
+    return frame.fillna("")  # an empty field is empty text; the attribute decides how to read it
 
 
 def _charset(text: TextFormat) -> str:
-    """What Spark calls an encoding; it knows a few."""
+    """Spark's name for an encoding."""
     name = "utf-8" if text.is_utf8 else codecs.lookup(text.encoding).name
     if name not in _CHARSETS:
         raise DataError(
-            f"Spark reads no CSV files in {text.encoding}. Make them UTF-8 or Parquet, or build with "
-            "engine='local'."
+            f"Spark cannot read CSV files in {text.encoding}. Convert them to UTF-8 or Parquet, or build "
+            "with engine='local'."
         )
     return _CHARSETS[name]
 
 
 def _literal(path: str) -> str:
-    """A path in which Spark finds no pattern."""
+    """Escape glob characters of a path."""
     return path if re.match(_ADDRESS, path) else re.sub(r"([*?\[\]{}\\])", r"\\\1", path)

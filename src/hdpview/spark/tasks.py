@@ -1,8 +1,7 @@
-"""What runs inside the tasks of Spark: arrays from bytes, a kernel over them, bytes again. No task draws
-anything of its own.
+"""The code that runs inside Spark tasks: bytes to arrays, a kernel, and bytes again.
 
-A task that is run again, or twice at once, computes the same: its results depend on its rows and on the keys
-    of blocks alone.
+A task that is run again, or twice at once, gives the same result: it depends only on its rows and the keys of
+blocks.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from hdpview.counts.tally import Tally, add_all
 from hdpview.counts.unpack import Codes
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
+from hdpview.privacy.randomness import KEY_WORDS
 from hdpview.spark.chunks import chunk_arrays
 
 Integers = NDArray[np.int64]
@@ -28,28 +28,12 @@ Finish = Callable[[Codes, Integers, ExactBlocks], ExactBlocks]
 
 NUMBERS = pa.schema([("slot", pa.int32()), ("numbers", pa.binary())])
 ROWS = pa.schema([("slot", pa.int32()), ("codes", pa.binary()), ("counts", pa.binary())])
-_ARRAYS = {
-    "lower": np.int32,
-    "upper": np.int32,
-    "depth": np.int32,
-    "keys": np.uint32,
-    "first": np.int64,
-    "last": np.int64,
-    "sum": np.int64,
-}
-LEAVES = pa.schema(
-    [
-        ("slot", pa.int32()),
-        ("n", pa.int64()),
-        ("total", pa.int64()),
-        *((name, pa.binary()) for name in _ARRAYS),
-    ]
-)
+LEAVES = pa.schema([("slot", pa.int32()), ("n", pa.int64()), ("total", pa.int64()), ("leaves", pa.binary())])
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """How to read chunks: common to all tasks."""
+    """How to read chunks of cells."""
 
     n_attributes: int
     dtype: Any
@@ -61,7 +45,7 @@ class Chunks:
                 yield chunk_arrays(codes, counts, self.n_attributes, self.dtype)
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
-        """Cells as rows that stand for several records."""
+        """Cells as rows that each stand for several records."""
         for codes, counts in self.read(batches):
             yield Rows(tuple(codes.T), counts)
 
@@ -81,7 +65,7 @@ class RowChunks:
 
 @dataclass(frozen=True)
 class RoutedChunks:
-    """How to read chunks, and how rows find their blocks."""
+    """How to read chunks of cells, and how cells find their blocks."""
 
     chunks: Chunks
     route: Route
@@ -94,8 +78,9 @@ class RoutedChunks:
 
 @dataclass(frozen=True)
 class Tallied:
-    """What a tally finds in a partition: the number of rows, then each statistic, in slots of their own, so
-    that no task has to add up all of them.
+    """Tallies of a partition: the number of rows, then each statistic in a slot of its own.
+
+    Several tasks can thus share the work of adding up the slots.
     """
 
     chunks: Chunks | RowChunks
@@ -115,7 +100,7 @@ class Tallied:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Per slot `add_statistics` of a partition's rows."""
+    """`add_statistics` of a partition's cells, per slot."""
 
     chunks: RoutedChunks
     offsets: Integers
@@ -131,25 +116,22 @@ class Statistics:
 
 @dataclass(frozen=True)
 class AboveCuts:
-    """Per slot `add_above` of a partition's rows."""
+    """`add_above` of a partition's cells, per slot. sides: lower, upper, least_left and least_right."""
 
     chunks: RoutedChunks
     offsets: Integers
-    lower: NDArray[np.int32]
-    upper: NDArray[np.int32]
-    least_left: Integers
-    least_right: Integers
+    sides: tuple[NDArray[Any], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = np.zeros((len(self.lower), 3 * self.least_left.shape[1]), np.int64)
+        n_slots, n_values = self.sides[-1].shape
+        out = np.zeros((n_slots, 3 * n_values), np.int64)
         for codes, counts, slots in self.chunks.read(batches):
-            bounds, least = (self.lower, self.upper), (self.least_left, self.least_right)
-            add_above(codes, counts, slots, self.offsets, *bounds, *least, out)
+            add_above(codes, counts, slots, self.offsets, *self.sides, out)
         yield _numbers(list(out))
 
 
 def _numbers(out: list[Integers]) -> pa.RecordBatch:
-    """A row per slot that any row fell into."""
+    """One row per slot that is not all zero."""
     slots = [slot for slot, numbers in enumerate(out) if numbers.any()]
     return pa.record_batch(
         [pa.array(slots, pa.int32()), pa.array([out[slot].tobytes() for slot in slots], pa.binary())],
@@ -158,39 +140,31 @@ def _numbers(out: list[Integers]) -> pa.RecordBatch:
 
 
 def summed(rows: pa.Table) -> pa.Table:
-    """The sum of the numbers of one slot over all partitions."""
-    total = np.sum(
-        [np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]], axis=0, dtype=np.int64
-    )
+    """Sum the numbers of one slot over all partitions."""
+    parts = [np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]]
+    total = np.sum(parts, axis=0, dtype=np.int64)
     return pa.table([rows["slot"][:1], [total.tobytes()]], schema=NUMBERS)
 
 
 @dataclass(frozen=True)
 class RowsBySlot:
-    """Chunks taken apart: what of them lies in each slot."""
+    """Split chunks by slot."""
 
     chunks: RoutedChunks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for codes, counts, slots in self.chunks.read(batches):
-            order = np.argsort(slots, kind="stable")
-            found, starts = np.unique(slots[order], return_index=True)
-            parts = [
-                order[a:b]
-                for slot, a, b in zip(found, starts, [*starts[1:], len(order)], strict=True)
-                if slot >= 0
-            ]
-            columns = [
-                found[found >= 0],
-                [codes[part].tobytes() for part in parts],
-                [counts[part].tobytes() for part in parts],
-            ]
-            yield pa.record_batch(columns, schema=ROWS)
+            order = np.flatnonzero(slots >= 0)
+            order = order[np.argsort(slots[order], kind="stable")]
+            present, starts = np.unique(slots[order], return_index=True)
+            parts = np.split(order, starts[1:]) if len(present) else []
+            contents = ([array[part].tobytes() for part in parts] for array in (codes, counts))
+            yield pa.record_batch([present, *contents], schema=ROWS)
 
 
 @dataclass(frozen=True)
 class Subtree:
-    """All leaves of the block of one slot, grown where its rows have come together."""
+    """Grow the block of one slot to its leaves in the task that holds all its rows."""
 
     n_attributes: int
     dtype: Any
@@ -205,20 +179,23 @@ class Subtree:
         codes, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         slot = rows["slot"][0].as_py()
         leaves = finished(codes, counts, self.blocks[slot], self.finish)
-        found = [array.tobytes() for array in leaves.as_tuple()]
-        return pa.table([[value] for value in (slot, len(counts), int(counts.sum()), *found)], schema=LEAVES)
+        arrays = [array.reshape(len(leaves), -1).astype(np.int64) for array in leaves.as_tuple()]
+        values = slot, len(counts), int(counts.sum()), np.concatenate(arrays, axis=1).tobytes()
+        return pa.table([[value] for value in values], schema=LEAVES)
 
 
 def finished(codes: Codes, counts: Integers, block: ExactBlocks, finish: Finish) -> ExactBlocks:
-    """The leaves of a block from its own rows alone, numbered as rows of the whole table."""
+    """The leaves of a block from its own rows; `exact_first` and `exact_last` refer to the whole table."""
     first = block.exact_first[0]
     own = replace(block, exact_first=np.zeros(1, np.int64), exact_last=np.array([len(counts)], np.int64))
     leaves = finish(codes, counts, own)
     return replace(leaves, exact_first=leaves.exact_first + first, exact_last=leaves.exact_last + first)
 
 
-def leaves_of(row: dict[str, Any], n_attributes: int) -> ExactBlocks:
-    """Leaves as they came from a task."""
-    arrays = {name: np.frombuffer(row[name], dtype) for name, dtype in _ARRAYS.items()}
-    shapes = {"lower": (-1, n_attributes), "upper": (-1, n_attributes), "keys": (len(arrays["depth"]), -1)}
-    return ExactBlocks(*(array.reshape(shapes.get(name, -1)) for name, array in arrays.items()))
+def leaves_of(content: bytes, n_attributes: int) -> ExactBlocks:
+    """The leaves that a task returned: one row of numbers per leaf."""
+    widths = [n_attributes, n_attributes, 1, KEY_WORDS, 1, 1]
+    numbers = np.frombuffer(content, np.int64).reshape(-1, sum(widths) + 1)
+    lower, upper, depth, keys, *rows = np.split(numbers, np.cumsum(widths), axis=1)
+    bounds = lower.astype(np.int32), upper.astype(np.int32), depth[:, 0].astype(np.int32)
+    return ExactBlocks(*bounds, np.ascontiguousarray(keys, np.uint32), *(column[:, 0] for column in rows))

@@ -1,10 +1,9 @@
-"""Released side: a view as data, and its file.
+"""Released side: a view as data, and its file. It knows no table and cannot import the private side.
 
-components       what every view is made of, as one protocol: blocks (rectangles) or a mixture
-tables           released tables; quality: what was measured of the view's own errors
-manifest         what is public about how the view came about
-data             all of this together; merge: several views as one; sample: synthetic records
-file             the .pview file: the manifest as JSON (manifest_json), and all else (contents)
-save             a view that was paid for is not lost
-card             one page to judge a view by (risk, audited); diagnosis: what it says about its schema
+components    the protocol of all views; blocks (on rectangles) and mixture implement it
+tables        released tables; quality: how large the view's errors are
+manifest      public facts about the view (facts: their types; manifest_json: as JSON)
+data          all of it together; merge, sample: several views as one, synthetic records
+file          the .pview file; contents: its columns and arrays; save: keep a view that was paid for
+card          a one-page privacy statement (risk, audited); diagnosis: likely mistakes in the schema
 """

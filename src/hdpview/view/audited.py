@@ -1,4 +1,4 @@
-"""What audits of each method found, for privacy cards, as the named commands print it."""
+"""Results of the privacy audits, for privacy cards. The commands print them again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Audited:
-    """claimed, lower_bound: of ε; runs: builds of each table that the bound rests on."""
+    """One audit: the ε claimed, the lower bound on ε that the attack proved, and the builds per table."""
 
     claimed: float
     lower_bound: float

@@ -17,13 +17,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks in depth-first order of the tree of cuts, left before right; with the depths, this order gives
-    the tree.
+    """Blocks in depth-first order, left before right; with their depths, this order gives the tree of cuts.
 
     lower, upper: shape (n_blocks, n_attributes), int32, half-open ranges of codes.
     noisy_counts: shape (n_blocks,), int64: unbiased, may be negative.
     depth: shape (n_blocks,), int32; the whole domain has depth 1.
-    noise_scale: of the discrete Laplace noise on each count.
+    noise_scale: scale of the discrete Laplace noise on each count.
     """
 
     lower: NDArray[np.int32]
@@ -46,7 +45,7 @@ class Blocks:
 
     @cached_property
     def weight(self) -> Floats:
-        """Counts that could be a table's, none negative: the nearest of the same total (least squares)."""
+        """Consistent counts: the nearest non-negative ones with the same total (least squares)."""
         total = max(0.0, float(self.noisy_counts.sum(dtype=np.float64)))
         counts = project_to_simplex(self.noisy_counts.astype(np.float64), total)
         counts.setflags(write=False)
@@ -58,7 +57,7 @@ class Blocks:
         return np.ascontiguousarray(1.0 / (self.upper - self.lower).T)
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each block, of values given per code of attribute `a`: (k, size) → (k, n_blocks)."""
+        """Mean of values per code of attribute `a` in each block: (k, size) → (k, n_blocks)."""
         running = np.zeros((len(values), self.sizes[a] + 1))
         np.cumsum(values, axis=1, out=running[:, 1:])
         lower, upper, of_block = self._ranges[a]
@@ -69,19 +68,17 @@ class Blocks:
         """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, one axis per attribute."""
         if not len(attributes):
             return np.array(weight.sum())
-        found = self.rectangles(attributes).sums((weight * self.share_of_cell(attributes))[None])
-        return found.reshape([self.sizes[a] for a in attributes])
+        sums = self.rectangles(attributes).sums((weight * self.share_of_cell(attributes))[None])
+        return sums.reshape([self.sizes[a] for a in attributes])
 
     def rectangles(self, attributes: Sequence[int]) -> Rectangles:
-        """The cells of a grid over these attributes that each block covers."""
+        """The rectangle of each block on the grid over these attributes."""
         chosen = list(attributes)
         lower, upper = (ends.T[chosen].astype(np.int64) for ends in (self.lower, self.upper))
         return Rectangles(lower, upper, tuple(self.sizes[a] for a in chosen))
 
     def seen_along(self, a: int, b: int) -> NDArray[np.int64]:
-        """Different rectangles that blocks are along two attributes, the largest first, shape (n, 4): lower
-        and upper code, the latter not included, of the one and of the other.
-        """
+        """Distinct rectangles of blocks along two attributes, largest first: half-open bounds, (n, 4)."""
         ends = [self.lower[:, a], self.upper[:, a], self.lower[:, b], self.upper[:, b]]
         different = np.unique(np.stack(ends, axis=1).astype(np.int64), axis=0)
         area = (different[:, 1] - different[:, 0]) * (different[:, 3] - different[:, 2])
@@ -89,35 +86,35 @@ class Blocks:
         return largest_first
 
     def share_of_cell(self, attributes: Sequence[int]) -> Floats:
-        """The share of each block in any of the cells that it covers of such a grid, shape (n_blocks,)."""
+        """The share of a block's records in each cell that it covers of such a grid, shape (n_blocks,)."""
         return np.asarray(self.inverse_width[list(attributes)].prod(axis=0))
 
     def draw(self, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
-        """Codes of one record drawn from each of these blocks, shape (n_attributes, n)."""
+        """Draw one record from each of these blocks: codes, shape (n_attributes, n)."""
         lower, width = self.lower[component].T, (self.upper - self.lower)[component].T
-        found: NDArray[np.int32] = lower + (rng.random(lower.shape) * width).astype(np.int32)
-        drawn: NDArray[np.int32] = np.minimum(found, lower + width - 1)
+        steps = (rng.random(lower.shape) * width).astype(np.int32)
+        drawn: NDArray[np.int32] = lower + np.minimum(steps, width - 1)
         return drawn
 
     @cached_property
     def _ranges(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """Per attribute: the different ranges of codes among blocks, and which of them each block has."""
-        found = []
+        """Per attribute: the distinct ranges of codes among blocks, and which of them each block has."""
+        ranges = []
         for a, size in enumerate(self.sizes):
             key = self.lower[:, a].astype(np.int64) * (size + 1) + self.upper[:, a]
             different, of_block = np.unique(key, return_inverse=True)
-            found.append((different // (size + 1), different % (size + 1), of_block.reshape(-1)))
-        return found
+            ranges.append((different // (size + 1), different % (size + 1), of_block.reshape(-1)))
+        return ranges
 
 
 def undo_deepest_cuts(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Bounds and depths one level above the deepest: pairs of halves become the blocks they were."""
+    """Bounds and depths one level above the deepest: pairs of halves become one block again."""
     deepest = np.flatnonzero(depth == depth.max())
     left, right = deepest[0::2], deepest[1::2]
     upper, depth = upper.copy(), depth.copy()
-    # The halves differ in one attribute only, and there the right one ends where the block does.
+    # Halves differ in one attribute only, where the right one ends as the block does.
     upper[left] = upper[right]
     depth[left] -= 1
     kept = np.ones(len(depth), dtype=bool)
@@ -126,7 +123,7 @@ def undo_deepest_cuts(
 
 
 def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """The nearest non-negative vector with this total: all values are lowered alike, and cut off at 0."""
+    """The nearest non-negative vector with this total: values shift by one constant and are clipped at 0."""
     if total <= 0:
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
@@ -141,13 +138,10 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
 def fault_in_tiling(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]
 ) -> str | None:
-    """Why blocks are not the leaves, in depth-first order, of a tree of cuts over the domain; None if they
-    are.
+    """Why blocks are not the depth-first leaves of a tree of cuts over the domain; None if they are.
 
-    Undoes the cuts from the deepest level up: neighbours at that level must be the two halves of a block one
-    level above. A tree of cuts has no gaps and no overlaps, so this also proves that the blocks tile the
-    domain.
-    Cost: blocks × attributes.
+    Undoes the cuts from the deepest level up: neighbours there must be the two halves of a block one level
+    above. Such a tree has no gaps and no overlaps, so the blocks tile the domain. Costs blocks × attributes.
     """
     if not len(depth):
         return "there are no blocks"

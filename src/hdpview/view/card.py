@@ -1,4 +1,4 @@
-"""The privacy card: one page for judging a view, made from its manifest."""
+"""The privacy card: a one-page statement about a view, made from its manifest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from hdpview.view.diagnosis import Finding, in_brief
 from hdpview.view.manifest import Manifest
 from hdpview.view.risk import largest_belief, risk_sentence
 
-_MOST_LISTED = 200  # categories that a card lists by name
+_NOT_PRIVATE = "This view is NOT PRIVATE"
+_MAX_LISTED = 200  # categories that a card lists by name
+_MAX_ATTRIBUTES = 50  # attributes that a card describes
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}"
-    "table{border-collapse:collapse}td{padding:.1rem 1.2rem .1rem "
-    "0;vertical-align:top;overflow-wrap:anywhere}"
+    "table{border-collapse:collapse}"
+    "td{padding:.1rem 1.2rem .1rem 0;vertical-align:top;overflow-wrap:anywhere}"
     "td:first-child{min-width:9rem}.no{color:#b00020;font-weight:bold}.sign{margin-top:2rem;color:#555}"
     "@page{size:A4;margin:15mm}"
     "@media print{body{font-size:9.5pt;line-height:1.3;max-width:none;margin:0;padding:0;color:#000}"
@@ -31,7 +33,7 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class PrivacyCard:
-    """Sections of a title and lines; a line of two parts is a row. Prints as text, shows as HTML."""
+    """Sections with a title and lines; a pair of texts is a table row. Prints as text, displays as HTML."""
 
     title: str
     is_private: bool
@@ -61,20 +63,15 @@ class PrivacyCard:
         return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the card: as HTML where the name ends in .html, else as text."""
-        target = Path(path)
-        target.write_text(
-            self.html if target.suffix.lower() in (".html", ".htm") else self.text, encoding="utf-8"
-        )
+        """Write the card as HTML if the name ends in .html, else as text."""
+        is_html = Path(path).suffix.lower() in (".html", ".htm")
+        Path(path).write_text(self.html if is_html else self.text, encoding="utf-8")
 
     def __str__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
         return self.html
-
-
-_NOT_PRIVATE = "This view is NOT PRIVATE"
 
 
 def privacy_card(
@@ -94,48 +91,39 @@ def privacy_card(
         sections=(
             *warning,
             ("What is protected", tuple(_protected(manifest))),
-            ("What that means", tuple(_meaning(manifest))),
+            ("What this means", tuple(_meaning(manifest))),
             ("What is assumed to be public", tuple(_public(manifest))),
             ("What the budget was spent on", tuple(_spending(manifest))),
             ("How accurate it is", (*_accurate(view), *([together] if together else []))),
-            ("What its histograms say about the schema", tuple(_found(findings))),
-            ("How it was made", tuple(_made(view, checksum))),
-            ("How the promise was checked", tuple(_checked(manifest))),
+            ("Possible mistakes in the schema", tuple(in_brief(findings) if findings else [_NO_FINDING])),
+            ("How it was built", tuple(_made(view, checksum))),
+            ("How the guarantee was audited", tuple(_audit(manifest))),
         ),
     )
 
 
-def _whose(manifest: Manifest) -> str:
-    return (
-        "record"
-        if manifest.privacy_unit == "row"
-        else f"person (or other unit) that the column {manifest.privacy_unit!r} identifies"
-    )
+_NO_FINDING = (
+    "No sign of unreadable values, of bounds that are too tight or too wide, or of undeclared values."
+)
 
 
 def _protected(manifest: Manifest) -> list[str]:
-    lines = [f"The presence of each {_whose(manifest)}: {manifest.neighbours} give nearly the same view."]
+    unit = f"person (or other unit) that the column {manifest.privacy_unit!r} identifies"
+    whose = "record" if manifest.privacy_unit == "row" else unit
+    lines = [f"The presence of each {whose}: {manifest.neighbours} give nearly the same view."]
+    most = f"{manifest.max_rows:,} records"
     if manifest.privacy_unit != "row":
-        lines.append(
-            f"At most {manifest.max_rows:,} records of each are counted, chosen at random; records without "
-            "a value there are left out."
-        )
+        lines.append(f"At most {most} of each are counted, chosen at random.")
+        lines.append("Records without a value in that column are left out.")
     elif manifest.max_rows > 1:
-        lines.append(
-            f"The curator states that nobody has more than {manifest.max_rows:,} records; the table was "
-            "already aggregated, so the build could not check it."
-        )
+        lines.append(f"The curator states that nobody has more than {most}.")
+        lines.append("The table was already aggregated, so the build could not check it.")
     else:
         also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
-        lines.append(
-            "A person with several records is protected less: with c records, as if epsilon were c times "
-            f"as large{also}."
-        )
+        lines.append("A person with several records is protected less:")
+        lines.append(f"with c records, as if epsilon were c times as large{also}.")
     if manifest.count_column is not None:
-        lines.append(
-            f"A row of the table can stand for several records; the column {manifest.count_column!r} holds "
-            "their number."
-        )
+        lines.append(f"The column {manifest.count_column!r} gives the number of records per row.")
     return lines
 
 
@@ -169,14 +157,14 @@ def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
     lines: list[str | tuple[str, str]] = [
         "Names, types, bounds and categories of the attributes; the method, its settings and the budget."
     ]
-    lines += [(a.name, _described(a)) for a in manifest.schema.attributes[:50]]
-    hidden = len(manifest.schema) - 50
+    lines += [(a.name, _described(a)) for a in manifest.schema.attributes[:_MAX_ATTRIBUTES]]
+    hidden = len(manifest.schema) - _MAX_ATTRIBUTES
     return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
 
 
 def _described(attribute: Attribute) -> str:
-    """An attribute with its bounds, or with all its categories."""
-    listed = attribute.kind == "category" and attribute.n_values <= _MOST_LISTED
+    """The type of an attribute, with its bounds or all its categories."""
+    listed = attribute.kind == "category" and attribute.n_values <= _MAX_LISTED
     values = ", ".join(attribute.value_labels()) if listed else attribute.span()
     return f"{attribute.kind}, {attribute.size:,} values: {values}"
 
@@ -186,12 +174,8 @@ def _learnt(manifest: Manifest) -> list[str]:
     if schema.learnt_epsilon is None:
         return []
     also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
-    return [
-        (
-            "Bounds or categories were learnt from the table first, for an additional epsilon of "
-            f"{schema.learnt_epsilon}{also} per row."
-        )
-    ]
+    cost = f"{schema.learnt_epsilon}{also} per row"
+    return [f"Bounds or categories were learnt from the table first, for an additional epsilon of {cost}."]
 
 
 def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
@@ -203,32 +187,20 @@ def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
         (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta)))
         for spent in manifest.spending
     ]
-    rows.append(("in all", cost(float(manifest.epsilon), 1, float(manifest.delta))))
+    rows.append(("total", cost(float(manifest.epsilon), 1, float(manifest.delta))))
     if manifest.spent_on_table is not None:
         spent = f"{float(manifest.spent_on_table):.4g}"
-        rows.append((f"on {manifest.table} so far", f"{spent}, this view included, by the curator's ledger"))
+        rows.append((f"{manifest.table} so far", f"{spent}, including this view, by the curator's ledger"))
     return [*rows, *_learnt(manifest)]
 
 
 def _accurate(view: ViewData) -> list[str]:
     quality = view.parts[0].quality
-    how = (
-        "measured on the table, within the budget"
-        if quality.measured
-        else "expected from other tables, not measured on this one"
-    )
-    lines = [
-        f"Of {kind}, 95 % are within ±{error:,.0f} records ({how})." for kind, error in quality.within.items()
-    ]
-    return [*lines, "Every answer carries an interval of its own."]
-
-
-def _found(findings: Sequence[Finding]) -> list[str]:
-    if not findings:
-        return [
-            "No sign of unreadable values, of bounds that are too tight or too wide, or of undeclared values."
-        ]
-    return in_brief(findings)
+    expected = "expected from other tables, not measured on this one"
+    how = "measured on the table, within the budget" if quality.measured else expected
+    errors = quality.within.items()
+    lines = [f"95% of {kind} are within ±{error:,.0f} records ({how})." for kind, error in errors]
+    return [*lines, "Every answer has its own interval."]
 
 
 def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
@@ -244,7 +216,7 @@ def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
         ("settings", settings or "none"),
         ("released", f"{view.n_components:,} {'blocks with counts' if is_blocks else 'components'}"),
         *([] if is_blocks else [("fitted to", _tables(view))]),
-        *([("asked for", focus)] if focus else []),
+        *([("focus", focus)] if focus else []),
         ("noise on counts", f"{noise}, from OpenDP's exact sampler"),
         *([("built on", manifest.created)] if manifest.created else []),
         ("library", f"hdpview {manifest.library_version}"),
@@ -254,28 +226,19 @@ def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
 
 def _tables(view: ViewData) -> str:
     sizes = [len(table.attributes) for part in view.parts for table in part.tables]
-    words = {1: "histograms", 2: "tables of two attributes", 3: "tables of three"}
-    return ", ".join(f"{sizes.count(k)} {word}" for k, word in words.items() if sizes.count(k))
+    names = {1: "histograms", 2: "tables of two attributes", 3: "tables of three"}
+    return ", ".join(f"{sizes.count(k)} {name}" for k, name in names.items() if sizes.count(k))
 
 
-def _checked(manifest: Manifest) -> list[str | tuple[str, str]]:
-    found = AUDITED.get(manifest.method)
-    if found is None:
-        return [
-            (
-                f"No audit of the method {manifest.method} is on record. Run: hdpview audit --method "
-                f"{manifest.method}"
-            )
-        ]
+def _audit(manifest: Manifest) -> list[str]:
+    method, audit = manifest.method, AUDITED.get(manifest.method)
+    if audit is None:
+        return [f"No audit of the method {method} is on record. Run: hdpview audit --method {method}"]
+    attack = f"attacked {audit.runs:,} builds of the table with it and as many without it"
+    proof = f"an epsilon of at least {audit.lower_bound:.2g} ({audit.confidence:.1%} confidence)"
     return [
-        (
-            f"An adversary who knew all records but one attacked {found.runs:,} builds of the table with it "
-            "and as many without it."
-        ),
-        (
-            f"The attack proved an epsilon of at least {found.lower_bound:.2g} "
-            f"({found.confidence:.1%} confidence); {found.claimed:g} is claimed."
-        ),
-        f"To repeat it: {found.command}",
+        f"An adversary who knew all records but one {attack}.",
+        f"The attack proved {proof}; {audit.claimed:g} is claimed.",
+        f"To repeat it: {audit.command}",
         *(["That audit was of builds without a delta."] if manifest.delta else []),
     ]

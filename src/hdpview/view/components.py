@@ -1,10 +1,9 @@
-"""Components: what every view is made of, whatever method built it.
+"""Components: the common form of all views, whatever method built them.
 
     P(cell) = Σ_z weight_z · Π_a share_a(code | z)
 
-The paper's blocks are components that are uniform on a range of each attribute. A mixture's are tables over
-bins. Counts, groups, sums, means, quantiles, samples and histograms under a filter are linear algebra over
-this protocol.
+The paper's blocks are components that are uniform on a range of each attribute; a mixture's are tables over
+bins. Counts, groups, sums, means, quantiles, samples and filtered histograms are linear algebra over this.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ class Components(Protocol):
 
     @property
     def weight(self) -> Floats:
-        """Records of each component, none negative, shape (n_components,)."""
+        """Records of each component, non-negative, shape (n_components,)."""
         ...
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""
+        """Mean of values per code of attribute `a` in each component: (k, size) → (k, n_components)."""
         ...
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:
@@ -46,5 +45,5 @@ class Components(Protocol):
         ...
 
     def draw(self, component: Codes, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Codes of one record drawn from each of these components, shape (n_attributes, n)."""
+        """Draw one record from each of these components: codes, shape (n_attributes, n)."""
         ...

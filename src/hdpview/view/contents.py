@@ -1,5 +1,4 @@
-"""The content of a .pview file beside the manifest's facts: columns of components, released tables and
-quality.
+"""The components, released tables and quality of a .pview file.
 
 Reading trusts nothing: every array is checked before it becomes part of a view.
 """
@@ -12,48 +11,86 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field
 
 from hdpview.domain import Schema
 from hdpview.domain.tables import TableShape
 from hdpview.errors import ViewFileError
 from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_tiling
 from hdpview.view.data import ViewPart
-from hdpview.view.manifest_json import MAX_NOISE_SCALE
+from hdpview.view.facts import Text
+from hdpview.view.manifest_json import MAX_NOISE_SCALE, Facts
 from hdpview.view.mixture import Mixture, fault_in_mixture
 from hdpview.view.quality import N_ORDERS, Quality
 from hdpview.view.tables import Table
 
-SHARE_UNITS = 65_535  # shares in files are whole multiples of one over this
-_MAX_TABLES, _MAX_CELLS = 100_000, 100_000_000
-_MOST_FACTOR = 1e6
-Facts = dict[str, Any]
+SHARE_UNITS = 65_535  # files hold shares as integer multiples of 1/SHARE_UNITS
+_MAX_TABLES = 100_000  # released tables of one view
+_MAX_CELLS = 100_000_000  # cells of one released table
+_MAX_FACTOR = 1e6  # multiple of the scale that intervals give the model's error
+
+Scale = Annotated[float, Field(gt=0, le=MAX_NOISE_SCALE)]
+Factor = Annotated[float, Field(ge=0, le=_MAX_FACTOR)]
+
+
+class QualityFacts(Facts):
+    """How large the view's errors are."""
+
+    factors: list[Factor] = Field(min_length=N_ORDERS, max_length=N_ORDERS)
+    measured: bool
+    within: dict[Text, Annotated[float, Field(ge=0, le=MAX_COUNT)]] = Field(max_length=100)
+
+
+class TableFacts(Facts):
+    """A released table; arrays are packed as text."""
+
+    attributes: list[int] = Field(min_length=1)
+    bins: list[str]
+    noise: Literal["laplace", "gaussian"]
+    scale: Scale
+    counts: str
+
+
+class BinFacts(Facts):
+    """The bins of one attribute of a mixture; arrays are packed as text."""
+
+    bins: str
+    shape: str
+
+
+class PartFacts(Facts):
+    """One part of a view: `noise_scale` for blocks, `bins` for a mixture."""
+
+    noise_scale: Scale | None = None
+    bins: list[BinFacts | None] | None = None
+    quality: QualityFacts
+    tables: list[TableFacts] = Field(max_length=_MAX_TABLES)
 
 
 # Columns
 
 
 def columns_of(parts: Sequence[ViewPart], schema: Schema) -> dict[str, pa.Array]:
-    """The columns of a file: a row per component, part after part."""
-    sizes = [len(part.components) for part in parts]
-    numbered = (
-        {"part": pa.array(np.repeat(np.arange(len(parts)), sizes), pa.uint16())} if len(parts) > 1 else {}
-    )
+    """The columns of a file: one row per component, part after part."""
     blocks = [part.components for part in parts if isinstance(part.components, Blocks)]
     mixtures = [part.components for part in parts if isinstance(part.components, Mixture)]
-    return {**(_block_columns(blocks, schema) if blocks else _mixture_columns(mixtures, schema)), **numbered}
+    columns = _block_columns(blocks, schema) if blocks else _mixture_columns(mixtures, schema)
+    if len(parts) > 1:
+        number = np.repeat(np.arange(len(parts)), [len(part.components) for part in parts])
+        columns["part"] = pa.array(number, pa.uint16())
+    return columns
 
 
 def column_types(schema: Schema, kind: str, n_parts: int = 1) -> dict[str, pa.DataType]:
     """Columns of a .pview file, in order.
 
-    Of blocks: inclusive bounds in the smallest unsigned type, the noisy count, and the depth in the tree of
-    cuts.
-    Of a mixture: the weight, a list of shares per attribute, and the number of the fit.
+    Blocks: inclusive bounds in the smallest unsigned type, the noisy count, and the depth of the block.
+    Mixture: the weight, a list of shares per attribute, and the number of the fit.
     """
     part = {"part": pa.uint16()} if n_parts > 1 else {}
     if kind == "blocks":
@@ -87,70 +124,70 @@ def _mixture_columns(parts: Sequence[Mixture], schema: Schema) -> dict[str, pa.A
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         values = pa.array(np.concatenate([each.reshape(-1) for each in units]))
         columns[f"{attribute.name}_share"] = pa.ListArray.from_arrays(pa.array(offsets), values)
-    columns["member"] = pa.array(np.concatenate([mixture.member for mixture in parts])).cast(pa.uint16())
+    columns["member"] = pa.array(np.concatenate([mixture.fit_index for mixture in parts])).cast(pa.uint16())
     return columns
 
 
 def quantised(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shares as files hold them: whole multiples of 1/SHARE_UNITS, columns adding up to 1 exactly."""
+    """Shares as files hold them: integer multiples of 1/SHARE_UNITS; each column sums to 1 exactly."""
     units = np.floor(share * SHARE_UNITS)
     missing = np.rint(SHARE_UNITS - units.sum(axis=0)).astype(np.int64)
     order = np.argsort(units - share * SHARE_UNITS, axis=0, kind="stable")
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(len(share))[:, None], axis=0)
-    found: NDArray[np.float64] = (units + (rank < missing)) / SHARE_UNITS
-    return found
+    rounded: NDArray[np.float64] = (units + (rank < missing)) / SHARE_UNITS
+    return rounded
 
 
-def parts_from(table: pa.Table, facts: Sequence[Facts], kind: str, schema: Schema) -> tuple[ViewPart, ...]:
-    """The parts of a view, from the columns of its file and the facts that its manifest has of each part."""
+def parts_from(
+    table: pa.Table, facts: Sequence[Mapping[str, Any]], kind: str, schema: Schema
+) -> tuple[ViewPart, ...]:
+    """The parts of a view, from the columns of its file and the manifest's facts about each part."""
     number = numbers(table, "part") if len(facts) > 1 else np.zeros(len(table), np.uint16)
     starts = np.searchsorted(number, np.arange(len(facts) + 1))
-    if (
-        (np.diff(number.astype(np.int64)) < 0).any()
-        or (np.diff(starts) == 0).any()
-        or starts[-1] != len(table)
-    ):
+    is_sorted = (np.diff(number.astype(np.int64)) >= 0).all()
+    if not is_sorted or (np.diff(starts) == 0).any() or starts[-1] != len(table):
         raise ViewFileError("its parts are not those that the manifest lists")
     read = _blocks_from if kind == "blocks" else _mixture_from
-    found = []
-    for i, own in enumerate(facts):
+    parts = []
+    for i, content in enumerate(facts):
+        own = PartFacts.model_validate(content)
         rows = table.slice(int(starts[i]), int(starts[i + 1] - starts[i]))
-        tables = tuple(table_from(each, schema) for each in _listed(own["tables"], _MAX_TABLES))
-        # Guaranteed intervals of a mixture rest on a histogram of each attribute.
+        tables = tuple(table_from(each, schema) for each in own.tables)
+        # Guaranteed intervals of a mixture need a histogram of each attribute.
         counted = {table.attributes[0] for table in tables if len(table.attributes) == 1}
         if kind == "mixture" and len(counted) < len(schema.names):
             raise ViewFileError("a histogram is missing")
-        found.append(ViewPart(read(rows, own, schema), quality_from(own["quality"]), tables))
-    return tuple(found)
+        quality = Quality(tuple(own.quality.factors), own.quality.measured, own.quality.within)
+        parts.append(ViewPart(read(rows, own, schema), quality, tables))
+    return tuple(parts)
 
 
-def _blocks_from(table: pa.Table, facts: Facts, schema: Schema) -> Blocks:
+def _blocks_from(table: pa.Table, facts: PartFacts, schema: Schema) -> Blocks:
     names = schema.names
     lower = np.stack([numbers(table, f"{name}_lo") for name in names], axis=1).astype(np.int32)
     upper = np.stack([numbers(table, f"{name}_hi") for name in names], axis=1).astype(np.int32) + 1
     counts, depth = numbers(table, "count"), numbers(table, "depth").astype(np.int32)
     fault = fault_in_tiling(lower, upper, depth, schema.sizes)
     if fault is None and (np.abs(counts.astype(np.float64)) > MAX_COUNT).any():
-        fault = "a count is beyond any table's"
-    if fault is not None:
-        raise ViewFileError(fault)
-    return Blocks(lower, upper, counts.copy(), depth, _scale(facts["noise_scale"]))
+        fault = "a count is larger than any table"
+    if fault is not None or facts.noise_scale is None:
+        raise ViewFileError(fault or "the noise of its counts is missing")
+    return Blocks(lower, upper, counts.copy(), depth, facts.noise_scale)
 
 
-def _mixture_from(table: pa.Table, facts: Facts, schema: Schema) -> Mixture:
+def _mixture_from(table: pa.Table, facts: PartFacts, schema: Schema) -> Mixture:
     bins, shapes, shares = [], [], []
-    for attribute, own in zip(schema, _listed(facts["bins"], len(schema.names)), strict=True):
-        bin_of_code = (
-            np.arange(attribute.size) if own is None else unpacked(own["bins"], np.uint16, attribute.size)
-        )
-        shape = np.ones(attribute.size) if own is None else unpacked(own["shape"], np.float64, attribute.size)
+    for attribute, own in zip(schema, facts.bins or (), strict=True):
+        size = attribute.size
+        bin_of_code = np.arange(size) if own is None else unpacked(own.bins, np.uint16, size)
+        shape = np.ones(size) if own is None else unpacked(own.shape, np.float64, size)
         lists = table.column(f"{attribute.name}_share").combine_chunks()
         n_bins = int(bin_of_code.max()) + 1
         values = np.from_dlpack(lists.flatten()).astype(np.float64)
         offsets = np.from_dlpack(lists.offsets).astype(np.int64)
         if (np.diff(offsets) != n_bins).any() or len(values) != n_bins * len(table):
-            raise ViewFileError("shares of an attribute are of the wrong number")
+            raise ViewFileError("an attribute has the wrong number of shares")
         bins.append(bin_of_code.astype(np.int32))
         shapes.append(shape)
         shares.append(np.ascontiguousarray((values / SHARE_UNITS).reshape(-1, n_bins).T))
@@ -158,54 +195,40 @@ def _mixture_from(table: pa.Table, facts: Facts, schema: Schema) -> Mixture:
     mixture = Mixture(weight, tuple(bins), tuple(shapes), tuple(shares), member)
     fault = fault_in_mixture(mixture, schema.sizes)
     if fault is None and float(weight.sum()) > MAX_COUNT:
-        fault = "its weights are beyond any table's"
+        fault = "its weights are larger than any table"
     if fault is not None:
         raise ViewFileError(fault)
     return mixture
 
 
 def numbers(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column without missing values, by DLPack: Arrow's own way to NumPy loads pandas."""
+    """A column without missing values, through DLPack; Arrow's `to_numpy` would import pandas."""
     return np.from_dlpack(table.column(name).combine_chunks())
 
 
 # Facts in the manifest
 
 
-def facts_of(part: ViewPart) -> Facts:
-    """What the manifest holds of a part beside its components."""
-    facts: Facts = {
-        "quality": _quality_as_data(part.quality),
+def facts_of(part: ViewPart) -> dict[str, Any]:
+    """The manifest's facts about a part, as `PartFacts` reads them."""
+    quality, within = part.quality, dict(part.quality.within)
+    facts: dict[str, Any] = {
+        "quality": {"factors": list(quality.factors), "measured": quality.measured, "within": within},
         "tables": [_table_as_data(each) for each in part.tables],
     }
     components = part.components
     if isinstance(components, Blocks):
         return {"noise_scale": components.noise_scale, **facts}
     bins = []
-    for bin_of_code, shape, share in zip(
-        components.bin_of_code, components.shape, components.share, strict=True
-    ):
+    arrays = zip(components.bin_of_code, components.within_bin_share, components.share, strict=True)
+    for bin_of_code, shape, share in arrays:
         each_its_own = len(share) == len(bin_of_code) and (bin_of_code == np.arange(len(bin_of_code))).all()
         own = {"bins": packed(bin_of_code.astype(np.uint16)), "shape": packed(shape)}
         bins.append(None if each_its_own else own)
     return {"bins": bins, **facts}
 
 
-def _quality_as_data(quality: Quality) -> Facts:
-    return {"factors": list(quality.factors), "measured": quality.measured, "within": dict(quality.within)}
-
-
-def quality_from(content: Mapping[str, Any]) -> Quality:
-    factors = [_positive(factor) for factor in _listed(content["factors"], N_ORDERS)]
-    within = {
-        str(kind)[:100]: _positive(value, MAX_COUNT) for kind, value in list(content["within"].items())[:100]
-    }
-    if len(factors) != N_ORDERS or not isinstance(content["measured"], bool):
-        raise ValueError
-    return Quality(tuple(factors), content["measured"], within)
-
-
-def _table_as_data(table: Table) -> Facts:
+def _table_as_data(table: Table) -> dict[str, Any]:
     return {
         "attributes": list(table.attributes),
         "bins": [packed(bins.astype(np.uint16)) for bins in table.shape.bin_of_code],
@@ -215,39 +238,41 @@ def _table_as_data(table: Table) -> Facts:
     }
 
 
-def table_from(content: Mapping[str, Any], schema: Schema) -> Table:
-    """A released table, trusting nothing."""
-    attributes = tuple(_listed(content["attributes"], len(schema.names)))
-    if not attributes or any(type(a) is not int or not 0 <= a < len(schema.names) for a in attributes):
+def table_from(facts: TableFacts, schema: Schema) -> Table:
+    """A released table; ValueError if its arrays do not fit the schema."""
+    attributes = tuple(facts.attributes)
+    if (
+        list(attributes) != sorted(set(attributes))
+        or attributes[0] < 0
+        or attributes[-1] >= len(schema.names)
+    ):
         raise ValueError
-    if list(attributes) != sorted(set(attributes)) or content["noise"] not in ("laplace", "gaussian"):
-        raise ValueError
-    texts = _listed(content["bins"], len(attributes))
-    bins = [unpacked(text, np.uint16, schema.sizes[a]) for a, text in zip(attributes, texts, strict=True)]
+    sizes = [schema.sizes[a] for a in attributes]
+    bins = [unpacked(text, np.uint16, size) for text, size in zip(facts.bins, sizes, strict=True)]
     n_bins = [int(each.max()) + 1 for each in bins]
     if any(len(np.unique(each)) != n for each, n in zip(bins, n_bins, strict=True)):
         raise ValueError
     n_cells = int(np.prod(n_bins, dtype=np.float64))
     if n_cells > _MAX_CELLS:
         raise ValueError
-    counts = unpacked(content["counts"], np.int64, n_cells)
+    counts = unpacked(facts.counts, np.int64, n_cells)
     if (np.abs(counts.astype(np.float64)) > MAX_COUNT).any():
         raise ValueError
     shape = TableShape(attributes, tuple(each.astype(np.int32) for each in bins))
-    return Table(shape, counts.reshape(n_bins), content["noise"], _scale(content["scale"]))
+    return Table(shape, counts.reshape(n_bins), facts.noise, facts.scale)
 
 
 def packed(array: NDArray[Any]) -> str:
-    """An array as text: little-endian bytes, those of equal weight together, zlib, base 64."""
+    """An array as text: little-endian, bytes of equal significance together, zlib, base 64."""
     flat = np.ascontiguousarray(array).reshape(-1)
     planes = flat.astype(flat.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, flat.dtype.itemsize).T
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)).decode()
 
 
-def unpacked(text: Any, dtype: Any, n: int) -> NDArray[Any]:
-    """The inverse, for so many numbers; ValueError where it is anything else."""
+def unpacked(text: str, dtype: Any, n: int) -> NDArray[Any]:
+    """The inverse of `packed` for exactly `n` numbers; ValueError for anything else."""
     kind = np.dtype(dtype).newbyteorder("<")
-    if not isinstance(text, str) or n > _MAX_CELLS:
+    if n > _MAX_CELLS:
         raise ValueError
     try:
         stream = zlib.decompressobj()
@@ -257,17 +282,17 @@ def unpacked(text: Any, dtype: Any, n: int) -> NDArray[Any]:
     if len(raw) != n * kind.itemsize:
         raise ValueError
     planes = np.frombuffer(raw, np.uint8).reshape(kind.itemsize, n).T
-    found: NDArray[Any] = np.ascontiguousarray(planes).view(kind).reshape(-1).astype(np.dtype(dtype))
-    if kind.kind == "f" and not np.isfinite(found).all():
+    array: NDArray[Any] = np.ascontiguousarray(planes).view(kind).reshape(-1).astype(np.dtype(dtype))
+    if kind.kind == "f" and not np.isfinite(array).all():
         raise ValueError
-    return found
+    return array
 
 
 # Checksum
 
 
 def checksum(columns: Mapping[str, pa.Array], content: Mapping[str, Any]) -> str:
-    """SHA-256 over every column and all of the manifest but this checksum."""
+    """SHA-256 of all columns and of the manifest without its checksum."""
     digest = hashlib.sha256()
     for name, column in columns.items():
         digest.update(name.encode() + b"\0")
@@ -282,21 +307,3 @@ def checksum(columns: Mapping[str, pa.Array], content: Mapping[str, Any]) -> str
 
 def _bytes(array: NDArray[Any]) -> bytes:
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
-
-
-def _listed(value: Any, most: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError
-    return value
-
-
-def _positive(value: Any, most: float = _MOST_FACTOR) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= most:
-        raise ValueError
-    return float(value)
-
-
-def _scale(value: Any) -> float:
-    if _positive(value, MAX_NOISE_SCALE) == 0.0:
-        raise ValueError
-    return float(value)

@@ -1,4 +1,4 @@
-"""A view as data: its manifest and its parts. What files hold and what queries work on."""
+"""A view as data: its manifest and its parts. Files hold it, and queries read it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hdpview.view.tables import Table
 
 @dataclass(frozen=True, eq=False)
 class ViewPart:
-    """What was released about one table.
+    """Everything released about one table.
 
     components: blocks or a mixture. tables: the released tables behind a mixture; none for blocks.
-    quality: how large its errors are.
+    quality: how large the errors are.
     """
 
     components: Blocks | Mixture
@@ -27,7 +27,7 @@ class ViewPart:
 
 @dataclass(frozen=True, eq=False)
 class ViewData:
-    """A released view: never changed after it was made. parts: one, or one per table in a merged view."""
+    """A released view, immutable. parts: one, or one per table of a merged view."""
 
     manifest: Manifest
     parts: tuple[ViewPart, ...]

@@ -1,16 +1,17 @@
-"""The manifest: what a reader must know of a view to use it and judge its privacy. All public."""
+"""The manifest: the facts a reader needs to use a view and judge its privacy. All of them are public."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
 from hdpview.domain import Schema
+from hdpview.view.facts import FROM_DICT, Delta, Epsilon, Exact, Numbers, Text, Whole
 
-MAX_PARTS = 1_000
+MAX_PARTS = 1_000  # views in a merged view, and purposes of spending
 NEIGHBOURS = "tables that differ by adding or removing one record"
 
 
@@ -18,14 +19,17 @@ NEIGHBOURS = "tables that differ by adding or removing one record"
 class Spending:
     """Budget spent on one purpose: `times` uses of `epsilon` each, and `delta` for all of them."""
 
-    purpose: str
-    epsilon: Fraction
-    times: int
-    delta: Fraction = Fraction(0)
+    __pydantic_config__ = FROM_DICT
+    purpose: Text
+    epsilon: Exact
+    times: Whole
+    delta: Delta = Fraction(0)
 
 
 class _Facts:
-    """Facts that nobody can change: mappings become read-only, and can be pickled all the same."""
+    """Immutable facts: mappings become read-only, and can still be pickled."""
+
+    __pydantic_config__ = FROM_DICT
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -33,41 +37,39 @@ class _Facts:
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(
-            dict(value) if isinstance(value, Mapping) else value for value in vars(self).values()
-        )
+        values = vars(self).values()
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
 
 
 @dataclass(frozen=True)
 class Part(_Facts):
-    """Facts about one of the views that a merged view was made from."""
+    """Facts about one of the views in a merged view."""
 
-    method: str
-    epsilon: Fraction
-    settings: Mapping[str, float]
-    parameters: Mapping[str, float]
-    library_version: str
-    delta: Fraction = Fraction(0)
-    table: str | None = None
+    method: Text
+    epsilon: Epsilon
+    settings: Numbers
+    parameters: Numbers
+    library_version: Text
+    delta: Delta = Fraction(0)
+    table: Text | None = None
 
 
 @dataclass(frozen=True)
 class Manifest(_Facts):
     """Facts about a view.
 
-    epsilon, delta: the whole budget; `spending` adds up to it exactly. delta is 0 for pure differential
-        privacy.
-    settings: what the curator chose for the method; parameters: what followed from it and from the domain.
-    privacy_unit: whose presence is hidden: a row's, or that of whoever a column of this name stands for;
-        max_rows: of their records in the counts, at most; count_column: where rows of the table stood for
-        several records, the column that said how many.
+    epsilon, delta: the whole budget, exactly the sum of `spending`. delta is 0 for pure differential privacy.
+    settings: the curator's choices for the method; parameters: what follows from them and from the domain.
+    privacy_unit: "row", or the name of the column that identifies the protected person or unit.
+    max_rows: the most records counted per person.
+    count_column: the column that gives the number of records per row, if rows stand for several.
     not_private_because: empty for a private view.
-    created: the day it was built, as 2026-01-31; empty where that is not known.
+    created: the day of the build, such as 2026-01-31; empty if unknown.
     table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far,
-        this view's among them. None where no ledger was kept.
-    focus: sets of attributes whose tables the curator asked for.
-    parts: of a merged view, the views it was made from, in the order of their blocks; overlapping: whether
-        somebody may be in several of them, so that their budgets were added up.
+        including this view's. None if no ledger was kept.
+    focus: sets of attributes that the curator asked to count together.
+    parts: the views in a merged view, in the order of their blocks. overlapping: True if a person may be in
+        several of them, so their budgets add up.
     """
 
     schema: Schema
@@ -99,59 +101,40 @@ class Manifest(_Facts):
 
     def as_parts(self) -> tuple[Part, ...]:
         """The parts of a merged view, or this view as the one part of itself."""
-        own = Part(
-            self.method,
-            self.epsilon,
-            self.settings,
-            self.parameters,
-            self.library_version,
-            self.delta,
-            self.table,
-        )
-        return self.parts or (own,)
+        own = {fact.name: getattr(self, fact.name) for fact in fields(Part)}
+        return self.parts or (Part(**own),)
 
     @property
     def budget(self) -> str:
-        """In words: epsilon, and delta where there is one."""
-        return f"epsilon {float(self.epsilon):g}" + (
-            f" and delta {float(self.delta):g}" if self.delta else ""
-        )
+        """In words: epsilon, and delta if it is not 0."""
+        delta = f" and delta {float(self.delta):g}" if self.delta else ""
+        return f"epsilon {float(self.epsilon):g}{delta}"
 
     @property
     def neighbours(self) -> str:
-        """In words: the tables that the view hardly tells apart."""
+        """In words: the pairs of tables that the view can hardly distinguish."""
         if self.privacy_unit != "row":
             return f"tables that differ by adding or removing all records of one {self.privacy_unit}"
-        return (
-            NEIGHBOURS
-            if self.max_rows == 1
-            else f"tables that differ by adding or removing up to {self.max_rows} records"
-        )
+        several = f"tables that differ by adding or removing up to {self.max_rows} records"
+        return NEIGHBOURS if self.max_rows == 1 else several
 
     @property
     def change(self) -> str:
-        """In a few words: what hardly changes the view."""
+        """In a few words: the change that is hidden."""
         if self.privacy_unit != "row":
-            return (
-                f"add or remove all records of one {self.privacy_unit}, of which {self.max_rows} at most "
-                "are counted"
-            )
-        return (
-            "add or remove one record"
-            if self.max_rows == 1
-            else f"add or remove up to {self.max_rows} records"
-        )
+            return f"add or remove all records of one {self.privacy_unit} (at most {self.max_rows} count)"
+        return "add or remove " + ("one record" if self.max_rows == 1 else f"up to {self.max_rows} records")
 
     @property
     def estimand(self) -> str:
-        """In words: what the view's numbers are about."""
+        """In words: the records that the view counts."""
         if self.privacy_unit == "row":
             return "all records of the table"
         rows = "one row" if self.max_rows == 1 else f"up to {self.max_rows:,} rows"
-        return f"{rows} of each {self.privacy_unit}, chosen by lot; counts are of these rows, not of all"
+        return f"{rows} of each {self.privacy_unit}, chosen at random; other rows are not counted"
 
     def describe_merge(self) -> dict[str, Any]:
-        """What a merged view was made from, as plain data."""
+        """The parts of a merged view as plain data."""
         parts = [
             {
                 **{name: value for name, value in vars(part).items() if name != "delta"},

@@ -1,38 +1,82 @@
-"""The manifest as files hold it: written as JSON, and read again without trusting anything in it."""
+"""The manifest as JSON: written to files, and read back without trusting it.
+
+The models below check types, lengths and ranges of every field; `from_dict` then checks that they agree.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
-from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hdpview.domain import Schema
-from hdpview.errors import HdpviewError, ViewFileError
+from hdpview.errors import HdpviewError, ViewFileError, shortened
+from hdpview.view.facts import Delta, Epsilon, Exact, Numbers, Text
 from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 
 FORMAT_VERSION = 2
-# Beyond the first, a view would hide nothing; beyond the second, it would say nothing.
-MAX_EPSILON, MAX_NOISE_SCALE = 1e6, 1e12
+MAX_NOISE_SCALE = 1e12  # records; noise of a larger scale leaves nothing to see
 MAX_MANIFEST_BYTES = 16_000_000
+
+
+class Facts(BaseModel):
+    """Fields of a file. Types must match exactly; unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+
+class MethodFacts(Facts):
+    """The entry `method`."""
+
+    name: Text
+    settings: Numbers
+    parameters: Numbers
+    focus: list[list[Text]] = Field(max_length=1_000)
+
+
+class MergedFacts(Facts):
+    """The entry `merged`."""
+
+    populations: Literal["disjoint", "overlapping"]
+    parts: list[Part] = Field(min_length=2, max_length=MAX_PARTS)
+
+
+class ManifestFacts(Facts):
+    """A whole manifest. Attributes are checked by `Schema.from_dict`, components by `contents`."""
+
+    library_version: Text
+    created: Text
+    private: bool
+    not_private_because: list[Text] = Field(max_length=100)
+    epsilon: Epsilon
+    delta: Delta
+    neighbours: Text
+    privacy_unit: Text
+    max_rows: int = Field(1, ge=1, lt=2**31)
+    count_column: Text | None = None
+    table: Text | None
+    spent_on_table: Exact | None
+    spending: list[Spending] = Field(max_length=MAX_PARTS)
+    method: MethodFacts
+    attributes: dict[str, Any] = Field(alias="schema")
+    merged: MergedFacts | None = None
+
+
+# Facts that files and manifests hold alike.
+_PLAIN = ("library_version", "created", "privacy_unit", "max_rows", "count_column", "table")
 
 
 def to_dict(manifest: Manifest) -> dict[str, Any]:
     """The manifest as plain data, as files hold it."""
     return {
         "format_version": FORMAT_VERSION,
-        "library_version": manifest.library_version,
-        "created": manifest.created,
+        **{name: getattr(manifest, name) for name in _PLAIN},
         "private": manifest.is_private,
         "not_private_because": list(manifest.not_private_because),
         "epsilon": str(manifest.epsilon),
         "delta": str(manifest.delta) if manifest.delta else 0,
         "neighbours": manifest.neighbours,
-        "privacy_unit": manifest.privacy_unit,
-        "max_rows": manifest.max_rows,
-        "count_column": manifest.count_column,
-        "table": manifest.table,
         "spent_on_table": None if manifest.spent_on_table is None else str(manifest.spent_on_table),
         "spending": [_spending_as_data(spending) for spending in manifest.spending],
         "method": {
@@ -52,63 +96,63 @@ def _spending_as_data(spending: Spending) -> dict[str, Any]:
 
 
 def from_dict(content: dict[str, Any]) -> Manifest:
-    """A manifest from plain data. Trusts nothing in it."""
+    """A manifest from plain data that nobody has checked."""
     try:
-        return _manifest(content)
+        facts = ManifestFacts.model_validate(content)
+        manifest = _manifest(facts)
+    except ValidationError as problem:
+        place = ".".join(map(str, problem.errors(include_url=False, include_input=False)[0]["loc"]))
+        raise ViewFileError(
+            f"The manifest is damaged: the field {shortened(place)!r} is missing or invalid."
+        ) from None
     except HdpviewError as problem:
         raise ViewFileError(f"The manifest is damaged: {problem}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError):
-        raise ViewFileError("The manifest is damaged: a field is missing or of the wrong type.") from None
-
-
-def _manifest(content: dict[str, Any]) -> Manifest:
-    method = content["method"]
-    spending = tuple(
-        Spending(_short(s["purpose"]), _fraction(s["epsilon"]), _whole(s["times"]), _delta(s))
-        for s in content["spending"][:MAX_PARTS]
-    )
-    manifest = Manifest(
-        schema=Schema.from_dict(content["schema"]),
-        method=_short(method["name"]),
-        epsilon=_epsilon(content["epsilon"]),
-        spending=spending,
-        settings=_numbers(method["settings"]),
-        parameters=_numbers(method["parameters"]),
-        library_version=_short(content["library_version"]),
-        privacy_unit=_short(content["privacy_unit"]),
-        not_private_because=tuple(_short(reason) for reason in content["not_private_because"][:100]),
-        max_rows=_whole(content.get("max_rows", 1)),
-        count_column=None if content.get("count_column") is None else _short(content["count_column"]),
-        delta=_whole_delta(content),
-        created=_short(content["created"]),
-        table=None if content["table"] is None else _short(content["table"]),
-        spent_on_table=None if content["spent_on_table"] is None else _fraction(content["spent_on_table"]),
-        focus=tuple(tuple(_short(name) for name in names) for names in method["focus"][:1_000]),
-        **(_merged_from(content["merged"]) if "merged" in content else {}),
-    )
-    if content["private"] is not manifest.is_private or content["neighbours"] != manifest.neighbours:
-        raise ValueError
-    if (
-        sum(s.delta for s in spending) != manifest.delta
-        or max((part.delta for part in manifest.parts), default=0) > manifest.delta
-    ):
-        raise ValueError
-    if (
-        manifest.max_rows < 1
-        or any(s.epsilon < 0 for s in spending)
-        or sum(s.epsilon * s.times for s in spending) != manifest.epsilon
-    ):
-        raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise ViewFileError("The manifest is damaged: its schema cannot be read.") from None
+    contradiction = _contradiction(manifest, facts)
+    if contradiction is not None:
+        raise ViewFileError(f"The manifest is damaged: {contradiction}.")
     return manifest
 
 
+def _manifest(facts: ManifestFacts) -> Manifest:
+    method, merged = facts.method, facts.merged
+    return Manifest(
+        schema=Schema.from_dict(facts.attributes),
+        method=method.name,
+        epsilon=facts.epsilon,
+        delta=facts.delta,
+        spending=tuple(facts.spending),
+        settings=method.settings,
+        parameters=method.parameters,
+        not_private_because=tuple(facts.not_private_because),
+        spent_on_table=facts.spent_on_table,
+        focus=tuple(map(tuple, method.focus)),
+        parts=tuple(merged.parts) if merged else (),
+        overlapping=merged is not None and merged.populations == "overlapping",
+        **{name: getattr(facts, name) for name in _PLAIN},
+    )
+
+
+def _contradiction(manifest: Manifest, facts: ManifestFacts) -> str | None:
+    """Which facts of a manifest contradict each other; None if they agree."""
+    spending = manifest.spending
+    if facts.private is not manifest.is_private or facts.neighbours != manifest.neighbours:
+        return "its statements about privacy contradict each other"
+    if any(s.epsilon < 0 for s in spending) or sum(s.epsilon * s.times for s in spending) != manifest.epsilon:
+        return "its spending does not add up to epsilon"
+    if sum(s.delta for s in spending) != manifest.delta:
+        return "its spending does not add up to delta"
+    if max((part.delta for part in manifest.parts), default=0) > manifest.delta:
+        return "a part has a larger delta than the whole"
+    return None
+
+
 def content_of(text: bytes) -> dict[str, Any]:
-    """The JSON of a manifest, of a version that is known."""
+    """The JSON of a manifest, if its format version is known."""
     if len(text) > MAX_MANIFEST_BYTES:
-        raise ViewFileError(
-            f"The manifest is larger than {MAX_MANIFEST_BYTES // 1_000_000} MB; this is not a file "
-            "that hdpview wrote."
-        )
+        limit = MAX_MANIFEST_BYTES // 1_000_000
+        raise ViewFileError(f"The manifest is larger than {limit} MB; hdpview did not write this file.")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -119,72 +163,4 @@ def content_of(text: bytes) -> dict[str, Any]:
             f"The file has format version {str(version)[:20]}; this hdpview reads version {FORMAT_VERSION}. "
             "Open it with the hdpview that wrote it."
         )
-    found: dict[str, Any] = content
-    return found
-
-
-def _merged_from(content: dict[str, Any]) -> dict[str, Any]:
-    parts = tuple(
-        Part(
-            _short(part["method"]),
-            _epsilon(part["epsilon"]),
-            _numbers(part["settings"]),
-            _numbers(part["parameters"]),
-            _short(part["library_version"]),
-            _delta(part),
-            None if part.get("table") is None else _short(part["table"]),
-        )
-        for part in content["parts"][: MAX_PARTS + 1]
-    )
-    if not 2 <= len(parts) <= MAX_PARTS or content["populations"] not in ("disjoint", "overlapping"):
-        raise ValueError
-    return {"parts": parts, "overlapping": content["populations"] == "overlapping"}
-
-
-def _whole_delta(content: dict[str, Any]) -> Fraction:
-    """The δ of a view; written as 0 where there is none."""
-    return Fraction(0) if content["delta"] == 0 else _delta(content)
-
-
-def _delta(content: Mapping[str, Any]) -> Fraction:
-    """The δ of a budget, where it has one."""
-    delta = _fraction(content.get("delta", "0"))
-    if not 0 <= delta <= 1:
-        raise ValueError
-    return delta
-
-
-def _fraction(text: Any) -> Fraction:
-    # an exponent could ask for a number of any length
-    if not isinstance(text, str) or len(text) > 1_000 or "e" in text.lower():
-        raise ValueError
-    return Fraction(text)
-
-
-def _epsilon(text: Any) -> Fraction:
-    epsilon = _fraction(text)
-    if not 0.0 < float(epsilon) <= MAX_EPSILON:
-        raise ValueError
-    return epsilon
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError
-    return value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise ValueError
-    return value
-
-
-def _numbers(value: Any) -> dict[str, float]:
-    return {_short(key): _number(number) for key, number in list(value.items())[:100]}
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 1_000:
-        raise ValueError
-    return value
+    return dict(content)

@@ -1,8 +1,8 @@
 """A mixture of products: components in each of which the attributes are independent.
 
-    P(cell) = Σ_z weight_z · Π_a share_a[bin of code | z] · shape_a[code]
+    P(cell) = Σ_z weight_z · Π_a share_a[bin of code | z] · within_bin_share_a[code]
 
-Within a bin every component spreads records over the codes alike, by the attribute's `shape`.
+Within a bin every component spreads records over the codes alike, by the attribute's `within_bin_share`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ from numpy.typing import NDArray
 from hdpview.domain.tables import TableShape
 
 Floats = NDArray[np.float64]
-# Entries of a matrix of codes by bins, 2 MB: multiplying by larger ones takes longer than adding up bins.
-_LARGEST_MATRIX = 262_144
+# Entries of a codes × bins matrix (2 MB); multiplying by larger ones is slower than adding up bins.
+_MAX_MATRIX = 262_144
+# Rounding allowed in shares that must sum to 1.
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Components of a view. Attributes are numbered as in the schema.
 
-    weight: shape (n_components,), not negative: records of each component; their sum is the number of
-        records.
-    bin_of_code: per attribute, shape (size,), int32: the bin of each code; bins need not be runs of codes.
-    shape: per attribute, shape (size,), not negative: share of a bin's records at each code; sums to 1 over a
-        bin.
-    share: per attribute, shape (n_bins, n_components), not negative: share of a component's records in each
+    weight: shape (n_components,), non-negative: records of each component.
+    bin_of_code: per attribute, shape (size,), int32: the bin of each code; bins need not be contiguous.
+    within_bin_share: per attribute, shape (size,), non-negative: share of its bin's records at each code.
+    share: per attribute, shape (n_bins, n_components), non-negative: share of a component's records in each
         bin; columns sum to 1.
-    member: shape (n_components,), int32, rising from 0: which of several fits to the same released tables a
-        component belongs to. Each fit is a view of the whole table by itself, and the weights of each add up
-        to the number of records divided by the number of fits.
+    fit_index: shape (n_components,), int32, rising from 0: the fit that a component belongs to. Each fit to
+        the released tables models the whole table; its weights sum to the number of records divided by the
+        number of fits.
     """
 
     weight: Floats
     bin_of_code: tuple[NDArray[np.int32], ...]
-    shape: tuple[Floats, ...]
+    within_bin_share: tuple[Floats, ...]
     share: tuple[Floats, ...]
-    member: NDArray[np.int32]
+    fit_index: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        arrays: list[NDArray[Any]] = [self.weight, self.member, *self.bin_of_code, *self.shape, *self.share]
+        shares = self.weight, *self.within_bin_share, *self.share
+        arrays: list[NDArray[Any]] = [self.fit_index, *self.bin_of_code, *shares]
         for array in arrays:
             array.setflags(write=False)
 
@@ -69,23 +70,23 @@ class Mixture:
         cells = self.weight
         for own in factors[:-1]:
             cells = cells[..., None, :] * own
-        found: Floats = cells @ factors[-1].T
-        return found
+        table: Floats = cells @ factors[-1].T
+        return table
 
     def factors(self, a: int, values: Floats) -> Floats:
-        """Mean, in each component, of values per code of attribute `a`: (k, size) → (k, n_components)."""
-        found: Floats = self._in_bins(a, values) @ self.share[a]
-        return found
+        """Mean of values per code of attribute `a` in each component: (k, size) → (k, n_components)."""
+        means: Floats = self._in_bins(a, values) @ self.share[a]
+        return means
 
     def _in_bins(self, a: int, values: Floats) -> Floats:
-        """Mean, in each bin, of values per code: (k, size) → (k, n_bins)."""
+        """Mean of values per code in each bin: (k, size) → (k, n_bins)."""
         if self._codes_are_bins[a]:
             return values
         spread = self._spread[a]
         if spread is not None:
             return values @ spread
-        bins, shape, n_bins = self.bin_of_code[a], self.shape[a], len(self.share[a])
-        return np.array([np.bincount(bins, row * shape, n_bins) for row in values]).reshape(-1, n_bins)
+        bins, within, n_bins = self.bin_of_code[a], self.within_bin_share[a], len(self.share[a])
+        return np.array([np.bincount(bins, row * within, n_bins) for row in values]).reshape(-1, n_bins)
 
     def grid(self, attributes: Sequence[int], weight: Floats) -> Floats:
         """Σ_z weight_z · Π share_a(code | z) for all combinations of codes, one axis per attribute."""
@@ -95,29 +96,29 @@ class Mixture:
         if not attributes:
             return np.asarray(weight.sum())
         last = attributes[-1]
-        found: Floats = table @ self.share[last].T
+        cells: Floats = table @ self.share[last].T
         if not self._codes_are_bins[last]:
-            found = found[:, self.bin_of_code[last]] * self.shape[last]
-        return found.reshape([self.sizes[a] for a in attributes])
+            cells = cells[:, self.bin_of_code[last]] * self.within_bin_share[last]
+        return cells.reshape([self.sizes[a] for a in attributes])
 
     def draw(self, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
-        """Codes of one record drawn from each of these components, shape (n_attributes, n)."""
+        """Draw one record from each of these components: codes, shape (n_attributes, n)."""
         codes = np.empty((len(self.share), len(component)), np.int32)
         order = np.argsort(component, kind="stable")
         which, starts = np.unique(component[order], return_index=True)
         ends = [*starts[1:].tolist(), len(component)]
         for a in range(len(self.share)):
             reach = np.cumsum(self._per_code(a), axis=0)
-            uniform, found = rng.random(len(component)), np.empty(len(component), np.int64)
+            uniform = rng.random(len(component))
             for z, start, end in zip(which.tolist(), starts.tolist(), ends, strict=True):
                 rows = order[start:end]
-                found[rows] = np.searchsorted(reach[:, z], uniform[rows] * reach[-1, z], side="right")
-            codes[a] = np.minimum(found, len(reach) - 1)
+                drawn = np.searchsorted(reach[:, z], uniform[rows] * reach[-1, z], side="right")
+                codes[a, rows] = np.minimum(drawn, len(reach) - 1)
         return codes
 
     @cached_property
     def _codes_are_bins(self) -> tuple[bool, ...]:
-        """Per attribute, whether every code is a bin of the same number."""
+        """Per attribute, True if every code is its own bin."""
         return tuple(
             len(share) == len(bins) and bool((bins == np.arange(len(bins))).all())
             for bins, share in zip(self.bin_of_code, self.share, strict=True)
@@ -125,46 +126,43 @@ class Mixture:
 
     @cached_property
     def _spread(self) -> tuple[Floats | None, ...]:
-        """Share of each bin's records at each code, shape (size, n_bins); None where that is too large."""
-        found: list[Floats | None] = []
-        for bins, shape, share in zip(self.bin_of_code, self.shape, self.share, strict=True):
-            if len(bins) * len(share) > _LARGEST_MATRIX:
-                found.append(None)
+        """Share of each bin's records at each code, shape (size, n_bins); None if that is too large."""
+        spread: list[Floats | None] = []
+        for bins, within, share in zip(self.bin_of_code, self.within_bin_share, self.share, strict=True):
+            if len(bins) * len(share) > _MAX_MATRIX:
+                spread.append(None)
                 continue
             matrix = np.zeros((len(bins), len(share)))
-            matrix[np.arange(len(bins)), bins] = shape
-            found.append(matrix)
-        return tuple(found)
+            matrix[np.arange(len(bins)), bins] = within
+            spread.append(matrix)
+        return tuple(spread)
 
     def _per_code(self, a: int) -> Floats:
         """Share of each component's records at each code, shape (size, n_components)."""
         if self._codes_are_bins[a]:
             return self.share[a]
-        per_code: Floats = self.share[a][self.bin_of_code[a]] * self.shape[a][:, None]
+        per_code: Floats = self.share[a][self.bin_of_code[a]] * self.within_bin_share[a][:, None]
         return per_code
 
 
 def fault_in_mixture(mixture: Mixture, sizes: Sequence[int]) -> str | None:
     """Why arrays are not a mixture over a domain of these sizes; None if they are."""
-    n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.shape, mixture.share)
+    n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.within_bin_share, mixture.share)
     if not n or any(len(part) != len(sizes) for part in parts):
-        return "there are no components, or they do not speak of every attribute"
-    weight, member = mixture.weight, mixture.member
-    if not (np.isfinite(weight) & (weight >= 0)).all() or len(member) != n:
+        return "there are no components, or an attribute is missing from them"
+    weight, fit_index = mixture.weight, mixture.fit_index
+    if not (np.isfinite(weight) & (weight >= 0)).all() or len(fit_index) != n:
         return "a weight is not a number of records"
-    if member[0] != 0 or not np.isin(np.diff(member), (0, 1)).all():
+    if fit_index[0] != 0 or not np.isin(np.diff(fit_index), (0, 1)).all():
         return "the fits are not numbered from 0"
-    for size, bins, shape, share in zip(sizes, *parts, strict=True):
-        if bins.shape != (size,) or shape.shape != (size,) or share.ndim != 2 or share.shape[1] != n:
-            return "bins or shares of an attribute are of the wrong number"
+    for size, bins, within, share in zip(sizes, *parts, strict=True):
+        if bins.shape != (size,) or within.shape != (size,) or share.ndim != 2 or share.shape[1] != n:
+            return "an attribute has the wrong number of bins or shares"
         if (np.bincount(np.clip(bins, 0, size), minlength=len(share)) == 0).any() or (bins < 0).any():
             return "bins of an attribute are not numbered from 0 without gaps"
         if int(bins.max()) + 1 != len(share):
-            return "bins of an attribute are not those that its shares are about"
-        for values, total in ((shape, np.bincount(bins, shape)), (share, share.sum(axis=0))):
+            return "the bins of an attribute do not match its shares"
+        for values, total in ((within, np.bincount(bins, within)), (share, share.sum(axis=0))):
             if not (np.isfinite(values) & (values >= 0)).all() or (np.abs(total - 1) > _TOLERANCE).any():
                 return "shares are negative, or do not add up to 1"
     return None
-
-
-_TOLERANCE = 1e-6

@@ -1,9 +1,8 @@
-"""Sums and maxima over all rectangles that cover each cell of a grid, for any number of rectangles, in NumPy.
+"""Sums and maxima over the rectangles that cover each cell of a grid, in NumPy.
 
-A rectangle that adds the same number to each of its cells only has to be written down at its corners: running
-sums along each axis do the rest. For maxima, a rectangle is covered by overlapping boxes with sides of powers
-of two, and boxes are halved until they are cells. Both cost about rectangles + cells, however large the
-rectangles are.
+For sums, each rectangle is written at its corners only, and running sums along each axis do the rest. For
+maxima, each rectangle is covered by overlapping boxes whose sides are powers of two, and boxes are halved
+down to cells. Both cost about rectangles + cells, whatever the size of the rectangles.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_MOST_TABLE_VALUES = 4_000_000  # of the tables of powers of two; beyond, rectangles are painted one by one
+# Values in the tables of powers of two (32 MB); if more were needed, rectangles are painted one by one.
+_MAX_TABLE_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,22 +29,18 @@ class Rectangles:
     shape: tuple[int, ...]
 
     def only(self, rows: NDArray[np.int64]) -> Rectangles:
-        """Some of the rectangles."""
+        """The rectangles with these numbers."""
         return Rectangles(self.lower[:, rows], self.upper[:, rows], self.shape)
 
     @cached_property
     def _corners(self) -> tuple[NDArray[np.int64], Floats]:
-        """Places in the grid with a margin, and signs, shape (2^n_axes, n) and (2^n_axes,)."""
+        """Corners as places in a grid with a margin, shape (2^n_axes, n), and their signs, (2^n_axes,)."""
         strides = _strides([size + 1 for size in self.shape])
         ends = np.stack([self.lower, self.upper])
         places, signs = [], []
         for corner in itertools.product((0, 1), repeat=len(self.shape)):
-            places.append(
-                sum(
-                    (ends[end, axis] * strides[axis] for axis, end in enumerate(corner)),
-                    np.zeros(ends.shape[2], np.int64),
-                )
-            )
+            along_axes = [ends[end, axis] * strides[axis] for axis, end in enumerate(corner)]
+            places.append(sum(along_axes, np.zeros(ends.shape[2], np.int64)))
             signs.append((-1.0) ** sum(corner))
         return np.array(places), np.array(signs)
 
@@ -52,35 +48,30 @@ class Rectangles:
         """Sums over the rectangles that cover each cell: values (n_columns, n) to (n_columns, n_cells)."""
         places, signs = self._corners
         with_margin = [size + 1 for size in self.shape]
-        n_cells, found = math.prod(with_margin), np.empty((len(values), *self.shape))
-        for column, out in zip(values, found, strict=True):
-            grid = np.bincount(places.ravel(), (signs[:, None] * column).ravel(), n_cells).reshape(
-                with_margin
-            )
+        n_cells, sums = math.prod(with_margin), np.empty((len(values), *self.shape))
+        for column, out in zip(values, sums, strict=True):
+            corners = (signs[:, None] * column).ravel()
+            grid = np.bincount(places.ravel(), corners, n_cells).reshape(with_margin)
             for axis in range(grid.ndim):
                 grid = grid.cumsum(axis)
             out[...] = grid[tuple(slice(size) for size in self.shape)]
-        return found.reshape(len(values), -1)
+        return sums.reshape(len(values), -1)
 
     def maxima(self, values: Floats) -> Floats:
-        """Largest value, in each cell, of the rectangles over it, and 0: (n,), not negative → (n_cells,)."""
-        useful = np.flatnonzero(values > 0)
-        lower, upper, values = self.lower[:, useful], self.upper[:, useful], values[useful]
+        """Largest value of the rectangles over each cell, or 0: non-negative (n,) → (n_cells,)."""
+        positive = np.flatnonzero(values > 0)
+        lower, upper, values = self.lower[:, positive], self.upper[:, positive], values[positive]
         levels = [size.bit_length() for size in self.shape]
-        if math.prod(levels) * math.prod(self.shape) > _MOST_TABLE_VALUES:
+        if math.prod(levels) * math.prod(self.shape) > _MAX_TABLE_VALUES:
             return _maxima_one_by_one(lower, upper, values, self.shape)
-        powers = np.array(
-            [[0], *([i.bit_length() - 1] for i in range(1, max(self.shape) + 1))], dtype=np.int64
-        )[:, 0][upper - lower]
+        # log2 of each side, rounded down
+        powers = np.array([0, *(i.bit_length() - 1 for i in range(1, max(self.shape) + 1))])[upper - lower]
         table = np.zeros((*levels, *self.shape))
         strides = _strides([*levels, *self.shape])
-        at_level = sum(
-            (powers[axis] * strides[axis] for axis in range(len(levels))), np.zeros(len(values), np.int64)
-        )
+        at_level = sum((powers[axis] * strides[axis] for axis in range(len(levels))), np.int64(0))
+        starts_and_ends = np.stack([lower, upper - (1 << powers)])
         for corner in itertools.product((0, 1), repeat=len(levels)):
-            starts = [
-                upper[axis] - (1 << powers[axis]) if end else lower[axis] for axis, end in enumerate(corner)
-            ]
+            starts = [starts_and_ends[end, axis] for axis, end in enumerate(corner)]
             place = sum((start * strides[len(levels) + axis] for axis, start in enumerate(starts)), at_level)
             np.maximum.at(table.reshape(-1), place, values)
         for _ in levels:
@@ -89,10 +80,9 @@ class Rectangles:
 
 
 def _halve(table: Floats, cells_axis: int) -> Floats:
-    """Hand maxima of boxes of side 2^k, table[k], down to the two boxes of half the side; returns the level
-    of single cells.
+    """Pass the maxima of boxes of side 2^k, table[k], down to boxes of half the side, to single cells.
 
-    cells_axis: the axis along which these boxes lie, counted in table[k].
+    cells_axis: the axis of table[k] along which the boxes lie.
     """
     current = table[-1]
     for level in range(len(table) - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""What a budget means for one person, in one sentence."""
+"""The meaning of a budget for one person, in one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def largest_belief(epsilon: float | Fraction, prior: float = 0.5) -> float:
 
 
 def risk_sentence(epsilon: float | Fraction, unit: str = "row", delta: float | Fraction = 0) -> str:
-    """What a budget means for one person, without the word ε."""
+    """The meaning of a budget for one person, without the word ε."""
     whose = "a record" if unit == "row" else f"one {unit}"
     belief = largest_belief(epsilon)
     bound = f"at most {belief:.1%} sure of it" if belief < 0.999 else "virtually certain of it"

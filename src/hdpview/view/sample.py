@@ -64,6 +64,7 @@ def _values(attribute: Attribute, codes: NDArray[np.int64], rng: np.random.Gener
             np.minimum(start + inside, np.nextafter(attribute.edges[bins + 1], -np.inf)), mask=missing
         )
     whole = start + np.minimum(inside.astype(np.int64), width - 1)
-    return pa.array(
-        whole, pa.timestamp("us") if isinstance(attribute, Datetime) else pa.int64(), mask=missing
-    )
+    if not isinstance(attribute, Datetime):
+        return pa.array(whole, pa.int64(), mask=missing)
+    moments = pa.array(whole, pa.timestamp("us"), mask=missing)
+    return moments.cast(pa.date32(), safe=False) if attribute.kind == "date" else moments

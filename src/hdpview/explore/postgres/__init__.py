@@ -1,25 +1,20 @@
 """A view as a PostgreSQL database: a read-only server that speaks the wire protocol, for the tools analysts
-already have.
+already have. It knows released views only, and evaluates statements in child processes.
 
-types        PostgreSQL's types, and how values travel as text and in binary
-parameters   the same on the way in
-functions    functions that clients call when they look at the catalogue; settings of a session (settings)
-names        what outputs, casts, parameters and tables are called
-columns      names and types of a statement's result, known before it runs
-catalog/     pg_catalog and information_schema, answered by SQLite over tables in memory
-records      statements that ask for rows: answered from synthetic records
-rewrite      what tools add to a statement, in the view's own SQL
-answers      a question answered: by a view, by its synthetic records, or by the catalogue
-statements   what a text asks for: settings, transactions, cursors, copies or a question
-commands     the state of a session, and what each statement does to it (copying)
-errors       refusals, with the codes that clients understand
-wire         messages to and from a socket
-scram        passwords, without either side sending one
-login        who is let in
-session      one client from its first message to its last
-server       the listening socket, its limits, and TLS
+types             PostgreSQL's types, and how values travel as text and in binary
+parameter_values  the same on the way in
+names             what outputs, casts, parameters and tables are called
+sqlstates         refusals, with the codes that clients understand
+statements        what a text asks for: settings (settings), transactions, cursors, copies or a question
+catalog/          pg_catalog, information_schema and synthetic records, answered by DuckDB
+answerer          questions answered, in a child process: by a view or by the catalogue
+commands          the state of a session, and what each statement does to it (copying)
+wire              messages to and from a socket
+scram, login      passwords, without either side sending one; who is let in
+client_session    one client from its first message to its last
+listener          the listening socket, its limits, TLS and the child processes
 """
 
-from hdpview.explore.postgres.server import PostgresServer, ServerSettings
+from hdpview.explore.postgres.listener import PostgresServer, ServerSettings
 
 __all__ = ["PostgresServer", "ServerSettings"]

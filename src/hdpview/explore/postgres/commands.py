@@ -9,19 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdpview.explore.postgres import statements, types
-from hdpview.explore.postgres.answers import Answer, Answerer, Question, Reading
-from hdpview.explore.postgres.columns import OutputColumn
-from hdpview.explore.postgres.errors import (
-    FIXED_PARAMETER,
-    IN_FAILED_TRANSACTION,
-    INVALID_CURSOR,
-    TOO_COMPLEX,
-    UNDEFINED_OBJECT,
-    PgError,
-)
-from hdpview.explore.postgres.functions import Context
+from hdpview.explore.postgres.answerer import AnswerOptions, Description, ResultSet
+from hdpview.explore.postgres.catalog.catalogue import SessionFacts
 from hdpview.explore.postgres.settings import first_settings
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import Copy, Statement
+from hdpview.explore.postgres.types import OutputColumn
 
 IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"
 # Settings that clients are told of, under the names that they know.
@@ -35,9 +28,11 @@ _FIXED = frozenset(
     {"server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"}
 )
 _ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
-_MOST_CURSORS, _MOST_SETTINGS = 100, 200
+# Of one session, so that no client fills the memory.
+_MOST_CURSORS = 100
+_MOST_SETTINGS = 200
 
-Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 @dataclass
@@ -55,32 +50,26 @@ class Outcome:
 
 @dataclass
 class _Cursor:
-    answer: Answer
+    answer: ResultSet
     is_binary: bool
     at: int = 0
 
 
 class Commands:
-    """The statements of one session. compute: runs work in a thread, within the limits of the server."""
+    """The statements of one session. ask: calls a method of an `Answerer` within the server's limits."""
 
-    def __init__(self, answerer: Answerer, compute: Compute, user: str, pid: int) -> None:
-        self._answerer, self._compute = answerer, compute
+    def __init__(self, ask: Ask, user: str, pid: int) -> None:
+        self._ask = ask
         self.settings = {name: value for name, (value, _) in first_settings().items()}
         self.settings["session_authorization"] = user
         self.transaction = IDLE
         self._at_start = dict(self.settings)
         self._cursors: dict[str, _Cursor] = {}
-        self._context = answerer.engine.context(
-            answerer.engine.catalog.context.database, user, pid, self.settings
-        )
+        self._session = SessionFacts(user, pid, self.settings)
 
     @property
-    def context(self) -> Context:
-        return self._context
-
-    @property
-    def reading(self) -> Reading:
-        return Reading.of(self.settings)
+    def options(self) -> AnswerOptions:
+        return AnswerOptions.of(self.settings)
 
     def start_with(self, settings: Mapping[str, str]) -> None:
         """Settings that came with the connection; unknown ones are kept as they are."""
@@ -94,25 +83,23 @@ class Commands:
         if self.transaction == IN_TRANSACTION:
             self.transaction = FAILED
 
-    async def read(self, statement: Statement) -> Question | None:
-        """The question in a statement, if it is one."""
+    async def describe(self, statement: Statement) -> Description | None:
+        """Columns and parameters of a statement, if it is a question."""
         if not statement.is_question:
             return None
-        found: Question = await self._compute(lambda: self._answerer.read(statement.text))
-        return found
+        description: Description = await self._ask("describe", statement.text)
+        return description
 
-    async def execute(
-        self, statement: Statement, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> Outcome:
+    async def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
         """Do what a statement says."""
         if self.transaction == FAILED and statement.word not in _ENDS:
             raise PgError(
-                IN_FAILED_TRANSACTION,
+                SqlState.IN_FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
                 "Send ROLLBACK.",
             )
         if statement.is_question:
-            answer = await self._answered(statement.text, question, values)
+            answer = await self._answered(statement.text, values)
             return Outcome(f"SELECT {len(answer.rows)}", answer.columns, answer.rows, answer.notices)
         rule = _RULES.get(statement.word)
         if rule is None:
@@ -120,17 +107,10 @@ class Commands:
             raise AssertionError
         return await rule(self, statement)
 
-    async def _answered(
-        self, text: str, question: Question | None = None, values: Sequence[Any] = ()
-    ) -> Answer:
-        reading = self.reading
-
-        def work() -> Answer:
-            asked = question or self._answerer.read(text)
-            return self._answerer.answer(asked, values, reading, self._context)
-
-        found: Answer = await self._compute(work)
-        return found
+    async def _answered(self, text: str, values: Sequence[Any] = ()) -> ResultSet:
+        answer: ResultSet = await self._ask("answer", text, values, self.options, self._session)
+        self.settings.update(answer.settings)
+        return answer
 
     async def _set(self, statement: Statement) -> Outcome:
         asked = statements.setting(statement)
@@ -138,10 +118,10 @@ class Commands:
         if asked.name == "all":
             self.settings.update(self._at_start)
         elif asked.name in _FIXED:
-            raise PgError(FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
+            raise PgError(SqlState.FIXED_PARAMETER, f'parameter "{asked.name}" cannot be changed')
         elif asked.name:
             if asked.name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
-                raise PgError(TOO_COMPLEX, "There are too many settings in this session.")
+                raise PgError(SqlState.TOO_COMPLEX, "There are too many settings in this session.")
             value = self._at_start.get(asked.name, "") if asked.value is None else asked.value
             self.settings[asked.name] = statements.checked_setting(asked.name, value)
         changed = {
@@ -162,7 +142,7 @@ class Commands:
             return Outcome("SHOW", columns, rows)
         if name not in self.settings:
             raise PgError(
-                UNDEFINED_OBJECT,
+                SqlState.UNDEFINED_OBJECT,
                 f'unrecognized configuration parameter "{name[:60]}"',
                 "SHOW ALL lists them.",
             )
@@ -194,7 +174,9 @@ class Commands:
     async def _declare(self, statement: Statement) -> Outcome:
         name, question, is_binary = statements.declared_cursor(statement)
         if len(self._cursors) >= _MOST_CURSORS:
-            raise PgError(TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some.")
+            raise PgError(
+                SqlState.TOO_COMPLEX, f"A session has at most {_MOST_CURSORS} cursors.", "Close some."
+            )
         answer = await self._answered(question)
         self._cursors[name] = _Cursor(answer, is_binary)
         return Outcome("DECLARE CURSOR", notices=answer.notices)
@@ -222,7 +204,7 @@ class Commands:
 
     def _cursor(self, name: str) -> _Cursor:
         if name not in self._cursors:
-            raise PgError(INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
+            raise PgError(SqlState.INVALID_CURSOR, f'cursor "{name[:60]}" does not exist')
         return self._cursors[name]
 
     async def _close(self, statement: Statement) -> Outcome:

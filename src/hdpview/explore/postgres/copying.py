@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import OutputColumn
 from hdpview.explore.postgres.statements import Copy
+from hdpview.explore.postgres.types import OutputColumn
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
 _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}

@@ -9,15 +9,8 @@ from typing import Protocol
 from pygwire import messages
 
 from hdpview.explore.postgres import wire
-from hdpview.explore.postgres.errors import (
-    INVALID_AUTHORIZATION,
-    INVALID_DATABASE,
-    INVALID_PASSWORD,
-    PROTOCOL_VIOLATION,
-    TOO_MANY_CONNECTIONS,
-    PgError,
-)
 from hdpview.explore.postgres.scram import MECHANISM, Exchange, ScramError, Verifier
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.wire import Wire
 
 DATABASE = "hdpview"
@@ -47,18 +40,18 @@ async def admitted(client: Wire, server: LoginServer) -> tuple[str, dict[str, st
     """The name of a user who was let in, and the settings that came with the connection."""
     start = await _startup(client, server)
     if server.is_full:
-        raise PgError(TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True)
+        raise PgError(SqlState.TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True)
     user = start.get("user", "")
     if not user:
         raise PgError(
-            INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
+            SqlState.INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
         )
     if server.verifier is not None:
         await _authenticate(client, user, server.verifier)
     database = start.get("database") or user
     if database not in (DATABASE, "postgres", user):
         raise PgError(
-            INVALID_DATABASE,
+            SqlState.INVALID_DATABASE,
             f'database "{database[:60]}" does not exist',
             f"Connect to {DATABASE}.",
             fatal=True,
@@ -73,7 +66,9 @@ async def _startup(client: Wire, server: LoginServer) -> dict[str, str]:
         message = await client.receive()
         if isinstance(message, messages.SSLRequest) and server.tls is not None and not is_encrypted:
             if client.has_more:  # sent in the clear by somebody in between
-                raise PgError(PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True)
+                raise PgError(
+                    SqlState.PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True
+                )
             client.send_byte(b"S")
             await client.flush()
             await client.start_tls(server.tls)
@@ -84,7 +79,7 @@ async def _startup(client: Wire, server: LoginServer) -> dict[str, str]:
         elif isinstance(message, messages.StartupMessage):
             if server.tls is not None and not is_encrypted:
                 text = "this server only takes encrypted connections"
-                raise PgError(INVALID_AUTHORIZATION, text, "Use sslmode=require.", fatal=True)
+                raise PgError(SqlState.INVALID_AUTHORIZATION, text, "Use sslmode=require.", fatal=True)
             return dict(message.params)
         else:
             if isinstance(message, messages.CancelRequest):
@@ -114,12 +109,12 @@ async def _authenticate(client: Wire, user: str, verifier: Verifier) -> None:
     except ScramError:
         await asyncio.sleep(_AFTER_WRONG_PASSWORD)
         text = f'password authentication failed for user "{user[:60]}"'
-        raise PgError(INVALID_PASSWORD, text, fatal=True) from None
+        raise PgError(SqlState.INVALID_PASSWORD, text, fatal=True) from None
 
 
 def _settings(start: dict[str, str]) -> dict[str, str]:
     """Settings among the parameters of a connection, those in `options` (-c name=value) included."""
-    found = {
+    settings = {
         name: value
         for name, value in start.items()
         if name not in ("user", "database", "options", "replication")
@@ -133,5 +128,5 @@ def _settings(start: dict[str, str]) -> dict[str, str]:
         )
         name, sign, value = pair.partition("=")
         if sign:
-            found[name.replace("-", "_")] = value.replace("\x00", " ")
-    return {name: value for name, value in found.items() if not name.startswith("_pq_.")}
+            settings[name.replace("-", "_")] = value.replace("\x00", " ")
+    return {name: value for name, value in settings.items() if not name.startswith("_pq_.")}

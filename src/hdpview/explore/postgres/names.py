@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
-from hdpview.query.sql.subqueries import contains
 
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
 _CALLED: dict[type[exp.Expr], str] = {
@@ -55,6 +55,10 @@ def output_name(node: exp.Expr) -> str:
         return name if name != "?column?" else type_of_cast(inner).name
     if isinstance(inner, (exp.Filter, exp.Window, exp.WithinGroup, exp.Bracket)):
         return output_name(inner.this)
+    if isinstance(inner, exp.Case) and isinstance(inner.args.get("default"), exp.Expr):
+        default = inner.args["default"].unnest()
+        is_named = default.find(exp.Column, exp.Func) is not None and not isinstance(default, exp.Binary)
+        return output_name(default) if is_named else "case"
     if type(inner) in _CALLED:
         return _CALLED[type(inner)]
     if isinstance(inner, exp.Anonymous):
@@ -64,9 +68,14 @@ def output_name(node: exp.Expr) -> str:
     return "?column?"
 
 
+def quote_ident(name: str) -> str:
+    """A name as SQL writes it: in double quotes unless it is a plain lower-case word."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_$]*", name) else '"' + name.replace('"', '""') + '"'
+
+
 def type_of_cast(node: exp.Cast) -> PgType:
     """The type that a CAST names."""
-    return t.named(node.to.sql(dialect="postgres")) or t.TEXT
+    return t.named(node.to.sql(dialect="postgres").removeprefix("pg_catalog.").strip('"')) or t.TEXT
 
 
 def compared_array(node: exp.Expr) -> exp.Expr | None:
@@ -82,6 +91,18 @@ def compared_array(node: exp.Expr) -> exp.Expr | None:
         return None
     inner: exp.Expr = array.unnest()
     return inner
+
+
+def list_compared_arrays(tree: exp.Expr) -> exp.Expr:
+    """The statement with x IN (…) for x = ANY(ARRAY[…]), and NOT IN for x <> ALL(ARRAY[…])."""
+    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
+        array = compared_array(node)
+        if isinstance(array, exp.Array):
+            listed: exp.Expr = exp.In(this=node.this, expressions=array.expressions)
+            if not array.expressions:
+                listed = exp.false()
+            node.replace(listed if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=listed)))
+    return tree
 
 
 def parameter_number(node: exp.Expr) -> int:
@@ -103,12 +124,6 @@ def _definitions(table: exp.Table) -> Iterator[exp.Expr]:
         at = at.parent
 
 
-def common_table(table: exp.Table) -> exp.Expr | None:
-    """The common table expression that a name stands for, if it is one."""
-    found = next(_definitions(table), None)
-    return None if found is None or contains(found, table) else found
-
-
 def is_common_table(table: exp.Table) -> bool:
     """Whether a name stands for a common table expression, its own recursion included."""
     return next(_definitions(table), None) is not None
@@ -117,3 +132,98 @@ def is_common_table(table: exp.Table) -> bool:
 def alias_of(table: exp.Table) -> exp.Expr:
     """The alias of a table; its own name where it has none."""
     return table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+
+
+def name_outputs(tree: exp.Expr) -> None:
+    """Give every output of every SELECT the name that PostgreSQL gives it."""
+    for select in tree.find_all(exp.Select):
+        for item in list(select.expressions):
+            if not isinstance(item, (exp.Alias, exp.Column, exp.Star)) and item.args.get("alias") is None:
+                item.replace(exp.alias_(item.copy(), output_name(item), quoted=True))
+
+
+def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgType, ...]:
+    """Types of the parameters $1, $2, … by what they stand beside. columns: types by name."""
+
+    def beside(node: exp.Expr) -> PgType:
+        assert node.parent is not None
+        for other in node.parent.iter_expressions():
+            inner = other.unnest()
+            if isinstance(inner, exp.Column) and inner.name.lower() in columns:
+                return columns[inner.name.lower()]
+            if isinstance(inner, exp.Cast):
+                return type_of_cast(inner)
+        return t.TEXT
+
+    def kind_of(node: exp.Expr) -> PgType:
+        while isinstance(node.parent, (exp.Paren, exp.Neg, exp.Tuple)):
+            node = node.parent
+        parent = node.parent
+        if isinstance(parent, exp.Cast):
+            return type_of_cast(parent)
+        if isinstance(parent, (exp.Limit, exp.Offset, exp.Fetch)):
+            return t.INT8
+        is_all = isinstance(parent, exp.Anonymous) and parent.name.upper() == "ALL"
+        if parent is not None and (isinstance(parent, (exp.Any, exp.All)) or is_all):
+            return t.array_of(beside(parent))
+        if isinstance(parent, (exp.Binary, exp.In, exp.Between, exp.Coalesce, exp.Nullif)):
+            return beside(node)
+        return t.TEXT
+
+    kinds: dict[int, PgType] = {}
+    for node in tree.find_all(exp.Parameter):
+        number = parameter_number(node)
+        if kinds.get(number, t.TEXT) is t.TEXT:
+            kinds[number] = kind_of(node)
+    return tuple(kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
+
+
+def with_null_parameters(tree: exp.Expr, kinds: Sequence[PgType]) -> exp.Expr:
+    """The statement with NULLs of their types in place of parameters, to be described."""
+    filled = tree.copy()
+    for node in list(filled.find_all(exp.Parameter)):
+        kind = exp.DataType.build(t.duckdb_type(kinds[parameter_number(node) - 1]), dialect="duckdb")
+        node.replace(exp.cast(exp.null(), kind))
+    return filled
+
+
+def shown_attributes(tree: exp.Expr, attributes: Sequence[str]) -> list[str | None]:
+    """For each output the attribute whose values it shows as they are, in small letters; None for others.
+
+    attributes: of the table `view`.
+    """
+    commons: dict[str, dict[str, str | None]] = {"view": {name.lower(): name.lower() for name in attributes}}
+
+    def renamed(shown: dict[str, str | None], alias: exp.Expr | None) -> dict[str, str | None]:
+        names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        return dict(zip(names, shown.values(), strict=False)) if names else dict(shown)
+
+    def of_source(source: exp.Expr) -> dict[str, str | None]:
+        known = commons.get(source.name.lower(), {})
+        shown = of_query(source.this) if isinstance(source, exp.Subquery) else known
+        return renamed(shown, source.args.get("alias"))
+
+    def of_query(query: exp.Expr) -> dict[str, str | None]:
+        for cte in query.args["with_"].expressions if query.args.get("with_") else ():
+            commons[cte.alias.lower()] = renamed(of_query(cte.this), cte.args.get("alias"))
+        if isinstance(query, (exp.SetOperation, exp.Subquery)):
+            return of_query(query.this)
+        clauses = [query.args.get("from_"), *(query.args.get("joins") or ())]
+        sources = {
+            each.this.alias_or_name.lower(): of_source(each.this) for each in clauses if each is not None
+        }
+        shown: dict[str, str | None] = {}
+        for i, item in enumerate(query.args.get("expressions") or ()):
+            inner = item.unalias().unnest()
+            table = inner.args["table"].name.lower() if inner.args.get("table") else ""
+            meant = [columns for name, columns in sources.items() if table in ("", name)]
+            if item.is_star:
+                shown.update({name: each for columns in meant for name, each in columns.items()})
+            else:
+                name = inner.name.lower() if isinstance(inner, exp.Column) else ""
+                title = item.alias_or_name.lower()
+                title = f"{title} {i}" if title in shown else title
+                shown[title] = next((columns[name] for columns in meant if name in columns), None)
+        return shown
+
+    return list(of_query(tree).values())

@@ -12,7 +12,10 @@ import unicodedata
 from dataclasses import dataclass
 
 MECHANISM = "SCRAM-SHA-256"
-_ITERATIONS, _SALT_BYTES, _NONCE_BYTES = 4_096, 16, 18
+# As PostgreSQL has them; passwords are long and random here.
+_ITERATIONS = 4_096
+_SALT_BYTES = 16
+_NONCE_BYTES = 18
 _NO_BINDING = ("n", "y")
 
 

@@ -8,18 +8,12 @@ from functools import lru_cache
 from typing import Any, get_args
 
 import sqlglot
+from sqlglot import exp
 
 from hdpview.errors import QueryError
-from hdpview.explore.postgres.errors import (
-    INVALID_PARAMETER,
-    READ_ONLY,
-    SYNTAX_ERROR,
-    UNDEFINED_OBJECT,
-    PgError,
-)
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.query.interval.answers import Kind, Reading
 from hdpview.query.question.where import parse
-from hdpview.query.sql.scalar import constant
 
 MOST_CHARACTERS = 200_000
 _MOST_STATEMENTS = 1_000
@@ -76,8 +70,8 @@ def split(text: str) -> tuple[Statement, ...]:
     try:
         tokens = sqlglot.tokenize(text, dialect="postgres")
     except sqlglot.errors.SqlglotError:
-        raise PgError(SYNTAX_ERROR, "Not valid SQL: a quotation or comment has no end.") from None
-    found: list[Statement] = []
+        raise PgError(SqlState.SYNTAX_ERROR, "Not valid SQL: a quotation or comment has no end.") from None
+    statements: list[Statement] = []
     group: list[Any] = []
     for token in [*tokens, None]:
         if token is not None and token.text != ";":
@@ -86,11 +80,11 @@ def split(text: str) -> tuple[Statement, ...]:
         if group:
             piece = text[group[0].start : group[-1].end + 1]
             word = re.match(r"\(|[A-Za-z]*", piece)
-            found.append(Statement(piece, word[0].upper() if word else ""))
+            statements.append(Statement(piece, word[0].upper() if word else ""))
         group = []
-    if len(found) > _MOST_STATEMENTS:
+    if len(statements) > _MOST_STATEMENTS:
         raise QueryError(f"A text holds at most {_MOST_STATEMENTS:,} statements.")
-    return tuple(found)
+    return tuple(statements)
 
 
 def with_quoted_aliases(text: str) -> str:
@@ -107,24 +101,32 @@ def with_quoted_aliases(text: str) -> str:
 
 def one(text: str) -> Statement:
     """The one statement of a text that is prepared."""
-    found = split(text)
-    if len(found) > 1:
-        raise PgError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
-    return found[0] if found else Statement("", "")
+    statements = split(text)
+    if len(statements) > 1:
+        raise PgError(SqlState.SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
+    return statements[0] if statements else Statement("", "")
+
+
+def _matched(pattern: re.Pattern[str], text: str, refusal: str, hint: str = "") -> re.Match[str]:
+    """A statement taken apart by a pattern, or refused."""
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise PgError(SqlState.SYNTAX_ERROR, refusal, hint)
+    return match
 
 
 def refuse_writing(statement: Statement) -> None:
     """Refuse what would change something, and what is not known."""
     if statement.word in _WRITES.split():
         raise PgError(
-            READ_ONLY,
+            SqlState.READ_ONLY,
             f"cannot execute {statement.word} in a read-only transaction",
             "Write COPY (SELECT …) TO STDOUT; psql's \\copy writes files."
             if statement.word == "COPY"
             else "A view cannot be changed. Ask it with SELECT.",
         )
     word = statement.text.split()[0][:30] if statement.text else ""
-    raise PgError(SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
+    raise PgError(SqlState.SYNTAX_ERROR, f'syntax error at or near "{word}"', "A view is asked with SELECT.")
 
 
 def plain_name(name: str) -> str:
@@ -146,15 +148,13 @@ def setting(statement: Statement) -> Setting:
     if statement.word == "RESET":
         return Setting(plain_name(text.split(None, 1)[1].strip()) if len(text.split()) > 1 else "all", None)
     for pattern, name in ((_TIME_ZONE, "timezone"), (_NAMES_CHARSET, "client_encoding")):
-        found = pattern.fullmatch(text)
-        if found:
-            return Setting(name, _value(found[1]))
+        match = pattern.fullmatch(text)
+        if match:
+            return Setting(name, _value(match[1]))
     if _IDLE_SET.match(text):
         return Setting("", None)
-    found = _SET.fullmatch(text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "SET takes a name and a value.", "Write SET hdpview.intervals = on.")
-    return Setting(plain_name(found[1]), _value(found[2]))
+    match = _matched(_SET, text, "SET takes a name and a value.", "Write SET hdpview.intervals = on.")
+    return Setting(plain_name(match[1]), _value(match[2]))
 
 
 def _value(text: str) -> str | None:
@@ -188,7 +188,9 @@ def checked_setting(name: str, value: str) -> str:
     if name.startswith("hdpview.") and name not in _CHOICES:
         known = "hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts"
         raise PgError(
-            UNDEFINED_OBJECT, f"unrecognized configuration parameter {name[:60]!r}", f"There are {known}."
+            SqlState.UNDEFINED_OBJECT,
+            f"unrecognized configuration parameter {name[:60]!r}",
+            f"There are {known}.",
         )
     encodings = ("UTF8", "UNICODE", "SQL_ASCII")
     if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in encodings:
@@ -197,63 +199,67 @@ def checked_setting(name: str, value: str) -> str:
 
 
 def _invalid(name: str, value: str, hint: str) -> PgError:
-    return PgError(INVALID_PARAMETER, f'invalid value for parameter "{name}": "{value[:60]}"', hint)
+    return PgError(SqlState.INVALID_PARAMETER, f'invalid value for parameter "{name}": "{value[:60]}"', hint)
 
 
 def shown_setting(statement: Statement) -> str:
     """The name that SHOW asks for; "all" for all."""
-    found = _SHOW.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "SHOW takes the name of a setting.", "SHOW ALL lists them.")
+    match = _matched(_SHOW, statement.text, "SHOW takes the name of a setting.", "SHOW ALL lists them.")
     words = {
         "TIME ZONE": "timezone",
         "TRANSACTION ISOLATION LEVEL": "transaction_isolation",
         "SESSION AUTHORIZATION": "session_authorization",
     }
-    return words.get(" ".join(found[1].upper().split()), plain_name(found[1]))
+    return words.get(" ".join(match[1].upper().split()), plain_name(match[1]))
 
 
 def declared_cursor(statement: Statement) -> tuple[str, str, bool]:
     """Name and question of a cursor, and whether its rows come in binary."""
-    found = _DECLARE.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward.")
-    return plain_name(found[1]), found[3], "BINARY" in found[2].upper()
+    match = _matched(
+        _DECLARE, statement.text, "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward."
+    )
+    return plain_name(match[1]), match[3], "BINARY" in match[2].upper()
 
 
 def fetched(statement: Statement) -> tuple[str, int | None]:
     """The cursor that FETCH reads, and how many rows; None for all that are left. Cursors only go forward."""
-    found = _FETCH.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "Cursors only go forward.", "Write FETCH 100 FROM name.")
-    count = (found[1] or "1").upper().split()[-1]
-    return plain_name(found[2]), None if count == "ALL" else int(count) if count.isdecimal() else 1
+    match = _matched(_FETCH, statement.text, "Cursors only go forward.", "Write FETCH 100 FROM name.")
+    count = (match[1] or "1").upper().split()[-1]
+    return plain_name(match[2]), None if count == "ALL" else int(count) if count.isdecimal() else 1
 
 
 def prepared(statement: Statement) -> tuple[str, list[str], Statement]:
     """Name, names of the parameters' types, and statement of PREPARE."""
-    found = _PREPARE.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "Write PREPARE name (int, text) AS SELECT … $1 … $2.")
-    kinds = [kind.strip() for kind in (found[2] or "").split(",") if kind.strip()]
-    return plain_name(found[1]), kinds, one(found[3])
+    match = _matched(_PREPARE, statement.text, "Write PREPARE name (int, text) AS SELECT … $1 … $2.")
+    kinds = [kind.strip() for kind in (match[2] or "").split(",") if kind.strip()]
+    return plain_name(match[1]), kinds, one(match[3])
 
 
 def executed(statement: Statement) -> tuple[str, list[Any]]:
     """Name and values of EXECUTE."""
-    found = _EXECUTE.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, "Write EXECUTE name (65, 'surgery').")
-    arguments = parse(f"SELECT {found[2]}", "postgres").expressions if found[2] else []
-    return plain_name(found[1]), [constant(node) for node in arguments]
+    match = _matched(_EXECUTE, statement.text, "Write EXECUTE name (65, 'surgery').")
+    arguments = parse(f"SELECT {match[2]}", "postgres").expressions if match[2] else []
+    return plain_name(match[1]), [_constant(node) for node in arguments]
+
+
+def _constant(node: exp.Expr) -> Any:
+    """The value of an argument of EXECUTE."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Cast):
+        return _constant(inner.this)
+    if isinstance(inner, exp.Neg) and isinstance(number := _constant(inner.this), (int, float)):
+        return -number
+    if isinstance(inner, (exp.Literal, exp.Boolean, exp.Null)):
+        return inner.to_py()
+    raise PgError(
+        SqlState.INVALID_PARAMETER, "EXECUTE takes plain values.", "Write EXECUTE name (65, 'surgery')."
+    )
 
 
 def closed_name(statement: Statement) -> str:
     """The name in CLOSE or DEALLOCATE; "all" for all."""
-    found = _CLOSE.fullmatch(statement.text)
-    if found is None:
-        raise PgError(SYNTAX_ERROR, f"{statement.word} takes a name, or ALL.")
-    return plain_name(found[1])
+    match = _matched(_CLOSE, statement.text, f"{statement.word} takes a name, or ALL.")
+    return plain_name(match[1])
 
 
 @dataclass(frozen=True)
@@ -269,11 +275,11 @@ class Copy:
 
 def copied(statement: Statement) -> Copy:
     """What COPY asks for. Copying into a view is refused."""
-    found = _COPY.fullmatch(statement.text)
-    if found is None:
+    match = _COPY.fullmatch(statement.text)
+    if match is None:
         refuse_writing(statement)
         raise AssertionError
-    source, options = found[1].strip(), found[2].strip()
+    source, options = match[1].strip(), match[2].strip()
     columns = re.fullmatch(rf"((?:{_NAME}\s*\.\s*)*{_NAME})\s*\((.*)\)", source, re.DOTALL)
     if source.startswith("("):
         question = source[1:-1]

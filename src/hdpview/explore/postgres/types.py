@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -26,6 +25,18 @@ class PgType:
     name: str
     size: int = -1
 
+    def __reduce__(self) -> tuple[Callable[[str], PgType], tuple[str]]:
+        return _of_catalogue, (self.name,)
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of a result. is_estimate: it has an interval."""
+
+    name: str
+    kind: PgType
+    is_estimate: bool = False
+
 
 def lines_of(name: str) -> list[str]:
     """The lines of a file of data about PostgreSQL, in the folder `catalog`."""
@@ -40,6 +51,12 @@ def catalogued() -> tuple[tuple[str, ...], ...]:
 
 
 _CATALOGUED = {name: PgType(int(oid), name, int(size)) for oid, name, size, *_ in catalogued()}
+
+
+def _of_catalogue(name: str) -> PgType:
+    return _CATALOGUED[name]
+
+
 BY_NAME: dict[str, PgType] = {}  # types that values are sent as; all others are sent as texts
 
 
@@ -99,6 +116,46 @@ def named(name: str) -> PgType | None:
     return _ALIASES.get(plain) or BY_NAME.get(plain.strip('"'))
 
 
+# DuckDB's types and the ones that clients get their values in; all others are texts on both sides.
+_FROM_DUCKDB = {
+    title.strip(): BY_NAME[name]
+    for name, titles in (
+        ("bool", "BOOLEAN"),
+        ("int2", "SMALLINT, TINYINT, UTINYINT"),
+        ("int4", "INTEGER, USMALLINT"),
+        ("int8", "BIGINT"),
+        ("oid", "UINTEGER"),
+        ("float4", "FLOAT"),
+        ("float8", "DOUBLE"),
+        ("numeric", "HUGEINT, UHUGEINT, UBIGINT"),
+        ("date", "DATE"),
+        ("time", "TIME"),
+        ("timestamp", "TIMESTAMP"),
+        ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
+        ("interval", "INTERVAL"),
+        ("json", "JSON"),
+        ("uuid", "UUID"),
+    )
+    for title in titles.split(",")
+}
+_TO_DUCKDB = {kind: title for title, kind in reversed(_FROM_DUCKDB.items())}
+_TO_DUCKDB |= {NUMERIC: "DOUBLE", XID: "UINTEGER", INT2VECTOR: "SMALLINT[]", OIDVECTOR: "UINTEGER[]"}
+
+
+def duckdb_type(kind: PgType) -> str:
+    """The type of DuckDB that holds values of a type."""
+    if kind.oid in ELEMENT_OF:
+        return duckdb_type(ELEMENT_OF[kind.oid]) + "[]"
+    return _TO_DUCKDB.get(kind, "VARCHAR")
+
+
+def of_duckdb(name: str) -> PgType:
+    """The type in which clients get values of a type of DuckDB, as DESCRIBE names it."""
+    if name.endswith("[]"):
+        return array_of(of_duckdb(name[:-2]))
+    return NUMERIC if name.startswith("DECIMAL") else _FROM_DUCKDB.get(name, TEXT)
+
+
 def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
     """A value as it travels. A value that does not fit the type it was announced with travels as that type's
     NULL in binary, and as its text otherwise.
@@ -106,8 +163,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
     if value is None:
         return None
     if kind.oid in ELEMENT_OF:
-        items = _items(value)
-        return _binary_array(items, ELEMENT_OF[kind.oid]) if format_code else _text_array(items, kind)
+        return _binary_array(value, ELEMENT_OF[kind.oid]) if format_code else _text_array(value, kind)
     if not format_code:
         return text_of(value, kind).encode()
     try:
@@ -119,7 +175,7 @@ def encode(value: Any, kind: PgType, format_code: int) -> bytes | None:
 def text_of(value: Any, kind: PgType) -> str:
     """A value as PostgreSQL writes it."""
     if kind is BOOL:
-        return "t" if value and value != "f" else "f"
+        return "t" if value else "f"
     if isinstance(value, float):
         if kind in INTEGERS and value.is_integer():
             return str(int(value))
@@ -137,17 +193,6 @@ def text_of(value: Any, kind: PgType) -> str:
 
 def _special(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _items(value: Any) -> list[Any]:
-    """Arrays come as lists, or as JSON text from the catalogue."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    try:
-        found = json.loads(value)
-    except (TypeError, ValueError):
-        return [value]
-    return found if isinstance(found, list) else [found]
 
 
 def _text_array(items: Sequence[Any], kind: PgType) -> bytes:
@@ -191,10 +236,6 @@ def _microseconds(value: Any) -> int:
     return (moment_of(value) - EPOCH) // _MICROSECOND
 
 
-def _truth(value: Any) -> bool:
-    return value not in (0, "f", "false", "")
-
-
 def _binary_numeric(value: Any) -> bytes:
     number = Decimal(str(value))
     if not number.is_finite():
@@ -221,7 +262,7 @@ def _binary_numeric(value: Any) -> bytes:
 
 
 _BINARY: dict[PgType, Callable[[Any], bytes]] = {
-    BOOL: _packed("!?", _truth),
+    BOOL: _packed("!?", bool),
     INT2: _packed("!h", int),
     INT4: _packed("!i", int),
     INT8: _packed("!q", int),

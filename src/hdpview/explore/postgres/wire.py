@@ -17,9 +17,8 @@ from pygwire.constants import ConnectionPhase
 from pygwire.messages import PGMessage
 
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import OutputColumn
-from hdpview.explore.postgres.errors import PROTOCOL_VIOLATION, PgError
-from hdpview.explore.postgres.types import encode
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
+from hdpview.explore.postgres.types import OutputColumn, encode
 
 MOST_BYTES = 1_000_000  # of one message
 _MOST_BYTES_BEFORE_LOGIN = 10_000
@@ -146,16 +145,16 @@ class Wire:
 def result_formats(asked: Sequence[int], n_columns: int) -> list[int]:
     """The format of each column: one for all, or one each, or text."""
     if any(code not in (t.TEXT_FORMAT, t.BINARY_FORMAT) for code in asked):
-        raise PgError(PROTOCOL_VIOLATION, "Formats are 0 for text and 1 for binary.")
+        raise PgError(SqlState.PROTOCOL_VIOLATION, "Formats are 0 for text and 1 for binary.")
     if len(asked) <= 1:
         return list(asked or [t.TEXT_FORMAT]) * n_columns
     if len(asked) != n_columns:
-        raise PgError(PROTOCOL_VIOLATION, f"The result has {n_columns} columns, not {len(asked)}.")
+        raise PgError(SqlState.PROTOCOL_VIOLATION, f"The result has {n_columns} columns, not {len(asked)}.")
     return list(asked)
 
 
 def _broken(reason: str) -> PgError:
-    return PgError(PROTOCOL_VIOLATION, reason, fatal=True)
+    return PgError(SqlState.PROTOCOL_VIOLATION, reason, fatal=True)
 
 
 def _fields(severity: str, code: str, text: str, hint: str) -> dict[str, str]:

@@ -6,9 +6,14 @@ import { Arrangement } from "./arrange.js";
 import { Beside, shapeOf } from "./beside.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
+import { Columns } from "./columns.js";
+import { download, saveExhibit } from "./exhibit.js";
+import { MeasureControl } from "./measure.js";
+import { nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
-import { brief, dimmed, element, inferred, inferredNote, percent, plain, rounded, say } from "./parts.js";
-import { histogramPicture, save, savePicture } from "./picture.js";
+import {
+  about, dimmed, element, inferred, inferredNote, percentWords, plainLabels, rounded, say,
+} from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
 import { State, inWords } from "./state.js";
@@ -37,30 +42,36 @@ class Page {
     this.turn = 0; // how often it was asked
     this.due = 0; // the turn of a step that is not answered yet
     this.steps = new Steps((hash) => this.follow(hash));
+    this.measured = new MeasureControl($("measure"), () => this.redrawn(true));
     this.closer = new Closer(this);
+    this.columns = new Columns(this, $("columns"));
     this.overlay = new Overlay(this, $("overlay"));
     this.beside = new Beside(this, $("beside"));
-    this.listen();
-    this.keepClear();
-    $("sql").open = !matchMedia(PHONE).matches;
+    this.#listen();
+    this.#keepClear();
+    $("columns").open = !matchMedia(PHONE).matches;
     $("tour").hidden = stored("tour") === "done" || matchMedia(PHONE).matches; // on a phone charts come first
   }
 
-  listen() {
+  #listen() {
     this.#listenToFilter();
-    this.#listenToCharts();
     this.#listenToWindows();
+    for (const id of ["log", "sort"]) on(id, "change", () => this.redrawn(false));
+    on("overlay", "change", () => {
+      this.chooseBeside();
+      this.show();
+    });
     on("share", "click", () => this.copy(location.href, "Link copied"));
     on("copy-sql", "click", () => {
       const where = this.state.where();
       this.copy(`SELECT COUNT(*) FROM view${where ? ` WHERE ${where}` : ""}`, "SQL copied");
     });
     on("copy-python", "click", () => this.copy(this.python(), "Python copied"));
-    on("report", "click", () => save("report.html", report(this), "text/html"));
+    on("report", "click", () => download("report.html", report(this), "text/html"));
     on("view", "change", () => this.open($("view").value, "").catch((problem) => this.fail(problem.message)));
     document.querySelector(".skip").addEventListener("click", (event) => {
       event.preventDefault();
-      $("charts").querySelector("[tabindex='0']")?.focus();
+      $("charts").querySelector(".hit[tabindex='0']")?.focus();
     });
     document.addEventListener("keydown", (event) => this.key(event));
   }
@@ -83,34 +94,6 @@ class Page {
     });
   }
 
-  #listenToCharts() {
-    for (const id of ["log", "sort"])
-      on(id, "change", () => {
-        this.rescale();
-        this.remember();
-      });
-    on("measure", "change", () => {
-      this.rescale();
-      this.show(false, false); // shares have intervals of their own
-    });
-    on("overlay", "change", () => {
-      this.chooseBeside();
-      this.show(false, false);
-    });
-    on("find", "input", () => {
-      this.arrangement.text = $("find").value.trim().toLowerCase();
-      this.arranged();
-    });
-    on("show-all", "click", () => {
-      this.arrangement.showAll();
-      this.arranged();
-    });
-    on("show-more", "click", () => {
-      this.arrangement.showMore();
-      this.arranged();
-    });
-  }
-
   /** The first steps, what is protected, and light or dark. */
   #listenToWindows() {
     on("theme", "click", switchTheme);
@@ -128,10 +111,11 @@ class Page {
     on("trust", "click", (event) => {
       if (event.target === $("trust")) $("trust").close(); // a click beside what it says
     });
+    on("sure", "toggle", () => this.tellSure());
   }
 
   /** Tell the style sheet how high the parts are that stay in sight, so that nothing lies under them. */
-  keepClear() {
+  #keepClear() {
     const { style } = document.documentElement;
     const strip = document.querySelector(".strip");
     const count = document.querySelector(".total");
@@ -179,6 +163,10 @@ class Page {
     return this.views.find((v) => v.name === fromLink(hash, "view"))?.name;
   }
 
+  attribute(name) {
+    return this.schema.attributes.find((a) => a.name === name);
+  }
+
   /** Another link is to be shown: by undo, back, forward, or from outside. */
   follow(hash) {
     if (this.schema && hash !== this.steps.link) this.goTo(hash);
@@ -198,28 +186,27 @@ class Page {
   }
 
   link() {
-    return this.state.toLink(this.view, { ...this.closer.look(), ...this.look() });
+    return this.state.toLink(this.view, { ...this.closer.look(), ...this.packedLook() });
   }
 
-  /** What is looked at changed, not the filter: the link says so, without a step of its own. */
+  /** What is looked at changed, not what charts show: the link says so, without a step of its own. */
   remember() {
     this.steps.remember(this.link(), false);
   }
 
   /** How charts are drawn and arranged, for the link. */
-  look() {
-    const found = {
-      charts: this.arrangement.packed(),
-      log: $("log").checked,
-      percent: $("measure").value === "percent",
-      sorted: $("sort").value === "count",
-      overlay: this.overlay.chosen,
+  packedLook() {
+    const { measure } = this;
+    const grains = [...this.charts]
+      .filter(([, chart]) => chart.chosen !== null)
+      .map(([name, chart]) => [name, chart.chosen]);
+    const packed = {
+      charts: this.arrangement.packed(), log: $("log").checked, sorted: $("sort").value === "count",
+      show: measure.kind === "records" ? null : measure,
+      grains: grains.length ? Object.fromEntries(grains) : null,
+      overlay: this.overlay.chosen === "all" ? null : this.overlay.chosen,
     };
-    return Object.fromEntries(
-      Object.entries(found).filter(
-        ([key, value]) => value && value !== "all" && (key !== "charts" || Object.keys(value).length),
-      ),
-    );
+    return Object.fromEntries(Object.entries(packed).filter(([, value]) => value));
   }
 
   takeLook(hash) {
@@ -227,17 +214,39 @@ class Page {
     this.closer.take(look);
     this.arrangement.take(look.charts);
     $("log").checked = look.log === true;
-    $("measure").value = look.percent === true ? "percent" : "records";
     $("sort").value = look.sorted === true ? "count" : "given";
+    this.measured.take(look.show ?? {});
+    for (const [name, chart] of this.charts) chart.setGrain(look.grains?.[name] ?? null);
     this.overlay.offer(typeof look.overlay === "string" ? look.overlay : "all");
-    this.rescale();
     this.chooseBeside();
+  }
+
+  /** What every chart shows, and how. */
+  get measure() {
+    return this.measured.measure;
+  }
+  get look() {
+    return { isLog: $("log").checked, isSorted: $("sort").value === "count" };
   }
 
   /** Show the view beside this one that was chosen, if any. */
   chooseBeside() {
     this.beside.choose(this.overlay.beside);
+    this.beside.setGrains();
     this.place();
+  }
+
+  /** Charts are drawn otherwise, as a step of its own. isAsked: whether other numbers are needed. */
+  redrawn(isAsked) {
+    if (isAsked) this.columns.forget();
+    this.columns.draw();
+    this.show();
+  }
+
+  setGrain(name, value) {
+    this.charts.get(name).setGrain(value);
+    this.beside.setGrains();
+    this.show();
   }
 
   async open(view, hash, isStep = true) {
@@ -249,28 +258,24 @@ class Page {
     forget();
     for (const attribute of schema.attributes) {
       attribute.rawLabels = attribute.labels;
-      attribute.labels = attribute.labels.map(plain);
+      attribute.labels = plainLabels(attribute);
     }
     const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
     const kept = !hash && isAlike ? this.state.snapshot() : null;
     Object.assign(this, {
-      view,
-      schema,
-      moving: null,
-      answered: undefined,
-      written: $("where").value,
-      state: new State(schema.attributes),
-      arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
+      view, schema, moving: null, answered: undefined, overall: null, written: $("where").value,
+      state: new State(schema.attributes), arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
     });
     this.state.fromLink(hash);
     if (kept) this.state.restore(kept); // the filter survives a change of view
+    this.measured.setUp(schema.attributes);
     this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
     this.overlay.forget();
+    this.columns.reset();
     this.beside.choose(null);
     const looking = this.beside.find(schema);
     if (parsed(fromLink(hash, "look")).overlay?.startsWith?.("beside ")) await looking;
-    $("find").value = "";
-    for (const id of offline ? ["view-label"] : []) $(id).hidden = true;
+    $("view-label").hidden = offline;
     this.tellView();
     this.closer.setUp(schema);
     this.takeLook(hash);
@@ -312,30 +317,36 @@ class Page {
     return this.show();
   }
 
+  /** What is asked for the charts. */
+  question() {
+    const attributes = this.arrangement.visible();
+    const own = {};
+    for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
+    const groups = Object.fromEntries(
+      attributes.map((name) => [name, this.charts.get(name).asked]).filter(([, bars]) => bars),
+    );
+    return { view: this.view, where: this.state.where(), own, attributes, groups, measure: this.measure };
+  }
+
   /**
    * Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads
    * here.
    */
   async show(moving = false, isStep = true) {
-    const where = this.state.where();
-    const own = {};
+    const question = this.question();
+    const { where } = question;
     const asked = this.state.snapshot();
     const link = this.link();
     const turn = (this.turn += 1);
     if (isStep && !moving) this.due = turn;
     delete document.body.dataset.shown;
-    const attributes = this.arrangement.visible();
-    for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     this.write(where ?? "");
     this.controls();
     try {
-      const question = { view: this.view, where, own, attributes, shares: this.drawing().percent };
       const [answer, other, beside] = await dimmed(
         document.body,
         Promise.all([
-          ask("/api/histograms", question),
-          this.overlay.ask(where, attributes),
-          this.beside.ask(question),
+          ask("/api/histograms", question), this.overlay.ask(question), this.beside.ask(question),
         ]),
       );
       if (!answer) return;
@@ -350,7 +361,6 @@ class Page {
         if (this.due <= turn) this.due = 0;
       }
       this.controls();
-      if (where === null) this.overlay.learn(this.view, null, answer.histograms);
       this.draw(answer, other, moving);
       if (beside) this.beside.draw(beside, moving);
       if (!moving) {
@@ -427,78 +437,95 @@ class Page {
     );
     const verdict =
       count.upper <= 0
-        ? "No value of this view fits the filter"
+        ? "No possible value matches."
         : count.lower <= 0
-          ? "Not distinguishable from 0: may be noise"
+          ? "Not distinguishable from 0: may be noise."
           : "";
     say($("verdict"), verdict);
-    if (!moving) this.tellSure(count);
+    this.count = count;
+    if (!moving) this.tellSure();
     this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
+    const isWhole = (name) => !this.state.filters[name] && histograms[name].value;
+    this.tellMeasure(histograms[Object.keys(histograms).find(isWhole)]);
     for (const [name, chart] of this.charts) {
       if (!histograms[name]) continue;
-      chart.asked = this.answered;
-      const own =
+      chart.answered = this.answered;
+      const isOwn =
         other?.kind === "all"
           ? this.state.where(name) === null
           : other?.kind === "A" && this.state.filters[name];
-      const base = own ? null : other?.histograms[name];
-      chart.draw(
-        histograms[name],
-        this.state.filters[name],
-        inferred(this.schema, name, filtered),
-        base?.estimate.length === histograms[name].estimate.length
-          ? { ...base, kind: other.kind, name: other.name }
-          : null,
-        moving,
-      );
+      const base = isOwn ? null : other?.histograms[name];
+      const isAlike = base?.estimate.length === histograms[name].estimate.length;
+      chart.draw(histograms[name], {
+        filter: this.state.filters[name], where: this.state.where(name),
+        inferredFrom: inferred(this.schema, name, filtered),
+        other: isAlike ? { ...base, kind: other.kind, name: other.name } : null, moving,
+      });
     }
   }
 
-  /** One layer down: what the range means, and the one that holds whatever the data. */
-  tellSure({ guaranteed, basis }) {
-    const lines = ["“likely”: such a range holds the true number about 95 times in 100."];
-    if (guaranteed)
-      lines.push(
-        `Guaranteed, whatever the data: ${rounded(guaranteed[0], ...guaranteed)
-          .slice(1)
-          .join(" to ")}.`,
-      );
-    lines.push(
-      basis === "measured"
-        ? "These attributes were counted together."
-        : "These attributes were not counted together: a model fills in how they go together.",
-    );
-    $("sure")
-      .querySelector("div")
-      .replaceChildren(...lines.map((line) => element("p", {}, line)));
+  /** The measure of all records under the filter, and how many it leaves out. */
+  tellMeasure(measured) {
+    const { measure } = this;
+    this.leftOut = "";
+    this.overall = measured?.overall ?? null;
+    if (!measured?.overall) {
+      say($("measured"), "");
+      return;
+    }
+    const { estimate, lower, upper } = measured.overall;
+    const { leftOut } = measured;
+    const value =
+      measure.kind === "rate" ? percentWords(estimate, lower, upper) : about(estimate, lower, upper, 0);
+    if (leftOut && leftOut.upper > 0.5) {
+      const told = about(leftOut.estimate, leftOut.lower, leftOut.upper).replace("about", "About");
+      this.leftOut = `${told} records without ${measure.attribute} are left out.`;
+    }
+    const name = nameOf(measure, (each) => this.attribute(each));
+    say($("measured"), `Overall ${name}: ${value}. ${this.leftOut}`);
   }
 
-  /** Charts in their order and size; those not shown say how many they are. */
+  /** One layer down: what the range means, and the one that holds whatever the data. */
+  async tellSure() {
+    const { basis, guaranteed } = this.count ?? {};
+    if (!basis || !$("sure").open) return;
+    const { turn } = this;
+    const lines = [
+      "“likely”: about 95 of 100 such ranges contain the true number.",
+      basis === "measured"
+        ? "These attributes were counted together."
+        : "These attributes were not counted together: their relationship is modelled.",
+    ];
+    const show = () =>
+      $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)));
+    show();
+    if (offline) return;
+    const where = this.state.where();
+    const sure = guaranteed ?? (await this.#guaranteed(where));
+    if (!sure || turn !== this.turn) return;
+    lines.splice(1, 0, `Guaranteed, whatever the data: ${rounded(sure[0], ...sure).slice(1).join(" to ")}.`);
+    show();
+  }
+
+  async #guaranteed(where) {
+    const question = { view: this.view, where, attributes: [] };
+    const answer = await ask("/api/guaranteed", question).catch(() => null);
+    return answer?.count.guaranteed;
+  }
+
+  /** Charts in their order and size. */
   place() {
-    const shown = this.arrangement.visible();
-    const { away, rest } = this.arrangement.left();
+    const visible = this.arrangement.visible();
     const focused = document.activeElement;
     const isPinned = (name) => this.arrangement.pinned.has(name);
-    $("pinned").replaceChildren(...shown.filter(isPinned).map((name) => this.cardOf(name)));
-    $("pinned").hidden = !$("pinned").childElementCount;
-    $("charts").replaceChildren(...shown.filter((name) => !isPinned(name)).map((name) => this.cardOf(name)));
     for (const [name, chart] of this.charts)
       chart.card.classList.toggle("large", this.arrangement.large.has(name));
+    $("pinned").hidden = !visible.some(isPinned);
+    $("pinned").replaceChildren(...visible.filter(isPinned).map((name) => this.cardOf(name)));
+    const others = visible.filter((name) => !isPinned(name));
+    $("charts").replaceChildren(...others.map((name) => this.cardOf(name)));
     if (focused?.isConnected) focused.focus();
-    $("left").hidden = !away && !rest;
-    say(
-      $("left").firstElementChild,
-      [
-        away
-          ? `Put away: ${[...this.arrangement.hidden].slice(0, 8).join(", ")}${away > 8 ? " …" : ""}.`
-          : "",
-        rest ? `${rest} more attributes.` : "",
-      ]
-        .filter(Boolean)
-        .join(" "),
-    );
-    $("show-all").hidden = !away;
-    $("show-more").hidden = !rest;
+    this.columns.draw();
   }
 
   /** The card of an attribute, and that of the view beside, if any. */
@@ -518,45 +545,30 @@ class Page {
     this.arranged();
   }
 
-  /** Show what is now to be shown; what comes into sight is asked for. */
+  /** Show what is now to be shown, as a step of its own; what comes into sight is asked for. */
   arranged() {
     this.place();
-    this.remember();
-    return this.arrangement.visible().every((name) => this.charts.get(name).asked === this.answered)
-      ? null
-      : this.show(false, false);
-  }
-
-  measureBy(name) {
-    this.closer.measureBy(name);
-  }
-
-  /** How numbers are drawn. */
-  drawing() {
-    return {
-      log: $("log").checked,
-      percent: $("measure").value === "percent",
-      sorted: $("sort").value === "count",
-    };
-  }
-
-  rescale() {
-    const all = [...this.charts.values(), ...this.beside.charts.values()];
-    for (const chart of all) chart.rescale(this.drawing());
+    const visible = this.arrangement.visible().map((name) => this.charts.get(name));
+    if (visible.some((chart) => chart.answered !== this.answered)) {
+      this.show();
+      return;
+    }
+    for (const chart of visible) chart.redraw();
+    this.steps.remember(this.link(), true);
+    this.controls();
   }
 
   /** What part of all records that is, once a filter is set. */
-  share({ estimate }) {
+  share({ estimate, lower, upper }) {
     const all = this.schema.estimated_records;
-    return this.state.where() && all > 0 ? `, ${percent(estimate / all)} of all` : "";
+    if (!this.state.where() || !(all > 0)) return "";
+    return `, ${rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1)[0]}% of all`;
   }
 
   /** Sentences on what the filter meets: the first line is always there, all of them on request. */
   tell(notes) {
     say($("notes").querySelector("summary"), notes.join(" "));
-    $("notes")
-      .querySelector("ul")
-      .replaceChildren(...notes.map((note) => element("li", {}, note)));
+    $("notes").querySelector("ul").replaceChildren(...notes.map((note) => element("li", {}, note)));
   }
 
   /** For screen readers: the count at the end of a gesture, not at each of its moves. */
@@ -571,42 +583,19 @@ class Page {
   }
 
   chips() {
+    const chip = (text, label, onclick) => element("button", { "aria-label": label, onclick }, `${text} ✕`);
     const active = this.schema.attributes.filter((a) => this.state.filters[a.name]);
-    const chips = active.map((a) =>
-      element(
-        "button",
-        {
-          "aria-label": `Remove the filter on ${inWords(a, this.state.filters[a.name])}`,
-          onclick: () => this.filter(a.name, null),
-        },
-        `${inWords(a, this.state.filters[a.name])} ✕`,
-      ),
-    );
-    if (this.state.custom)
-      chips.unshift(
-        element(
-          "button",
-          {
-            "aria-label": "Remove what was written by hand",
-            onclick: () => {
-              this.state.change(this.state.filters);
-              this.show();
-            },
-          },
-          "written by hand ✕",
-        ),
-      );
-    $("chips").replaceChildren(
-      ...(chips.length
-        ? chips
-        : [
-            element(
-              "span",
-              { class: "quiet" },
-              "No filter: all records. Drag over a chart or click a value.",
-            ),
-          ]),
-    );
+    const chips = active.map((a) => {
+      const words = inWords(a, this.state.filters[a.name]);
+      return chip(words, `Remove the filter on ${words}`, () => this.filter(a.name, null));
+    });
+    const clear = () => {
+      this.state.change(this.state.filters);
+      this.show();
+    };
+    if (this.state.custom) chips.unshift(chip("custom SQL", "Remove the custom SQL", clear));
+    const none = "No filter: all records. Drag over a chart or click a value.";
+    $("chips").replaceChildren(...(chips.length ? chips : [element("span", { class: "quiet" }, none)]));
   }
 
   python() {
@@ -617,29 +606,12 @@ class Page {
     );
   }
 
-  savePicture(chart, kind) {
-    if (!chart.shown) return;
-    const { name } = chart.attribute;
-    const caption = this.caption(
-      this.state.where(name),
-      "lines are 95 % typical intervals, pale bars cannot be told from 0",
-    );
-    savePicture(
-      histogramPicture(chart.attribute, chart.shown.data),
-      [`Records by ${name}`, caption],
-      name.replace(/[^\w-]+/g, "_"),
-      kind,
-    ).catch((problem) => this.fail(problem.message));
+  saveExhibit(exhibit, kind) {
+    return saveExhibit(this, exhibit, kind);
   }
 
   spent() {
     return spent(this.schema);
-  }
-
-  /** What a saved picture shows, and whether it may be shown around. */
-  caption(where, marks) {
-    const parts = [where ? brief(where, 60) : "all records", marks, this.spent()];
-    return [...parts, this.schema.private ? "" : "NOT PRIVATE"].filter(Boolean).join("; ");
   }
 
   async copy(text, said) {

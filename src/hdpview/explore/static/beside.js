@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { Chart } from "./chart.js";
-import { about, inferred, plain, say } from "./parts.js";
+import { about, inferred, plainLabels, say } from "./parts.js";
 import { get } from "./transport.js";
 
 const MOST_VIEWS = 12; // whose schemas are looked at
@@ -32,7 +32,10 @@ export class Beside {
     );
     if (name !== this.page.view) return; // meanwhile another one was opened
     for (const schema of found.filter(Boolean)) {
-      for (const attribute of schema.attributes) attribute.labels = attribute.labels.map(plain);
+      for (const attribute of schema.attributes) {
+        attribute.rawLabels = attribute.labels;
+        attribute.labels = plainLabels(attribute);
+      }
       if (shapeOf(schema.attributes) === shapeOf(attributes)) this.schemas.set(schema.name, schema);
     }
   }
@@ -47,7 +50,12 @@ export class Beside {
     if (name)
       for (const attribute of this.page.schema.attributes)
         this.charts.set(attribute.name, new Chart(attribute, this.page, name));
-    for (const chart of this.charts.values()) chart.rescale(this.page.drawing());
+    this.setGrains();
+  }
+
+  /** The same bars as the charts of the open view. */
+  setGrains() {
+    for (const [name, chart] of this.charts) chart.setGrain(this.page.charts.get(name).chosen);
   }
 
   /** The answer of the other view to the same question; null where none is shown. */
@@ -60,10 +68,13 @@ export class Beside {
     say(this.line, `${this.name}: ${about(count.estimate, count.lower, count.upper)}`);
     for (const [name, chart] of this.charts) {
       if (!histograms[name]) continue;
-      const notCounted = inferred(this.schemas.get(this.name), name, filtered);
-      chart.draw(histograms[name], this.page.state.filters[name], notCounted, null, moving);
+      const inferredFrom = inferred(this.schemas.get(this.name), name, filtered);
+      const { state } = this.page;
+      const where = state.where(name);
+      chart.draw(histograms[name], { filter: state.filters[name], where, inferredFrom, moving });
       const own = this.page.charts.get(name);
-      const top = Math.max(own.top, chart.top);
+      own.level(0);
+      const top = Math.max(own.end, chart.end);
       own.level(top);
       chart.level(top);
     }

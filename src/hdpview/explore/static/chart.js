@@ -1,106 +1,172 @@
 // The card of an attribute: a chart that filters, and what can be done with it.
 
-import { topOf } from "./bars.js";
 import { movable } from "./drag.js";
-import { about, element, percent, say, set, words } from "./parts.js";
-import { menu } from "./picture.js";
-import { Rows } from "./rows.js";
-import { Scale } from "./scale.js";
+import { grainsOf } from "./grain.js";
+import { exhibitMenu } from "./menu.js";
+import { modelOf, nameOf, titleOf, wordsOf } from "./model.js";
+import { describing, element, percents, rounded, say, selectOf, set } from "./parts.js";
+import { plot, show } from "./plot.js";
+import { inWords } from "./state.js";
+import { statementOf } from "./statements.js";
 
-const UNEQUAL = "Bins differ in width. Heights are counts, not densities: a wide bin looks taller.";
+const HEIGHT = 168; // of an ordered attribute's chart at least, in pixels; it fills its card
+const PAPER = 300;
+const SHOWN = 12; // values of a category that are listed at first
+const FOUND = 40; // and by a search
+const FEW_BARS = 24; // of a rate or a mean: with more of them, each could be almost anything
+const PINNED = 8; // rows of a chart that stays in sight
+const GRIP = 7; // of a range's ends, in pixels
 
 export class Chart {
   /**
-   * page: told of filters by filter(name, filter, moving), of other wishes by arrange(name, how),
-   * arrangeBeside(name, other, isAfter), measureBy(name) and savePicture(chart, kind). beside: the name of
-   * another view whose counts the chart shows; it is not moved or arranged by itself.
+   * page: told of filters by filter(name, filter, moving), of other wishes by arrange(name, how) and
+   * arrangeBeside(name, other, isAfter). beside: the name of another view whose counts the chart shows; it is
+   * not moved or arranged by itself.
    */
   constructor(attribute, page, beside = null) {
-    Object.assign(this, {
-      attribute,
-      page,
-      beside,
-      n: attribute.labels.length,
-      look: { log: false, percent: false, sorted: false },
-    });
+    Object.assign(this, { attribute, page, beside, hits: new Map(), text: "", width: 300, listed: null });
+    this.n = attribute.labels.length;
     this.nValues = this.n - Number(attribute.nullable);
+    this.isMany = !attribute.ends && this.n > SHOWN;
+    this.grains = grainsOf(attribute);
+    this.chosen = null; // the grain that was chosen, by its name
+    const { name } = attribute;
     this.tip = element("div", { class: "tip", "aria-hidden": "true" });
-    this.empty = element("span", { class: "quiet scale" });
-    this.selected = element("span", { class: "hidden" });
+    this.group = element("g");
+    this.targets = element("g");
+    this.svg = element(
+      "svg",
+      { class: "plot", role: "group", "aria-label": `Histogram of ${name}${beside ? ` in ${beside}` : ""}` },
+      this.group, this.targets,
+    );
     this.note = element("span", { class: "note" });
+    this.status = element("span", { class: "hidden" });
+    this.more = element("div", { class: "quiet more" });
+    this.card = element(
+      "article", { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
+      this.#head(), element("div", { class: attribute.ends ? "drawing" : "drawing rows" }, this.svg),
+      ...(this.isMany ? [this.more, this.#find()] : []), ...(attribute.ends ? [this.#pick()] : []), this.tip,
+    );
+    if (!beside)
+      movable(
+        this.handle, this.card, (how) => page.arrange(name, how),
+        (other, isAfter) => page.arrangeBeside(name, other, isAfter),
+      );
+    this.card.addEventListener("pointerleave", () => this.leave());
+    this.#drag();
+    new ResizeObserver(() => {
+      const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
+      const isSame = width === this.width && (height === this.height || !attribute.ends);
+      if (isSame || width < 40) return;
+      Object.assign(this, { width, height });
+      this.redraw();
+    }).observe(this.svg.parentElement);
+  }
+
+  #head() {
+    const { name } = this.attribute;
+    const about = describing(this.attribute);
+    const title = element(
+      "h2", { title: [this.beside ?? name, about].filter(Boolean).join(": ") },
+      element("span", { class: "name" }, this.beside ?? name),
+      ...(about && !this.beside ? [" ", element("span", { class: "quiet" }, about)] : []),
+    );
+    if (this.beside) return element("div", { class: "head" }, title, this.status, this.note);
+    this.handle = element(
+      "button",
+      {
+        class: "bare handle",
+        "aria-label": `Move ${name}: drag, or press arrow keys`,
+        title: "Drag to move",
+      },
+      "⠿",
+    );
     this.clear = element(
       "button",
       {
         class: "bare clear",
-        "aria-label": `Clear ${attribute.name}`,
+        "aria-label": `Clear ${name}`,
         title: "Remove this filter",
         hidden: true,
         onclick: () => this.filter(null),
       },
       "✕",
     );
-    this.body = attribute.ends ? new Scale(attribute, this) : new Rows(attribute, this);
-    const unequal = attribute.unequal
-      ? [element("span", { class: "note", title: UNEQUAL }, "unequal bins")]
-      : [];
-    const { name } = this.attribute;
-    const title = element(
-      "h2",
-      { title: beside ?? name },
-      element("span", { class: "name" }, beside ?? name),
-    );
-    const told = [title, this.selected, ...unequal, this.note, this.empty];
-    const head = beside ? told : [this.#handle(), ...told, this.clear, this.#menu()];
-    this.card = element(
-      "article",
-      { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
-      element("div", { class: "head" }, ...head),
-      ...this.body.nodes,
-      this.tip,
-    );
-    if (beside) this.body.group.setAttribute("aria-label", `Histogram of ${name} in ${beside}`);
-    else
-      movable(
-        this.handle,
-        this.card,
-        (how) => page.arrange(name, how),
-        (other, isAfter) => page.arrangeBeside(name, other, isAfter),
-      );
-    this.card.addEventListener("pointerleave", () => this.leave());
-  }
-
-  #handle() {
-    this.handle = element(
-      "button",
-      {
-        class: "bare handle",
-        "aria-label": `Move ${this.attribute.name}: drag, or press arrow keys`,
-        title: "Drag to move",
-      },
-      "⠿",
-    );
-    return this.handle;
+    const more = exhibitMenu(this.page, name, "⋯", () => this.exhibit(), undefined, () => this.#menu());
+    return element("div", { class: "head" }, this.handle, title, this.status, this.note, this.clear, more);
   }
 
   #menu() {
     const { name } = this.attribute;
-    const arrange = (how) => () => this.page.arrange(name, how);
-    const picture = (kind) => [
-      `Save as ${kind}`,
-      `Save the picture of ${name} as ${kind}`,
-      () => this.page.savePicture(this, kind),
+    const { large, pinned } = this.page.arrangement;
+    const item = (text, how) => [text, `${text} ${name}`, () => this.page.arrange(name, how)];
+    return [
+      item(large.has(name) ? "Shrink" : "Enlarge", "enlarge"),
+      item(pinned.has(name) ? "Unpin" : "Pin", "pin"), item("Put first", "front"),
+      item("Move earlier", "earlier"), item("Move later", "later"), item("Hide", "hide"),
+      ["Show as a table", `Show ${name} as a table`, () => this.page.closer.groupBy(name)],
     ];
-    return menu(`More on ${name}`, "⋯", [
-      ["Enlarge or shrink", `Enlarge or shrink ${name}`, arrange("enlarge")],
-      ["Pin or unpin", `Pin or unpin ${name}`, arrange("pin")],
-      ["Put first", `Put ${name} first`, arrange("front")],
-      ["Move earlier", `Move ${name} earlier`, arrange("earlier")],
-      ["Move later", `Move ${name} later`, arrange("later")],
-      ["Hide", `Hide ${name}`, arrange("hide")],
-      ["Rates and means by this", `Rates and means by ${name}`, () => this.page.measureBy(name)],
-      picture("PNG"),
-      picture("SVG"),
-    ]);
+  }
+
+  /** Two lists that choose a range without a mouse, and how many bins a bar gathers. */
+  #pick() {
+    const { labels, name } = this.attribute;
+    const values = labels.slice(0, this.nValues).map((label, i) => [String(i), label]);
+    const changed = () => {
+      const lists = [this.from, this.to];
+      const ends = lists.map(({ value }, i) => (value === "" ? i * (this.nValues - 1) : Number(value)));
+      const isEmpty = lists.every(({ value }) => value === "");
+      this.filter(isEmpty ? null : { range: [Math.min(...ends), Math.max(...ends)] });
+    };
+    this.from = selectOf(`${name} from`, [["", "from"], ...values], "", changed);
+    this.to = selectOf(`${name} to`, [["", "to"], ...values], "", changed);
+    this.grainList = selectOf(
+      `Bars of ${name}`, this.grains.map((each) => [each.value, each.name]), undefined,
+      () => this.page.setGrain(name, this.grainList.value),
+    );
+    this.grainList.hidden = this.grains.length < 2;
+    return element("div", { class: "pick" }, this.from, "to", this.to, this.grainList);
+  }
+
+  /** A field that finds values by a part of their name; Enter picks or gives up the first. */
+  #find() {
+    const field = element("input", {
+      type: "search", placeholder: "find a value…",
+      "aria-label": `Add or remove a value of ${this.attribute.name}`, autocomplete: "off",
+    });
+    field.addEventListener("input", () => {
+      this.text = field.value.trim().toLowerCase();
+      this.redraw();
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !this.text) return;
+      event.preventDefault();
+      const exact = this.attribute.labels.findIndex((label) => label.toLowerCase() === this.text);
+      const code = exact >= 0 ? exact : (this.model?.bars[0]?.code ?? -1);
+      if (code < 0 || !this.attribute.labels[code].toLowerCase().includes(this.text)) {
+        say(this.more, `There is no value with “${field.value.trim().slice(0, 40)}”.`);
+        return;
+      }
+      field.value = this.text = "";
+      this.toggle(code);
+    });
+    return element("div", { class: "pick" }, field);
+  }
+
+  /** How many bins a bar gathers: the name of a grain, or null for as many as suit the measure. */
+  setGrain(value) {
+    this.chosen = this.grains.some((each) => each.value === value) ? value : null;
+  }
+
+  get grain() {
+    const isMeasured = ["rate", "mean"].includes(this.page.measure.kind);
+    const few = isMeasured ? this.grains.find(({ groups }) => groups.length <= FEW_BARS) : null;
+    return this.grains.find(({ value }) => value === this.chosen) ?? few ?? this.grains[0];
+  }
+
+  /** The bars to ask for; null where each bin is one. */
+  get asked() {
+    return this.grain.value ? this.grain.groups.map(({ first, last }) => [first, last]) : null;
   }
 
   /** What the chart is filtered by, asked for or shown. */
@@ -113,140 +179,213 @@ export class Chart {
   }
 
   /**
-   * Show an answer. data: counts with their intervals; filter: of this attribute; inferredFrom: attributes
-   * that were not counted together with it; other: counts to compare with, and what they are called; moving:
-   * a gesture goes on.
+   * Show an answer. data: counts with their intervals, and a measure; filter: of this attribute; where: that
+   * of what is counted; inferredFrom: attributes that were not counted together with it; other: an answer to
+   * compare with, its kind and name; moving: a gesture goes on.
    */
-  draw(data, filter, inferredFrom = [], other = null, moving = false) {
-    this.shown = { data, filter, other };
+  draw(data, { filter, where, inferredFrom = [], other = null, moving = false }) {
+    // The server gathers no bins.
+    const isGathered = data.estimate.length === this.grain.groups.length;
+    const groups = isGathered ? this.grain.groups : singles(this.attribute);
+    this.shown = { data, filter, where, other, groups };
     this.difference = null; // of what was shown before
-    this.total = data.estimate.reduce((total, value) => total + value, 0);
-    const base = other && other.estimate.reduce((total, value) => total + value, 0);
-    this.other = other && base > 0 ? other.estimate.map((value) => (value * this.total) / base) : null;
-    this.redraw(moving);
-    say(this.selected, filter ? "filtered" : "");
-    this.clear.hidden = !filter;
-    say(this.note, inferredFrom.length ? "inferred" : "");
-    set(
-      this.note,
-      "title",
-      inferredFrom.length
-        ? `Not counted together with ${inferredFrom.join(", ")}: how they go together is inferred, and ` +
-            `may be flatter than it is.`
-        : "",
-    );
+    this.moving = moving;
+    this.redraw();
+    this.moving = false;
+    say(this.status, filter ? "filtered" : "");
+    say(this.note, inferredFrom.length ? "modelled" : "");
+    const names = inferredFrom.join(", ");
+    const why =
+      `${this.attribute.name} was not counted together with ${names}. This relationship is modelled: it ` +
+      "may look weaker than it is, or even reversed.";
+    set(this.note, "title", inferredFrom.length ? why : "");
+    if (this.clear) this.clear.hidden = !filter;
     this.card.classList.toggle("filtered", Boolean(filter));
   }
 
-  redraw(moving = false) {
+  /** The bars that are listed, in order: all of a few; of many those found, or the most frequent. */
+  #listed(bars, isSorted) {
+    const by = (one, other) => (other.value ?? -Infinity) - (one.value ?? -Infinity);
+    const sorted = (some) => [...some].sort((x, y) => x.isMissing - y.isMissing || by(x, y));
+    const isShort = this.page.arrangement.pinned.has(this.attribute.name) && bars.length > PINNED;
+    if (this.attribute.ends) return bars;
+    if (!this.isMany) return isSorted ? sorted(bars) : bars;
+    if (this.moving && this.listed) return this.listed.map((index) => bars[index]);
+    const counts = this.shown.data.estimate;
+    const frequent = [...bars].sort((x, y) => counts[y.index] - counts[x.index]);
+    const hits = this.text ? bars.filter(({ label }) => label.toLowerCase().includes(this.text)) : [];
+    const some = this.text ? hits.slice(0, FOUND) : frequent.slice(0, isShort ? PINNED - 1 : SHOWN);
+    const chosen = bars.filter((bar) => this.shown.filter?.codes?.includes(bar.code) && !some.includes(bar));
+    const listed = [...some, ...chosen.slice(0, SHOWN)].sort((x, y) => x.index - y.index);
+    const what = this.text
+      ? `${hits.length} of ${this.n} values match${hits.length > FOUND ? `, ${FOUND} listed` : ""}.`
+      : `The ${some.length} most frequent of ${this.n} values${this.shown.where ? " under the filter" : ""}.`;
+    say(this.more, what);
+    return isSorted ? sorted(listed) : listed;
+  }
+
+  #model() {
+    const { attribute, page, difference } = this;
+    const { measure } = page;
+    const measured = measure.kind === "mean" ? page.attribute(measure.attribute) : null;
+    const ends = measured?.ends.map(Number);
+    return modelOf({
+      attribute, ...this.shown, measure, difference, look: page.look,
+      range: ends ? [ends[0], ends.at(-1)] : null, listed: (bars, isSorted) => this.#listed(bars, isSorted),
+      top: this.top,
+    });
+  }
+
+  redraw() {
     if (!this.shown) return;
-    const { filter, other } = this.shown;
-    set(this.card, "data-other", other?.kind ?? "none");
-    const hasRecords = this.body.draw(this.#drawn, filter, this.other, this.total, this.look, moving);
-    say(this.empty, hasRecords ? "" : "no records");
-    for (const hit of this.body.hits) {
-      const code = Number(hit.dataset.code);
-      set(hit, "aria-label", this.#words(code));
-      set(hit, "aria-checked", String(Boolean(filter) && !this.isOff(code)));
+    this.model = this.#model();
+    const { bars } = this.model;
+    if (!this.attribute.ends) this.listed = bars.map(({ index }) => index);
+    const drawing = plot(this.model, this.width, Math.max(HEIGHT, this.height ?? 0));
+    const size = [`${this.width}`, `${drawing.height}`];
+    set(this.svg, "width", size[0]);
+    set(this.svg, "height", size[1]);
+    set(this.svg, "viewBox", `0 0 ${size.join(" ")}`);
+    set(this.svg, "data-other", this.shown.other?.kind ?? "none");
+    set(this.card, "data-other", this.shown.other?.kind ?? "none");
+    show(this.group, drawing);
+    this.#place(bars, drawing.hits);
+    if (this.from) {
+      this.grainList.value = this.grain.value;
+      const range = this.shown.filter?.range;
+      this.from.value = range ? range[0] : "";
+      this.to.value = range ? range[1] : "";
     }
   }
 
-  /** What is drawn: counts, or in percent the shares with intervals of their own, times the total. */
-  get #drawn() {
-    const { data } = this.shown;
-    if (!this.#inShares) return data;
-    const times = (column, unknown) => column.map((end) => (end ?? unknown) * this.total);
-    return {
-      estimate: data.estimate,
-      lower: times(data.share.lower, 0),
-      upper: times(data.share.upper, 1),
-    };
+  /** Put what pointers and keys meet over the bars, in their order. */
+  #place(bars, boxes) {
+    const wanted = new Set(bars.map(({ code }) => code));
+    for (const [code, hit] of this.hits)
+      if (!wanted.has(code)) {
+        hit.remove();
+        this.hits.delete(code);
+      }
+    bars.forEach((bar, i) => {
+      if (!this.hits.has(bar.code)) this.hits.set(bar.code, this.#hit(bar.code));
+      const hit = this.hits.get(bar.code);
+      if (this.targets.children[i] !== hit) this.targets.insertBefore(hit, this.targets.children[i] ?? null);
+      for (const side of ["x", "y", "width", "height"]) set(hit, side, boxes[i][side].toFixed(2));
+      const [label, ...words] = this.#words(bar);
+      set(hit, "aria-label", `${label}: ${words.join("; ")}`);
+      set(hit, "aria-checked", String(Boolean(this.shown.filter) && !bar.isOff));
+    });
+    const all = [...this.targets.children];
+    if (!all.some((hit) => hit.getAttribute("tabindex") === "0")) all[0]?.setAttribute("tabindex", "0");
   }
 
-  get #inShares() {
-    return this.look.percent && this.shown.data.share && this.total > 0;
+  #hit(code) {
+    return element("rect", {
+      class: "hit", "data-code": code, tabindex: -1, role: "checkbox", "aria-checked": "false",
+      onfocus: () => this.focused(code), onblur: () => this.leave(),
+      onkeydown: (event) => this.key(event, code),
+    });
   }
 
-  /** Where the chart's own scale would end: in records, or as a share in percent. */
-  get top() {
-    return this.shown ? topOf(this.#drawn, this.other) / this.#unit : 0;
+  #words(bar) {
+    const { data, other } = this.shown;
+    const { difference } = this;
+    const names = difference?.names;
+    const { measure } = this.page;
+    const attributeOf = (name) => this.page.attribute(name);
+    return wordsOf(this.model, bar, { data, other, difference, names, measure, attributeOf });
   }
 
-  get #unit() {
-    return this.look.percent && this.total > 0 ? this.total : 1;
+  /** Where the chart's own axis would end. */
+  get end() {
+    return this.model?.axis.to ?? 0;
   }
 
-  /** Let the scale reach at least so far, as far as that of the chart beside it. */
+  /** Let the axis reach at least so far, as far as that of the chart beside it. */
   level(top) {
-    this.look = { ...this.look, top: top * this.#unit };
+    this.top = top;
     this.redraw();
   }
 
-  /**
-   * Mark the values whose shares really differ between two groups; answer: of /api/shares, names: of the
-   * groups.
-   */
+  /** Mark the values whose shares really differ between two groups, which have these names. */
   differ({ difference }, names) {
     this.difference = difference ? { ...difference, names } : null;
     this.redraw();
   }
 
-  /** Whether the shares of a value differ for certain, as far as 95 % are certain. */
-  differs(code) {
-    return this.difference?.lower[code] > 0 || this.difference?.upper[code] < 0;
+  /** What the chart shows, to take away. */
+  exhibit() {
+    if (!this.shown) return null;
+    const { data, filter, where, other } = this.shown;
+    const { attribute, page, model } = this;
+    const attributeOf = (name) => page.attribute(name);
+    const kind = model.kind;
+    const isCount = kind === "records";
+    const head = isCount ? "records" : kind === "percent" ? "percent" : nameOf(page.measure, attributeOf);
+    const counts = isCount ? [] : ["records", "records_lower", "records_upper"];
+    const every = [...model.bars, ...this.#others()];
+    const ends = (bar) => {
+      if (bar.value === null) return ["", "", ""];
+      const least = { records: 1, mean: 0 }[kind];
+      return least === undefined
+        ? percents(bar.value / 100, bar.lower / 100, bar.upper / 100)
+        : rounded(bar.value, bar.lower, bar.upper, least);
+    };
+    const rows = every.map((bar) => [
+      bar.label, ...ends(bar),
+      ...(isCount ? [] : rounded(data.estimate[bar.index], data.lower[bar.index], data.upper[bar.index])),
+    ]);
+    return {
+      title: titleOf(page.measure, model, attributeOf),
+      file: attribute.name,
+      where,
+      lines: this.#captions(filter, other),
+      columns: [attribute.name, head, `${head}_lower`, `${head}_upper`, ...counts],
+      nNames: 1,
+      rows,
+      sql: statementOf(attribute, isCount ? { kind } : page.measure, where, attributeOf, this.grain.value),
+      picture: (width) => {
+        const group = element("g");
+        const drawing = plot(model, width, PAPER);
+        show(group, drawing);
+        return { nodes: [group], height: drawing.height, kind: { "data-other": other?.kind ?? "none" } };
+      },
+    };
   }
 
-  #differenceWords(code) {
-    const { estimate, lower, upper, names } = this.difference;
-    const points = (x) => (100 * x).toFixed(1).replace("-", "−");
-    return (
-      `${names.join(" − ")}: ${points(estimate[code])} points ` +
-      `(likely ${points(lower[code])} to ${points(upper[code])})`
-    );
+  /** Values that are not listed. */
+  #others() {
+    if (!this.isMany) return [];
+    const all = modelOf({
+      attribute: this.attribute, ...this.shown, measure: this.page.measure, look: this.page.look,
+      difference: null, listed: (bars) => bars,
+    }).bars;
+    return all.filter(({ index }) => !this.listed.includes(index));
   }
 
-  /** Change how numbers are drawn: log, percent, sorted. */
-  rescale(look) {
-    this.look = { ...this.look, ...look };
-    this.redraw();
+  #captions(filter, other) {
+    const { attribute, page, model } = this;
+    return [
+      filter ? `Selected: ${inWords(attribute, filter)}` : "",
+      other && model.bars.some((bar) => bar.other !== null) ? `Outline or stroke: ${other.name}` : "",
+      model.overall === null ? "" : "Dashed line: all these records",
+      page.leftOut && model.kind === "rate" ? page.leftOut : "",
+      page.look.isLog && model.kind !== "mean" ? "Log scale" : "",
+      model.brackets.length ? "Order within a bracket is uncertain" : "",
+      this.isMany ? this.more.textContent : "",
+      this.note.textContent ? this.note.title : "",
+      this.difference
+        ? `◆ or thick line: the share differs clearly between ${this.difference.names.join(" and ")}`
+        : "",
+      model.kind === "records" || model.kind === "percent" ? "Pale bars cannot be distinguished from 0" : "",
+    ].filter(Boolean);
   }
 
-  #words(code) {
-    const { estimate, lower, upper } = this.shown.data;
-    const told = words(this.attribute.labels[code], estimate[code], lower[code], upper[code]);
-    const share = this.#inShares ? `${told}; ${this.#shareWords(code)}` : told;
-    return this.differs(code) ? `${share}; ${this.#differenceWords(code)}` : share;
-  }
-
-  #shareWords(code) {
-    const { estimate, share } = this.shown.data;
-    const told = `${percent(estimate[code] / this.total)} of what this chart counts`;
-    const [low, high] = share ? [share.lower[code], share.upper[code]] : [null, null];
-    return low === null || high === null ? told : `${told} (likely ${percent(low)} to ${percent(high)})`;
-  }
-
-  isOff(code) {
-    const f = this.shown?.filter;
-    if (!f) return false;
-    if (f.missing && code === this.n - 1 && this.attribute.nullable) return false;
-    if (f.range) return code < f.range[0] || code > f.range[1];
-    return f.missing ? true : !f.codes.includes(code);
-  }
-
-  /** Say at the pointer what a value counts, and what share of the chart that is. */
+  /** Say at the pointer what a value counts. */
   tell(code, event) {
-    if (!this.shown) return;
-    const {
-      other,
-      data: { estimate, lower, upper },
-    } = this.shown;
-    const lines = [this.attribute.labels[code], about(estimate[code], lower[code], upper[code])];
-    if (lower[code] <= 0 && estimate[code] > 0) lines.push("not distinguishable from 0");
-    if (this.total > 0) lines.push(this.#shareWords(code));
-    if (this.other && this.total > 0)
-      lines.push(`${percent(this.other[code] / this.total)} of ${other.name}`);
-    if (typeof this.difference?.estimate[code] === "number") lines.push(this.#differenceWords(code));
-    say(this.tip, lines.join("\n"));
+    const bar = this.model?.bars.find((each) => each.code === code);
+    if (!bar) return;
+    say(this.tip, this.#words(bar).join("\n"));
     const x = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
     const high = this.tip.offsetHeight;
     const y = event.clientY + 18 + high > window.innerHeight ? event.clientY - high - 12 : event.clientY + 18;
@@ -259,30 +398,20 @@ export class Chart {
 
   /** A value got the keyboard's focus: Tab comes back to it. */
   focused(code) {
-    for (const hit of this.body.hits) set(hit, "tabindex", Number(hit.dataset.code) === code ? "0" : "-1");
-    const hit = this.#hit(code);
+    for (const [each, hit] of this.hits) set(hit, "tabindex", each === code ? "0" : "-1");
+    const hit = this.hits.get(code);
     const box = hit.getBoundingClientRect();
     if (hit.matches(":focus-visible")) this.tell(code, { clientX: box.left, clientY: box.bottom - 10 });
   }
 
-  #hit(code) {
-    return this.body.hits.find((hit) => Number(hit.dataset.code) === code);
-  }
-
   key(event, code) {
-    const { hits } = this.body;
+    const hits = [...this.targets.children];
     const place = hits.findIndex((hit) => Number(hit.dataset.code) === code);
     const far = Math.max(1, Math.round(hits.length / 10));
     const last = hits.length - 1;
     const to = {
-      ArrowRight: place + 1,
-      ArrowDown: place + 1,
-      ArrowLeft: place - 1,
-      ArrowUp: place - 1,
-      PageUp: Math.min(last, place + far),
-      PageDown: Math.max(0, place - far),
-      Home: 0,
-      End: last,
+      ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1,
+      PageUp: Math.max(0, place - far), PageDown: Math.min(last, place + far), Home: 0, End: last,
     }[event.key];
     if (to !== undefined) {
       event.preventDefault();
@@ -295,13 +424,14 @@ export class Chart {
     if (event.key === "Escape") this.filter(null);
   }
 
-  /** Pick a value, or give it up; on an ordered attribute, a range of that one bin (with Shift: up to it). */
+  /** Pick a bar, or give it up; on an ordered attribute, a range of it (with Shift: up to it). */
   toggle(code, extend = false) {
     const f = this.current;
     if (this.attribute.ends && code < this.nValues) {
-      const range =
-        extend && f?.range ? [Math.min(f.range[0], code), Math.max(f.range[1], code)] : [code, code];
-      this.filter(f?.range && f.range[0] === code && f.range[1] === code ? null : { range });
+      const { first, last } = this.shown.groups.find((group) => group.first <= code && code <= group.last);
+      const isExtended = extend && f?.range;
+      const range = isExtended ? [Math.min(f.range[0], first), Math.max(f.range[1], last)] : [first, last];
+      this.filter(f?.range && f.range[0] === first && f.range[1] === last ? null : { range });
     } else if (this.attribute.ends) {
       this.filter(f?.missing ? null : { missing: true });
     } else {
@@ -312,4 +442,95 @@ export class Chart {
       this.filter(next.length ? { codes: next } : null);
     }
   }
+
+  /** Which bar lies at a place of the window. */
+  #at(event) {
+    const box = this.svg.getBoundingClientRect();
+    const hits = [...this.targets.children];
+    const isRows = !this.attribute.ends;
+    const at = isRows ? event.clientY - box.top : event.clientX - box.left;
+    const end = (hit) =>
+      isRows
+        ? Number(hit.getAttribute("y")) + Number(hit.getAttribute("height"))
+        : Number(hit.getAttribute("x")) + Number(hit.getAttribute("width"));
+    const place = hits.findIndex((hit) => at < end(hit));
+    return place < 0 ? hits.length - 1 : place;
+  }
+
+  /** What a press at a place begins: a new range, or the brushed one is moved or gets another end. */
+  #grip(event) {
+    const range = this.attribute.ends ? this.model?.brush?.bars : null;
+    if (!range || !this.current?.range) return { kind: "new" };
+    const x = event.clientX - this.svg.getBoundingClientRect().left;
+    const hits = [...this.targets.children];
+    const left = Number(hits[range[0]].getAttribute("x"));
+    const right = Number(hits[range[1]].getAttribute("x")) + Number(hits[range[1]].getAttribute("width"));
+    if (Math.abs(x - left) <= GRIP && right - left > 2 * GRIP) return { kind: "end", from: range[1] };
+    if (Math.abs(x - right) <= GRIP && right - left > 2 * GRIP) return { kind: "end", from: range[0] };
+    return x > left && x < right ? { kind: "move", range: [...range] } : { kind: "new" };
+  }
+
+  /** The filter that a drag between two bars means. */
+  #between({ kind, range, from }, start, place) {
+    const { bars } = this.model;
+    const ends = [Math.min(from ?? start, place), Math.max(from ?? start, place)];
+    if (!this.attribute.ends)
+      return { codes: bars.slice(ends[0], ends[1] + 1).map(({ code }) => code).sort((x, y) => x - y) };
+    const { groups } = this.shown;
+    const last = groups.filter(({ first }) => first < this.nValues).length - 1;
+    const clamp = (x) => Math.max(0, Math.min(last, x));
+    const by = kind === "move" ? Math.max(-range[0], Math.min(last - range[1], place - start)) : 0;
+    const [first, end] = kind === "move" ? [range[0] + by, range[1] + by] : ends.map(clamp);
+    return { range: [groups[first].first, groups[end].last] };
+  }
+
+  #drag() {
+    let start = null;
+    let latest = null;
+    let grip = null;
+    this.svg.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || !this.model) return;
+      [start, latest, grip] = [this.#at(event), null, this.#grip(event)];
+      if (this.attribute.ends || event.pointerType === "mouse") this.svg.setPointerCapture(event.pointerId);
+    });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (!this.model) return;
+      const place = this.#at(event);
+      this.tell(this.model.bars[place]?.code, event);
+      if (start === null) {
+        set(this.svg, "data-grip", this.#grip(event).kind);
+        return;
+      }
+      // A finger scrolls over rows; only a mouse picks several.
+      if (!this.attribute.ends && event.pointerType !== "mouse") return;
+      if (place === (latest ?? start)) return; // still over the same bar
+      latest = place;
+      this.filter(this.#between(grip, start, place), true);
+    });
+    this.svg.addEventListener("pointerup", (event) => {
+      if (start === null) return;
+      const from = start;
+      start = null;
+      if (latest !== null) this.filter(this.#between(grip, from, this.#at(event)), false);
+      else this.#press(this.model.bars[from].code, event);
+    });
+    this.svg.addEventListener("pointercancel", () => {
+      // the browser scrolls instead: keep what was reached, as one step
+      if (start !== null && latest !== null) this.filter(this.current, false);
+      start = null;
+    });
+  }
+
+  /** A click picks a value. A first tap of a finger tells it, a second one picks it. */
+  #press(code, event) {
+    if (event.pointerType === "touch" && this.tapped !== code) {
+      this.tapped = code;
+      this.tell(code, event);
+      return;
+    }
+    this.tapped = null;
+    this.toggle(code, event.shiftKey);
+  }
 }
+
+const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));

@@ -2,17 +2,16 @@
 
 import { ComparePanel } from "./compare.js";
 import { GroupsPanel } from "./groups.js";
-import { MeansPanel } from "./means.js";
 import { PairsPanel } from "./pairs.js";
 import { dimmed } from "./parts.js";
-import { RatesPanel } from "./rates.js";
 import { StatementPanel } from "./statement.js";
+import { SummaryPanel } from "./summary.js";
 import { offline } from "./transport.js";
 
 // In the order of their tabs.
-const PANELS = [PairsPanel, GroupsPanel, MeansPanel, RatesPanel, ComparePanel, StatementPanel];
-const MEANS = PANELS.indexOf(MeansPanel);
-const RATES = PANELS.indexOf(RatesPanel);
+const PANELS = [PairsPanel, GroupsPanel, SummaryPanel, ComparePanel, StatementPanel];
+const GROUPS = PANELS.indexOf(GroupsPanel);
+const SUMMARY = PANELS.indexOf(SummaryPanel);
 const STATEMENT = PANELS.indexOf(StatementPanel);
 
 export class Closer {
@@ -34,13 +33,10 @@ export class Closer {
     this.schema = schema;
     this.panels = PANELS.map((Kind, i) => new Kind(this, this.#root(i)));
     this.compared = this.panels[PANELS.indexOf(ComparePanel)];
-    this.tabs[MEANS].hidden = this.lacksNumbers;
-    this.tabs[STATEMENT].hidden = offline; // statements are read by the server
-  }
-
-  /** Whether means and quantiles cannot be computed: the published page has no engine for them of blocks. */
-  get lacksNumbers() {
-    return offline && this.schema.made_of === "block";
+    // Of blocks, the engine computes no means; statements are read by the server.
+    this.tabs[SUMMARY].hidden = offline && schema.made_of === "block";
+    this.tabs[STATEMENT].hidden = offline;
+    if (this.tabs[this.current].hidden) this.#turn(0);
   }
 
   /** The filter that was kept as A, whether there is one, and what a group is called. */
@@ -54,6 +50,14 @@ export class Closer {
     return this.compared.nameOf(letter);
   }
 
+  /** What the open panel shows, to take away, and what it is called. */
+  exhibit() {
+    return this.panels[this.current].exhibit;
+  }
+  get title() {
+    return this.tabs[this.current].textContent.trim();
+  }
+
   /** What is looked at, for the link. */
   look() {
     return Object.assign({ tab: this.current }, ...this.panels.map((panel) => panel.look()));
@@ -62,7 +66,8 @@ export class Closer {
   /** Take over what a link says was looked at; what does not fit the view is left out. */
   take(look) {
     for (const panel of this.panels) panel.take(look);
-    if (Number.isInteger(look.tab) && this.tabs[look.tab]) this.#turn(look.tab);
+    const tab = Number.isInteger(look.tab) ? this.tabs[look.tab] : null;
+    if (tab && !tab.hidden) this.#turn(look.tab);
   }
 
   open(i) {
@@ -103,19 +108,14 @@ export class Closer {
     });
   }
 
-  /** The element of the panel that is open. */
-  panel() {
-    return this.#root(this.current);
-  }
-
   #root(i) {
     return document.getElementById(this.tabs[i].getAttribute("aria-controls"));
   }
 
-  /** Show a measure by the values of an attribute: one gesture from its chart. */
-  measureBy(name) {
-    this.panels[RATES].measureBy(name);
-    this.open(RATES);
-    this.tabs[RATES].scrollIntoView({ block: "center" });
+  /** Show an attribute as a table: one gesture from its chart. */
+  groupBy(name) {
+    this.panels[GROUPS].take({ by: name, and: "" });
+    this.open(GROUPS);
+    this.tabs[GROUPS].scrollIntoView({ block: "center" });
   }
 }

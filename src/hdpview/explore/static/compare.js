@@ -1,15 +1,10 @@
-// The panel of two filters: whether their counts differ, and how their records share out over the values of
-// an attribute.
+// The panel of two filters: how their records break down by an attribute, and whether their counts differ.
 
-import { ask } from "./api.js";
-import { Panel, choose } from "./panel.js";
-import { about, element, grain, inPercent, shown } from "./parts.js";
-import { offline } from "./transport.js";
+import { Panel } from "./panel.js";
+import { about, choose, element, percents, rounded } from "./parts.js";
+import { statementOf } from "./statements.js";
 
-const WIDTH = 220; // of the drawn intervals, in pixels
 const MOST = 200; // values that are listed
-
-const signed = (x, half) => shown(Math.round(x / grain(half)) * grain(half) || 0).replace("-", "−");
 
 export class ComparePanel extends Panel {
   constructor(closer, root) {
@@ -17,13 +12,8 @@ export class ComparePanel extends Panel {
     const { attributes } = this.schema;
     this.kept = null;
     this.hasKept = false;
-    this.shared = this.attributeList(
-      "Share out by",
-      attributes.map((a) => a.name),
-      attributes.find((a) => !a.ends)?.name,
-    );
-    this.sides = element("div", { class: "result" });
-    this.names = ["A", "B"].map((letter) =>
+    this.shared = this.attributeList("Breakdown by", this.names, attributes.find((a) => !a.ends)?.name);
+    this.fields = ["A", "B"].map((letter) =>
       element("input", {
         "aria-label": `Name of group ${letter}`,
         value: letter,
@@ -36,28 +26,23 @@ export class ComparePanel extends Panel {
       }),
     );
     const keep = element("button", { onclick: () => this.#keep() }, "Keep the active filter as A");
-    this.root.replaceChildren(
-      element(
-        "div",
-        { class: "controls" },
-        keep,
-        element("span", { class: "quiet" }, "then change the filter: it is B"),
-        element("label", {}, "A is called ", this.names[0]),
-        element("label", {}, "B ", this.names[1]),
-      ),
-      this.sides,
+    const hint = element("span", { class: "quiet" }, "then change the filter: it is B");
+    const labels = this.fields.map((field, i) => element("label", {}, i ? "B " : "A is called ", field));
+    this.fill(
+      "the comparison", [keep, hint, ...labels, element("label", {}, "Breakdown by ", this.shared)],
+      ["CSV", "PNG", "SVG"],
     );
   }
 
   look() {
-    const kept = this.hasKept ? { kept: this.kept, names: this.names.map((field) => field.value) } : {};
+    const kept = this.hasKept ? { kept: this.kept, names: this.fields.map((field) => field.value) } : {};
     return { shared: this.shared.value, ...kept };
   }
 
   take({ shared, kept, names }) {
     choose(this.shared, shared);
     if (Array.isArray(names))
-      this.names.forEach((field, i) => {
+      this.fields.forEach((field, i) => {
         field.value = String(names[i] ?? field.value).slice(0, 40);
       });
     this.hasKept = typeof kept === "string" || kept === null;
@@ -71,182 +56,105 @@ export class ComparePanel extends Panel {
     const free = this.schema.attributes.find((a) => !a.ends && !this.page.filtered.includes(a.name));
     if (free && this.page.filtered.includes(this.shared.value)) this.shared.value = free.name;
     this.page.overlay.offer("A");
+    this.page.columns.forget();
     this.changed();
     this.page.show(false, false);
   }
 
   /** What a group is called. */
   nameOf(letter) {
-    return this.names[letter === "A" ? 0 : 1].value.trim() || letter;
+    return this.fields[letter === "A" ? 0 : 1].value.trim() || letter;
   }
 
   async refresh() {
     if (!this.hasKept) {
-      this.sides.replaceChildren(
-        element("p", {}, "Keep a filter first, change it, and see whether the two counts really differ."),
-      );
+      this.say("Keep a filter, change it, and see whether the two groups really differ.", "quiet");
       return;
     }
     const second = this.page.state.where();
+    const first = this.kept;
     const turn = this.closer.turn;
-    const answer = await ask("/api/compare", { view: this.page.view, first: this.kept, second }, "compare");
-    if (!answer || turn !== this.closer.turn) return;
+    const by = this.attribute(this.shared.value);
+    const isLong = by.labels.length > MOST;
+    const [counts, shares] = await Promise.all([
+      this.ask("/api/compare", { first, second }, "compare"),
+      isLong
+        ? { reason: `${by.name} has too many values to list. Choose another.` }
+        : this.ask("/api/shares", { first, second, attribute: by.name }),
+    ]);
+    if (!counts || !shares || turn !== this.closer.turn) return;
     const names = [this.nameOf("A"), this.nameOf("B")];
-    const told = verdict(answer, [this.kept, second], names);
-    if (offline && this.schema.made_of === "block") {
-      this.sides.replaceChildren(...told);
+    const told = [...this.#sides(counts, [first, second], names), countWords(counts, names)];
+    if (shares.reason) {
+      this.exhibit = null;
+      this.result.replaceChildren(element("p", {}, shares.reason), ...told);
       return;
     }
-    const by = this.attribute(this.shared.value);
-    const table = await shareTable(this.page.view, by, [this.kept, second], names);
-    if (table && turn === this.closer.turn)
-      this.sides.replaceChildren(
-        ...told,
-        element("div", { class: "controls" }, "How their records share out by", this.shared),
-        table,
+    this.#showShares(by, shares, names, told, second);
+  }
+
+  #showShares(by, shares, names, told, where) {
+    const { lower, upper } = shares.difference;
+    const real = by.labels.filter((_, i) => lower[i] > 0 || upper[i] < 0);
+    const [one, other] = names;
+    const headline = real.length
+      ? `${one} and ${other} really differ in ${by.name}: ${real.length} of ${by.labels.length} shares.`
+      : `No clear difference between ${one} and ${other} in ${by.name}.`;
+    const span = (side, i) => {
+      const ends = ["estimate", "lower", "upper"].map((end) => shares[side][end][i]);
+      if (ends.some((end) => typeof end !== "number")) return ["", "", ""];
+      if (side !== "difference") return percents(...ends);
+      return rounded(...ends.map((end) => 100 * end), 0.01);
+    };
+    const verdict = (i) => {
+      if (lower[i] > 0) return `larger in ${one}`;
+      return upper[i] < 0 ? `larger in ${other}` : "may be equal";
+    };
+    const apart = `${one} − ${other}, points`;
+    const heads = [one, other === one ? `${other} (B)` : other, apart];
+    const exhibit = {
+      title: `${one} and ${other} by ${by.name}`,
+      file: "comparison",
+      where: `${one}: ${this.kept ?? "all records"}; ${other}: ${where ?? "all records"}`,
+      lines: [headline],
+      columns: [by.name, ...heads.flatMap((head) => [head, `${head}_lower`, `${head}_upper`]), "verdict"],
+      nNames: 1,
+      rows: by.labels.map((label, i) => [
+        label, ...["first", "second", "difference"].flatMap((side) => span(side, i)), verdict(i),
+      ]),
+      sql: statementOf(by, { kind: "percent" }, where, (name) => this.attribute(name)),
+    };
+    const note =
+      "Shares of the records under each filter. The interval of the difference decides: those of the two " +
+      "groups may overlap where they differ.";
+    const verdictLine = element("p", { class: "verdict" }, element("strong", {}, headline));
+    this.show(exhibit, [note], () => false, verdictLine, ...told);
+  }
+
+  #sides({ first, second }, wheres, names) {
+    const side = (letter, where, name, count) =>
+      element(
+        "div", {}, element("h3", { class: `of-${letter}` }, name),
+        element("code", {}, where ?? "all records"),
+        element("p", {}, about(count.estimate, count.lower, count.upper)),
       );
+    const sides = [side("A", wheres[0], names[0], first), side("B", wheres[1], names[1], second)];
+    return [element("div", { class: "side" }, ...sides)];
   }
 }
 
-/** Counts, difference and ratio of /api/compare in words, with a verdict; wheres and names of both groups. */
-function verdict(answer, wheres, names) {
-  const side = (letter, where, name, found) =>
-    element(
-      "div",
-      {},
-      element("h3", { class: `of-${letter}` }, name),
-      element("code", {}, where ?? "everything"),
-      element("p", {}, about(found.estimate, found.lower, found.upper)),
-    );
-  const [low, high] = answer.ratio_interval;
-  const [from, to] = answer.difference_interval;
-  const half = (to - from) / 2;
-  const [one, other] = names;
-  const ratio =
-    answer.ratio === null || high === null
-      ? `The ratio has no bound: ${other} may be 0.`
-      : `${one} is ${answer.ratio.toFixed(2)} times ${other} ` +
-        `(likely ${low.toFixed(2)} to ${high.toFixed(2)}).`;
-  return [
-    element(
-      "div",
-      { class: "side" },
-      side("A", wheres[0], one, answer.first),
-      side("B", wheres[1], other, answer.second),
-    ),
-    element(
-      "p",
-      {},
-      element(
-        "strong",
-        {},
-        answer.is_real ? `${one} and ${other} really differ. ` : `${one} and ${other} cannot be told apart. `,
-      ),
-      `${one} − ${other} is about ${signed(answer.difference, half)} ` +
-        `(likely ${signed(from, half)} to ${signed(to, half)}). ${ratio}`,
-    ),
-  ];
-}
-
-/**
- * A table of the shares under both filters and of their differences, each with its interval; null if a newer
- * question took its place.
- */
-async function shareTable(view, attribute, [first, second], names) {
-  if (attribute.labels.length > MOST)
-    return element(
-      "p",
-      {},
-      `${attribute.name} has ${shown(attribute.labels.length)} values, too many to list. Choose another.`,
-    );
-  const answer = await ask("/api/shares", { view, first, second, attribute: attribute.name });
-  if (!answer) return null;
-  if (answer.reason) return element("div", {}, element("p", {}, answer.reason));
-  const ends = [...answer.first.upper, ...answer.second.upper].map((end) => end ?? 0);
-  const scale = WIDTH / Math.max(...ends, 1e-9);
-  const rows = attribute.labels.map((label, code) => shareRow(label, code, answer, names, scale));
+/** Difference and ratio of two counts in words. */
+function countWords(counts, [one, other]) {
+  const { difference, difference_interval: apart, ratio, ratio_interval: ends, is_real: isReal } = counts;
+  const [told, low, high] = rounded(difference, ...apart);
+  const isBounded = ratio !== null && ends[1] !== null;
+  const times = isBounded ? rounded(ratio, ...ends, 0.01) : null;
+  const ratioWords = isBounded
+    ? ` ${one} has ${times[0]} times as many (likely ${times[1]} to ${times[2]}).`
+    : ` The ratio has no bound: ${other} may be 0.`;
+  const verdict = isReal ? "Their numbers of records differ" : "Their numbers of records may be equal";
   return element(
-    "div",
-    {},
-    element(
-      "table",
-      { class: "shares" },
-      element("thead", {}, shareHeads(attribute.name, names)),
-      element("tbody", {}, ...rows),
-    ),
-    element(
-      "p",
-      { class: "quiet" },
-      "Shares of the records under each filter and their difference, with 95 % typical intervals. The " +
-        "interval of the difference decides: those of A and B may overlap where the two differ.",
-    ),
-  );
-}
-
-function shareHeads(attribute, names) {
-  const heads = [
-    [attribute, "hidden"],
-    [names[0], "of-A"],
-    [names[1], "of-B"],
-    [names.join(" − "), null],
-    ["Intervals", "hidden", "drawn"],
-    ["Verdict", "hidden"],
-  ];
-  const head = ([text, kind, column = null]) =>
-    element("th", { scope: "col", class: column }, element("span", { class: kind }, text));
-  return element("tr", {}, ...heads.map(head));
-}
-
-function shareRow(label, code, answer, names, scale) {
-  const [a, b, apart] = ["first", "second", "difference"].map((side) => ({
-    share: answer[side].estimate[code],
-    lower: answer[side].lower[code],
-    upper: answer[side].upper[code],
-  }));
-  return element(
-    "tr",
-    {},
-    element("th", { scope: "row" }, label),
-    shareCell(a, "%"),
-    shareCell(b, "%"),
-    shareCell(apart, "points"),
-    element("td", { class: "drawn" }, drawn(a, b, scale)),
-    element("td", {}, larger(apart, names)),
-  );
-}
-
-function shareCell({ share, lower, upper }, unit) {
-  if (typeof share !== "number") return element("td", {}, "—");
-  const interval = element("small", { class: "quiet" }, ` ${inPercent(lower)} to ${inPercent(upper)}`);
-  return element("td", {}, `${inPercent(share)} ${unit}`, interval);
-}
-
-/** In which group a share is larger, as far as its difference says. */
-function larger({ share, lower, upper }, names) {
-  if (typeof share !== "number") return "";
-  if (lower > 0) return `larger in ${names[0]}`;
-  return upper < 0 ? `larger in ${names[1]}` : "may be equal";
-}
-
-/** Both intervals as bands, A's above B's, with a mark at the estimate. */
-function drawn(a, b, scale) {
-  const band = (found, y, name) =>
-    typeof found?.share !== "number"
-      ? []
-      : [
-          element("rect", {
-            class: `band of-${name}`,
-            x: found.lower * scale,
-            y,
-            width: Math.max(1, (found.upper - found.lower) * scale),
-            height: 5,
-          }),
-          element("rect", { class: `of-${name}`, x: found.share * scale - 1, y: y - 1, width: 2, height: 7 }),
-        ];
-  return element(
-    "svg",
-    { width: WIDTH + 2, height: 18, "aria-hidden": "true" },
-    ...band(a, 2, "A"),
-    ...band(b, 11, "B"),
+    "p", { class: "quiet" },
+    `${verdict}: ${one} − ${other} is about ${told} (likely ${low} to ${high}).${ratioWords}`,
   );
 }

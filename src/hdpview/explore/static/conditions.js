@@ -8,25 +8,12 @@ const GRAIN = 2 ** 36;
 const LEAST = 2 ** -20;
 // A quoted name, a string, a number, a word, or a sign.
 const KINDS = [
-  /("(?:[^"]|"")*")/,
-  /('(?:[^']|'')*')/,
-  /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
-  /([\p{L}_][\p{L}\p{N}_]*)/u,
-  /(<=|>=|<>|!=|[=<>(),+-])/,
+  /("(?:[^"]|"")*")/, /('(?:[^']|'')*')/, /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
+  /([\p{L}_][\p{L}\p{N}_]*)/u, /(<=|>=|<>|!=|[=<>(),+-])/,
 ];
 const TOKEN = new RegExp(`\\s*(?:${KINDS.map((kind) => kind.source).join("|")})`, "iuy");
 const WORDS = new Set([
-  "AND",
-  "OR",
-  "NOT",
-  "IN",
-  "IS",
-  "NULL",
-  "BETWEEN",
-  "TRUE",
-  "FALSE",
-  "DATE",
-  "TIMESTAMP",
+  "AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP",
 ]);
 
 export class Refusal extends Error {}
@@ -196,8 +183,7 @@ class Reader {
 
 const everything = (attribute) => ({
   ranges: attribute.edges ? [[-Infinity, Infinity]] : [],
-  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)),
-  null: false,
+  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)), null: false,
 });
 
 function complement(attribute, condition) {
@@ -206,8 +192,7 @@ function complement(attribute, condition) {
   if (attribute.edges)
     for (let i = 0; i < ends.length; i += 2) if (ends[i] < ends[i + 1]) ranges.push([ends[i], ends[i + 1]]);
   return {
-    ranges,
-    codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
+    ranges, codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
     null: false,
   };
 }
@@ -222,9 +207,8 @@ function tidy(ranges) {
 }
 
 const union = (one, other) => ({
-  ranges: tidy([...one.ranges, ...other.ranges]),
-  codes: new Set([...one.codes, ...other.codes]),
-  null: one.null || other.null,
+  ranges: tidy([...one.ranges, ...other.ranges]), codes: new Set([...one.codes, ...other.codes]),
+  null: one.null || other.null, midnight: one.midnight ?? other.midnight,
 });
 const common = (one, other) => ({
   ranges: tidy(
@@ -234,6 +218,7 @@ const common = (one, other) => ({
   ),
   codes: new Set([...one.codes].filter((code) => other.codes.has(code))),
   null: one.null && other.null,
+  midnight: one.midnight ?? other.midnight,
 });
 
 function compare(attribute, sign, value) {
@@ -247,10 +232,7 @@ function compare(attribute, sign, value) {
   }
   const [at, after] = places(attribute, value);
   const range = {
-    "=": [at, after],
-    "<": [-Infinity, at],
-    "<=": [-Infinity, after],
-    ">": [after, Infinity],
+    "=": [at, after], "<": [-Infinity, at], "<=": [-Infinity, after], ">": [after, Infinity],
     ">=": [at, Infinity],
   }[sign];
   if (attribute.kind === "real" && ["=", "!="].includes(sign))
@@ -269,6 +251,8 @@ function compare(attribute, sign, value) {
     ),
     codes: new Set(),
     null: false,
+    // These would mean the whole day if a date were not its first instant.
+    midnight: ["=", "<=", ">"].includes(sign) && isDate(attribute, value) ? String(value) : undefined,
   };
 }
 
@@ -290,6 +274,8 @@ function places(attribute, value) {
   if (attribute.kind !== "real") return [Math.ceil(at), Math.floor(at) + 1];
   return [at === attribute.edges.at(-1) ? next(at, -1) : at, next(at, 1)];
 }
+
+const isDate = ({ kind }, value) => kind === "datetime" && /^\d{4}-\d\d-\d\d$/.test(value);
 
 function microseconds(attribute, value) {
   const parts = /^(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?$/.exec(value);
@@ -365,14 +351,28 @@ export function reachingBins(asked, attributes) {
   );
 }
 
-/** Sentences on conditions that meet values which the schema gathers. */
+/** Sentences on conditions that meet gathered values, cut through a bin or name midnight. */
 export function notes(asked, attributes) {
-  const found = [...asked].map(([a, { ranges, codes }]) => {
-    const { edges, note, other } = attributes[a];
+  return [...asked].flatMap(([a, { ranges, codes, midnight }]) => {
+    const { name, edges, note, other, labels } = attributes[a];
     const meets = edges
       ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0])
       : other !== null && codes.size === 1 && codes.has(other);
-    return meets ? note : null;
+    const cut = edges ? [...new Set(ranges.flat().map((place) => cutBin(attributes[a], place)))] : [];
+    return [
+      meets ? note : null,
+      ...cut
+        .filter((bin) => bin !== null)
+        .map((bin) => `The condition on ${name} cuts the bin ${labels[bin]}: its records are assumed to be ` +
+          `spread evenly inside it.`),
+      midnight ? `'${midnight}' means midnight at the start of that day.` : null,
+    ].filter(Boolean);
   });
-  return found.filter(Boolean);
+}
+
+/** The bin that a place lies inside of, or null. */
+function cutBin(attribute, place) {
+  if (!Number.isFinite(place) || place >= attribute.edges.at(-1)) return null;
+  const [bin, share, isInside] = binOf(attribute, place);
+  return isInside && share > 1e-9 && share < 1 - 1e-9 ? bin : null;
 }

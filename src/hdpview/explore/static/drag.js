@@ -40,11 +40,7 @@ export function movable(handle, card, move, drop) {
   handle.addEventListener("pointercancel", end);
   handle.addEventListener("keydown", (event) => {
     const how = {
-      ArrowLeft: "earlier",
-      ArrowUp: "earlier",
-      ArrowRight: "later",
-      ArrowDown: "later",
-      Home: "front",
+      ArrowLeft: "earlier", ArrowUp: "earlier", ArrowRight: "later", ArrowDown: "later", Home: "front",
     }[event.key];
     if (!how) return;
     event.preventDefault();

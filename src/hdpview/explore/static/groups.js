@@ -1,36 +1,23 @@
-// The panel of groups: counts and shares by one or two attributes, and files of them.
+// The panel of groups: counts, shares and the measure by one or two attributes.
 
-import { ask } from "./api.js";
-import { LISTED, Panel, choose, resultBox } from "./panel.js";
-import { element, inferredNote } from "./parts.js";
-import { save, saveMenu } from "./picture.js";
-import { asTable, saveCsv } from "./tables.js";
+import { download } from "./exhibit.js";
+import { nameOf } from "./model.js";
+import { LISTED, Panel } from "./panel.js";
+import { choose, element, inferredNote, percents, rounded } from "./parts.js";
+import { statementOf } from "./statements.js";
 import { file, offline } from "./transport.js";
+
+const RECORDS = { kind: "records" };
+const UNKNOWN = ["", "", ""];
 
 export class GroupsPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
-    const names = this.schema.attributes.map((a) => a.name);
-    this.group = this.attributeList("Group by", names);
-    this.second = this.attributeList("and by", ["", ...names], "");
-    this.rows = resultBox();
-    const saved = saveMenu("the table", offline ? ["CSV"] : ["CSV", "Parquet"], (kind) =>
-      this.#saveTable(kind.toLowerCase()).catch((p) => this.say(p.message)),
-    );
-    const copy = element(
-      "button",
-      { onclick: () => this.copyPython(`view.sql(${JSON.stringify(this.tableSql)})`) },
-      "Copy Python",
-    );
-    const copySql = element(
-      "button",
-      { onclick: () => this.page.copy(this.tableSql, "SQL copied") },
-      "Copy SQL",
-    );
-    this.root.replaceChildren(
-      element("div", { class: "controls" }, "by", this.group, "and", this.second, saved, copySql, copy),
-      this.rows,
-    );
+    this.group = this.attributeList("Group by", this.names);
+    this.second = this.attributeList("and by", ["", ...this.names], "");
+    const parquet = element("button", { onclick: () => this.#parquet() }, "Save as Parquet");
+    parquet.hidden = offline;
+    this.fill("the table", ["by", this.group, "and", this.second, parquet], ["CSV", "PNG", "SVG"]);
   }
 
   look() {
@@ -42,85 +29,92 @@ export class GroupsPanel extends Panel {
     choose(this.second, and);
   }
 
-  async refresh() {
-    const names = [...new Set([this.group.value, this.second.value].filter(Boolean))];
-    const by = names.map((name) => this.sqlOf(name)).join(", ");
-    const only = names.length === 1 && this.schema.attributes.find((a) => a.name === names[0]);
-    const order = only?.ends && only.labels.length <= LISTED ? by : "n DESC"; // a scale keeps its order
-    this.tableSql =
-      `SELECT ${by}, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share ` +
-      `${this.from()} GROUP BY ${by} ORDER BY ${order}`;
-    const turn = this.closer.turn;
-    const answer = await (offline
-      ? this.#groups(names)
-      : this.sql(`${this.tableSql} LIMIT ${LISTED + 1}`, "table"));
-    if (!answer || turn !== this.closer.turn) return;
-    const more = answer.rows.length > LISTED;
-    const told = { ...answer, rows: answer.rows.slice(0, LISTED) };
-    const notes = [
-      ...answer.notes,
-      ...inferredNote(this.schema, [...new Set([...names, ...this.page.filtered])]),
-      more ? `The ${LISTED} largest groups; a saved file has all.` : "",
-      answer.rows.length
-        ? "Values in italics cannot be told from 0: noise and the model's error alone could make them."
-        : "No value of this view fits the filter.",
-    ];
-    this.rows.replaceChildren(
-      asTable(told, names.length),
-      element("p", { class: "quiet" }, notes.filter(Boolean).join(" ")),
+  async #parquet() {
+    if (!this.exhibit) return;
+    const { sql } = this.exhibit;
+    const asked = { view: this.page.view, sql, format: "parquet" };
+    await file("/api/table", asked).then(
+      (bytes) => download("groups.parquet", bytes),
+      (problem) => this.page.fail(problem.message),
     );
   }
 
-  /** The same groups without SQL, for a page that has no server. */
-  async #groups(names) {
-    const where = this.page.state.where();
-    const [a, b] = names.map((name) => this.schema.attributes.find((each) => each.name === name));
-    const answer = await (b
-      ? ask("/api/pairs", { where, first: a.name, second: b.name }, "table")
-      : ask("/api/histograms", { where }, "table"));
-    if (!answer) return null;
-    const found = b ? answer : answer.histograms[a.name];
-    const flat = (key) => found[key].flat();
-    const columns = [...names, "n", "n_lower", "n_upper"];
-    const rows = flat("estimate").map((n, i) => ({
-      ...Object.fromEntries(
-        b
-          ? [
-              [a.name, a.labels[Math.floor(i / b.labels.length)]],
-              [b.name, b.labels[i % b.labels.length]],
-            ]
-          : [[a.name, a.labels[i]]],
-      ),
-      n,
-      n_lower: flat("lower")[i],
-      n_upper: flat("upper")[i],
-    }));
+  async refresh() {
+    const names = [...new Set([this.group.value, this.second.value].filter(Boolean))];
+    const by = names.map((name) => this.attribute(name));
+    const { page } = this;
+    const where = page.state.where();
+    const turn = this.closer.turn;
+    const table = await (by.length === 1 ? this.#one(by[0], where) : this.#two(by, where));
+    if (!table || turn !== this.closer.turn) return;
+    const isScale = by.length === 1 && by[0].ends && table.rows.length <= LISTED;
+    const order = [...table.rows.keys()].filter((i) => table.most[i] > 0);
+    if (!isScale) order.sort((x, y) => table.counts[y] - table.counts[x]);
+    const rows = order.map((i) => table.rows[i]);
+    const notes = [
+      ...table.notes,
+      ...inferredNote(this.schema, [...new Set([...names, ...page.filtered])]),
+      rows.length > LISTED ? `The ${LISTED} largest groups; a saved file has all.` : "",
+      rows.length
+        ? "Values in italics cannot be distinguished from 0."
+        : "No possible value matches the filter.",
+    ];
+    const exhibit = {
+      title: `${table.title} by ${names.join(" and ")}`, file: "groups", where, lines: table.notes,
+      columns: [...names, ...table.columns], nNames: by.length, rows,
+      sql: statementOf(by, by.length > 1 ? RECORDS : page.measure, where, (name) => page.attribute(name)),
+    };
+    this.show(exhibit, notes, (_, i) => table.least[order[i]] <= 0);
+  }
+
+  /** Groups of one attribute, with shares and the measure. */
+  async #one(attribute, where) {
+    const { page } = this;
+    const { name } = attribute;
+    const { measure } = page;
+    const isMeasured = ["rate", "mean"].includes(measure.kind) && measure.attribute !== name;
+    const question = { where, own: {}, attributes: [name], groups: {} };
+    const [shared, measured] = await Promise.all([
+      this.ask("/api/histograms", { ...question, measure: { kind: "percent" } }, "table"),
+      isMeasured ? this.ask("/api/histograms", { ...question, measure }, "table measured") : null,
+    ]);
+    if (!shared || (isMeasured && !measured)) return null;
+    const { estimate, lower, upper, share } = shared.histograms[name];
+    const value = measured?.histograms[name].value;
+    const title = isMeasured ? nameOf(measure, (each) => page.attribute(each)) : "records";
+    const valueOf = (i) => {
+      const ends = [value.estimate[i], value.lower[i], value.upper[i]];
+      if (ends.some((end) => typeof end !== "number")) return UNKNOWN;
+      return measure.kind === "rate" ? percents(...ends) : rounded(...ends, 0);
+    };
+    const shareOf = (i) =>
+      typeof share?.lower[i] === "number"
+        ? percents(share.estimate[i], share.lower[i], share.upper[i])
+        : UNKNOWN;
+    const leftOut = isMeasured && measure.kind === "rate" ? page.leftOut : "";
+    const three = (head) => [head, `${head}_lower`, `${head}_upper`];
     return {
-      columns,
-      aggregates: ["n"],
-      rows: rows.filter(({ n_upper: most }) => most > 0),
-      notes: answer.notes ?? answer.count.notes,
+      title: `${title[0].toUpperCase()}${title.slice(1)}`,
+      columns: [...three("records"), ...three("share"), ...(isMeasured ? three(title) : [])],
+      rows: attribute.labels.map((label, i) => [
+        label, ...rounded(estimate[i], lower[i], upper[i]), ...shareOf(i), ...(isMeasured ? valueOf(i) : []),
+      ]),
+      counts: estimate,
+      least: lower,
+      most: upper,
+      notes: [...shared.count.notes, leftOut].filter(Boolean),
     };
   }
 
-  /**
-   * All groups as a file: CSV of rounded numbers below a line that says where they come from, or Parquet as
-   * it is.
-   */
-  async #saveTable(format) {
-    if (format !== "csv") {
-      save(
-        `groups.${format}`,
-        await file("/api/table", { view: this.page.view, sql: this.tableSql, format }),
-      );
-      return;
-    }
-    const names = [...new Set([this.group.value, this.second.value].filter(Boolean))];
-    saveCsv(
-      this.page,
-      "groups.csv",
-      await (offline ? this.#groups(names) : this.sql(this.tableSql, "file")),
-      names,
-    );
+  async #two([a, b], where) {
+    const answer = await this.ask("/api/pairs", { where, first: a.name, second: b.name }, "table");
+    if (!answer) return null;
+    const [estimate, lower, upper] = ["estimate", "lower", "upper"].map((key) => answer[key].flat());
+    const label = (i) => [a.labels[Math.floor(i / b.labels.length)], b.labels[i % b.labels.length]];
+    return {
+      title: "Records", columns: ["records", "records_lower", "records_upper"],
+      rows: estimate.map((value, i) => [...label(i), ...rounded(value, lower[i], upper[i])]),
+      counts: estimate, least: lower, most: upper, notes: answer.notes,
+    };
   }
 }

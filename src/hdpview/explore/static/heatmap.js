@@ -1,7 +1,7 @@
 // Two attributes as a picture. A few paths hold all cells; one of them is pointed at, by mouse or arrows, and
 // read in words.
 
-import { brief, element, inFull, percent, set, words } from "./parts.js";
+import { about, element, inFull, percent, percentWords, percents, rounded, set, shortened } from "./parts.js";
 
 // Light to dark in grey, too.
 const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"];
@@ -21,13 +21,14 @@ const outline = (x, y, width, height) =>
 
 export class Heatmap {
   /**
-   * Attribute a across and b down; answer has rows by b; cells: whether they show records or a percent of
-   * row, column or all. onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen,
-   * as [first, last].
+   * Attribute a across and b down; answer has rows by b; whole: whether cells show records or a percent of
+   * the row, the column or all; room: the greatest width.
    */
-  constructor(a, b, answer, blocks, room, cells, onRead, onPick) {
-    Object.assign(this, { a, b, answer, cells, onRead, onPick });
-    this.values = this.#values();
+  constructor(a, b, answer, blocks, room, whole) {
+    Object.assign(this, { a, b, whole: answer.share ? whole : "records" });
+    this.answer = answer;
+    this.data = this.whole === "records" ? answer : answer.share;
+    this.values = this.data.estimate;
     const [across, down] = [a, b].map(({ labels }) => Math.max(...labels.map((label) => label.length)));
     this.left = 14 + Math.min(MOST_LETTERS, down) * 6;
     // Cells as wide as their names, if there is room.
@@ -37,11 +38,7 @@ export class Heatmap {
     this.bottom = TOP + b.labels.length * this.height;
     this.most = Math.max(...this.values.map((row) => Math.max(...row)), 1e-9);
     this.mark = element("rect", {
-      class: "mark",
-      fill: "none",
-      stroke: "#0b7fab",
-      "stroke-width": 2,
-      "pointer-events": "none",
+      class: "mark", fill: "none", stroke: "#0b7fab", "stroke-width": 2, "pointer-events": "none",
       visibility: "hidden",
     });
     const label =
@@ -65,44 +62,30 @@ export class Heatmap {
       this.mark,
     );
     this.cell = [0, 0];
-    this.#listen();
   }
 
-  /** What the cells show: counts, or shares of what the row, the column or all cells count. */
-  #values() {
-    const { estimate } = this.answer;
-    const sum = (values) => values.reduce((total, value) => total + Math.max(0, value), 0);
-    if (this.cells === "records") return estimate;
-    const rows = estimate.map(sum);
-    const all = sum(rows);
-    const columns = this.a.labels.map((_, i) => sum(estimate.map((row) => row[i])));
-    const whole = (i, j) => ({ row: rows[j], column: columns[i], all })[this.cells];
-    return estimate.map((row, j) =>
-      row.map((value, i) => (whole(i, j) > 0 ? Math.max(0, value) / whole(i, j) : 0)),
-    );
+  /** The number in a cell, rounded as its interval allows. */
+  #told(i, j) {
+    const ends = [this.data.estimate[j][i], this.data.lower[j][i], this.data.upper[j][i]];
+    return (this.whole === "records" ? rounded(...ends) : percents(...ends))[0];
   }
 
-  #told(value) {
-    return this.cells === "records" ? inFull(value) : percent(value);
+  #tick(value) {
+    return this.whole === "records" ? inFull(value) : percent(value);
   }
 
   /** Under the cells: pale is pale in the dark, too. */
   #ground() {
     return element("rect", {
-      x: this.left,
-      y: TOP,
-      width: this.a.labels.length * this.width,
-      height: this.bottom - TOP,
+      x: this.left, y: TOP, width: this.a.labels.length * this.width, height: this.bottom - TOP,
       fill: "#ffffff",
     });
   }
 
   /** A path for each colour, pale and full; neighbours of one colour are one box where cells are fine. */
   #cells() {
-    const {
-      values: estimate,
-      answer: { lower },
-    } = this;
+    const { values: estimate } = this;
+    const { lower } = this.data;
     const gap = this.width < FINE ? 0 : 0.4;
     const drawn = new Map();
     const shade = (i, j) => {
@@ -124,27 +107,24 @@ export class Heatmap {
     return [...drawn].map(([look, boxes]) => {
       const [colour, opacity] = look.split(" ");
       return element("path", {
-        class: "cells",
-        d: boxes.join(""),
-        fill: COLOURS[colour],
-        "fill-opacity": opacity,
+        class: "cells", d: boxes.join(""), fill: COLOURS[colour], "fill-opacity": opacity,
       });
     });
   }
 
   /** Numbers in the cells, where there is room: a table of two attributes. */
   #numbers() {
-    if (this.width < 44 || this.height < 18) return [];
-    const { lower } = this.answer;
+    const texts = this.values.map((row, j) => row.map((_, i) => this.#told(i, j)));
+    const longest = Math.max(...texts.flat().map((each) => each.length));
+    if (this.width < longest * LETTER + 4 || this.height < 18) return [];
+    const { lower } = this.data;
     const isDark = (i, j) => lower[j][i] > 0 && this.values[j][i] >= this.most * (4 / COLOURS.length) ** 2;
     const place = (i, j) => [this.left + (i + 0.5) * this.width, TOP + (j + 0.5) * this.height + 4];
     return this.values.flatMap((row, j) =>
-      row.map((value, i) =>
-        text(...place(i, j), this.#told(value), {
-          "text-anchor": "middle",
-          fill: isDark(i, j) ? "#ffffff" : "#1d2733",
-          "fill-opacity": lower[j][i] > 0 ? 1 : 0.6,
-          "pointer-events": "none",
+      row.map((_, i) =>
+        text(...place(i, j), texts[j][i], {
+          "text-anchor": "middle", fill: isDark(i, j) ? "#ffffff" : "#1d2733",
+          "fill-opacity": lower[j][i] > 0 ? 1 : 0.6, "pointer-events": "none",
         }),
       ),
     );
@@ -153,18 +133,12 @@ export class Heatmap {
   #outlines(blocks) {
     const line = ([x1, x2, y1, y2]) =>
       outline(
-        this.left + x1 * this.width,
-        TOP + y1 * this.height,
-        (x2 - x1) * this.width,
-        (y2 - y1) * this.height,
+        this.left + x1 * this.width, TOP + y1 * this.height, (x2 - x1) * this.width, (y2 - y1) * this.height,
       );
     return blocks.length
       ? [
           element("path", {
-            class: "blocks",
-            d: blocks.map(line).join(""),
-            fill: "none",
-            stroke: "#0b7fab",
+            class: "blocks", d: blocks.map(line).join(""), fill: "none", stroke: "#0b7fab",
             "stroke-width": 0.5,
           }),
         ]
@@ -175,24 +149,23 @@ export class Heatmap {
     const { a, b } = this;
     const every = Math.ceil(b.labels.length / 26);
     const wide = Math.max(1, Math.ceil(60 / this.width));
-    const room = Math.floor((wide * this.width - 4) / LETTER);
+    const room = wide * this.width - 4;
     // A name for every cell stands in its middle; one for several at their beginning.
     const place = (i) => this.left + (wide === 1 ? i + 0.5 : i) * this.width;
     const anchor = wide === 1 ? { "text-anchor": "middle" } : {};
-    const parts = [];
-    b.labels.forEach((label, j) => {
-      if (j % every === 0)
-        parts.push(
-          text(this.left - 5, TOP + (j + 0.5) * this.height + 4, brief(label, MOST_LETTERS), {
-            "text-anchor": "end",
-          }),
-        );
-    });
-    a.labels.forEach((label, i) => {
-      if (i % wide === 0 && (a.labels.length - i) * this.width > 40)
-        parts.push(text(place(i), this.bottom + 15, brief(label, room), anchor));
-    });
-    return parts;
+    const down = shortened(b.labels, MOST_LETTERS * 6, 11);
+    const across = shortened(a.labels, room, 11);
+    const right = { "text-anchor": "end" };
+    return [
+      ...down.flatMap((label, j) =>
+        j % every ? [] : [text(this.left - 5, TOP + (j + 0.5) * this.height + 4, label, right)],
+      ),
+      ...across.flatMap((label, i) =>
+        i % wide || (a.labels.length - i) * this.width <= 40
+          ? []
+          : [text(place(i), this.bottom + 15, label, anchor)],
+      ),
+    ];
   }
 
   /**
@@ -202,26 +175,21 @@ export class Heatmap {
   #legend() {
     const swatch = (k, y, opacity) =>
       element("rect", {
-        x: this.left + k * SWATCH,
-        y,
-        width: SWATCH,
-        height: 8,
-        fill: COLOURS[k],
-        "fill-opacity": opacity,
+        x: this.left + k * SWATCH, y, width: SWATCH, height: 8, fill: COLOURS[k], "fill-opacity": opacity,
       });
-    const whole = { row: "the row", column: "the column", all: "all" }[this.cells];
+    const whole = { row: "the row", column: "the column", all: "all" }[this.whole];
     const end = this.left + COLOURS.length * SWATCH;
     const y = this.bottom + 28;
     return [
       element("rect", { x: this.left, y, width: COLOURS.length * SWATCH, height: 18, fill: "#ffffff" }),
       ...COLOURS.map((_, k) => swatch(k, y, 1)),
       ...COLOURS.map((_, k) => swatch(k, y + 10, PALE)),
-      text(this.left, y + 46, `pale: cannot be told from 0${whole ? `; percent of ${whole}` : ""}`),
+      text(this.left, y + 46, `pale: cannot be distinguished from 0${whole ? `; percent of ${whole}` : ""}`),
       text(this.left, y + 31, "0"),
-      text(this.left + (COLOURS.length * SWATCH) / 2, y + 31, this.#told(this.most / 4), {
+      text(this.left + (COLOURS.length * SWATCH) / 2, y + 31, this.#tick(this.most / 4), {
         "text-anchor": "middle",
       }),
-      text(end, y + 31, `${this.#told(this.most)}${this.cells === "records" ? " records" : ""}`, {
+      text(end, y + 31, `${this.#tick(this.most)}${this.whole === "records" ? " records" : ""}`, {
         "text-anchor": "end",
       }),
     ];
@@ -229,22 +197,23 @@ export class Heatmap {
 
   /** Put the mark on cells and read the last one. */
   #point([i, j], [i0, j0] = [i, j]) {
-    const {
-      a,
-      b,
-      answer: { estimate, lower, upper },
-    } = this;
+    const { a, b, answer: { estimate, lower, upper } } = this;
     this.cell = [i, j];
     set(this.mark, "x", String(tidy(this.left + Math.min(i, i0) * this.width)));
     set(this.mark, "y", String(tidy(TOP + Math.min(j, j0) * this.height)));
     set(this.mark, "width", String(tidy((Math.abs(i - i0) + 1) * this.width)));
     set(this.mark, "height", String(tidy((Math.abs(j - j0) + 1) * this.height)));
     set(this.mark, "visibility", "visible");
-    const whole = { row: `${b.name} ${b.labels[j]}`, column: `${a.name} ${a.labels[i]}`, all: "all" }[
-      this.cells
-    ];
-    const share = whole ? `, ${percent(this.values[j][i])} of ${whole}` : "";
-    this.onRead(words(`${b.labels[j]} × ${a.labels[i]}`, estimate[j][i], lower[j][i], upper[j][i]) + share);
+    const ends = [estimate[j][i], lower[j][i], upper[j][i]];
+    const told = [`${b.labels[j]} × ${a.labels[i]}: ${about(...ends)}`];
+    if (ends[1] <= 0 && ends[0] > 0) told.push("not distinguishable from 0");
+    const whole = { row: `${b.name} ${b.labels[j]}`, column: `${a.name} ${a.labels[i]}`, all: "all" };
+    const { data } = this;
+    if (this.whole !== "records")
+      told.push(
+        `${percentWords(data.estimate[j][i], data.lower[j][i], data.upper[j][i])} of ${whole[this.whole]}`,
+      );
+    this.onRead(told.join(", "));
   }
 
   #clamped(i, j) {
@@ -266,7 +235,9 @@ export class Heatmap {
     this.onPick([Math.min(i, i0), Math.max(i, i0)], [Math.min(j, j0), Math.max(j, j0)]);
   }
 
-  #listen() {
+  /** onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen: [first, last]. */
+  listen(onRead, onPick) {
+    Object.assign(this, { onRead, onPick });
     let start = null;
     const hide = () => {
       set(this.mark, "visibility", "hidden");

@@ -43,7 +43,7 @@ export class Overlay {
   }
 
   /** Histograms of some attributes to compare with, their kind and name; null where there is nothing to. */
-  async ask(where, attributes) {
+  async ask({ where, attributes, groups, measure }) {
     const kind = this.chosen;
     if (kind === "none" || this.beside || (kind === "all" && where === null)) return null;
     const isView = kind.startsWith("view ");
@@ -51,23 +51,18 @@ export class Overlay {
     const from = isView ? kind.slice("view ".length) : view;
     const condition = isView ? where : kind === "A" ? closer.kept : null;
     const name = isView ? from : kind === "A" ? closer.nameOf("A") : "all records";
-    const key = JSON.stringify([from, condition]);
+    const isMeasured = measure.kind === "rate" || measure.kind === "mean";
+    const asked = { groups, measure: isMeasured ? measure : null };
+    const key = JSON.stringify([from, condition, asked]);
     const missing = attributes.filter((each) => !this.known.get(key)?.[each]);
     if (missing.length) {
-      const question = { view: from, where: condition, attributes: missing };
+      const question = { view: from, where: condition, own: {}, attributes: missing, ...asked };
       const answer = await ask("/api/histograms", question, "other");
       if (!answer) return null;
-      this.learn(from, condition, answer.histograms);
+      if (this.known.size > MOST_KEPT) this.known.clear();
+      this.known.set(key, { ...this.known.get(key), ...answer.histograms });
     }
     return { kind: isView ? "view" : kind, name, histograms: this.known.get(key) };
-  }
-
-  /** Keep histograms to compare with. */
-  learn(view, where, histograms) {
-    const key = JSON.stringify([view, where]);
-    const before = this.known.get(key);
-    if (this.known.size > MOST_KEPT) this.known.clear();
-    this.known.set(key, { ...before, ...histograms });
   }
 
   /**
@@ -80,11 +75,12 @@ export class Overlay {
     if (!isWanted()) return;
     const conditions = { first: page.closer.kept, second: page.state.where() };
     const names = [page.closer.nameOf("A"), page.closer.nameOf("B")];
+    if (!["records", "percent"].includes(page.measure.kind)) return;
     for (const name of page.arrangement.visible()) {
       const chart = page.charts.get(name);
       if (!isWanted()) return;
-      if (chart.n > MOST_COMPARED || page.filtered.includes(name)) continue;
-      const question = { view: page.view, ...conditions, attribute: name };
+      if (chart.shown.groups.length > MOST_COMPARED || page.filtered.includes(name)) continue;
+      const question = { view: page.view, ...conditions, attribute: name, groups: chart.asked };
       // A view without such intervals has no marks.
       const answer = await ask("/api/shares", question, "differences").catch(() => null);
       if (answer && isWanted()) chart.differ(answer, names);

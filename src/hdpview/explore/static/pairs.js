@@ -1,19 +1,19 @@
 // The panel of two attributes: a heatmap.
 
-import { ask } from "./api.js";
 import { Heatmap } from "./heatmap.js";
-import { Panel, choose, resultBox } from "./panel.js";
-import { element, inferredNote, say, shown } from "./parts.js";
-import { saveMenu, savePicture } from "./picture.js";
+import { Panel } from "./panel.js";
+import { choose, element, inferredNote, percents, rounded, say, selectOf, shown } from "./parts.js";
 import { between } from "./state.js";
-import { offline } from "./transport.js";
+import { statementOf } from "./statements.js";
 
 const PICTURE = 50_000; // cells of a picture drawn unasked
 const MOST_CELLS = 250_000; // and of one that is asked for
-/**
- * The two attributes of the first picture: one that has an order, and one with which it makes no huge
- * picture.
- */
+const CELLS = [
+  ["records", "records"], ["row", "percent of the row"], ["column", "percent of the column"],
+  ["all", "percent of all"],
+];
+
+/** The two attributes of the first picture: one that has an order, and one that makes no huge picture. */
 function firstPair(attributes) {
   const across = attributes.find((a) => a.ends) ?? attributes[0];
   const others = attributes.filter((a) => a !== across);
@@ -24,62 +24,21 @@ function firstPair(attributes) {
 export class PairsPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
-    const names = this.schema.attributes.map((a) => a.name);
     const [across, down] = firstPair(this.schema.attributes);
-    this.x = this.attributeList("Across", names, across);
-    this.y = this.attributeList("Down", names, down);
-    this.map = resultBox();
+    this.x = this.attributeList("Across", this.names, across);
+    this.y = this.attributeList("Down", this.names, down);
     this.cell = element("div", { class: "quiet", id: "cell", "aria-live": "polite" });
-    this.cells = element(
-      "select",
-      { "aria-label": "Cells show", onchange: () => this.changed() },
-      ...Object.entries({
-        records: "records",
-        row: "percent of the row",
-        column: "percent of the column",
-        all: "percent of all",
-      }).map(([value, text]) => element("option", { value }, text)),
-    );
+    this.cells = selectOf("Cells show", CELLS, "records", () => this.changed());
     this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.changed() });
-    const saved = saveMenu("the heatmap", ["PNG", "SVG"], (kind) =>
-      this.#saveHeatmap(kind).catch((p) => this.say(p.message)),
-    );
-    const copy = element(
-      "button",
-      {
-        onclick: () => this.copyPython(`view.plot.heatmap(${this.#heatmapArguments()})`),
-      },
-      "Copy Python",
-    );
-    this.root.replaceChildren(
-      element(
-        "div",
-        { class: "controls" },
-        "across",
-        this.x,
-        "down",
-        this.y,
-        "show",
-        this.cells,
-        ...(this.schema.made_of === "block" && !offline
-          ? [element("label", {}, this.blocks, " draw the blocks")]
-          : []),
-        saved,
-        copy,
-      ),
-      this.cell,
-      this.map,
-    );
+    const hasBlocks = this.schema.made_of === "block";
+    const controls = ["across", this.x, "down", this.y, "show", this.cells];
+    if (hasBlocks) controls.push(element("label", {}, this.blocks, " draw the blocks"));
+    this.fill("the heatmap", controls, ["PNG", "SVG", "CSV"], this.cell);
     this.#read("");
   }
 
   look() {
-    return {
-      x: this.x.value,
-      y: this.y.value,
-      blocks: this.blocks.checked,
-      cells: this.cells.value,
-    };
+    return { x: this.x.value, y: this.y.value, blocks: this.blocks.checked, cells: this.cells.value };
   }
 
   take({ x, y, blocks, cells }) {
@@ -89,76 +48,38 @@ export class PairsPanel extends Panel {
     this.blocks.checked = blocks === true;
   }
 
-  say(text) {
-    this.picture = null;
-    super.say(text);
-  }
-
-  /** What the heatmap shows, as arguments of a call in Python. */
-  #heatmapArguments() {
-    const shown = [this.x.value, this.y.value, this.page.state.where()];
-    return shown
-      .filter((each) => each !== null)
-      .map((each) => JSON.stringify(each))
-      .join(", ");
-  }
-
-  async #saveHeatmap(kind) {
-    if (!this.picture) return;
-    // Of what the picture shows, which may be older than what is asked for.
-    const { names, where } = this.drawn;
-    await savePicture(
-      this.picture,
-      [`Records by ${names[0]} (across) and ${names[1]} (down)`, this.page.caption(where)],
-      `heatmap_${names.join("_").replace(/[^\w-]+/g, "_")}`,
-      kind,
-    );
-  }
-
   #read(words) {
     say(this.cell, words || "Point at a cell to read it, click it to filter by it.");
   }
 
   async refresh() {
-    const [a, b] = [this.x.value, this.y.value].map((name) =>
-      this.schema.attributes.find((x) => x.name === name),
-    );
-    const cells = a.labels.length * b.labels.length;
+    const [a, b] = [this.x.value, this.y.value].map((name) => this.attribute(name));
+    const n = a.labels.length * b.labels.length;
     const why =
       a === b
         ? "Choose two different attributes."
-        : cells > MOST_CELLS
-          ? `${shown(cells)} cells are too many for a picture. Choose an attribute with fewer values.`
+        : n > MOST_CELLS
+          ? `${shown(n)} cells are too many for a picture. Choose an attribute with fewer values.`
           : null;
     if (why) {
-      this.picture = null;
-      this.map.replaceChildren(element("p", {}, why));
+      this.say(why, "quiet");
       return;
     }
     const turn = this.closer.turn;
     const where = this.page.state.where();
+    const whole = this.cells.value;
     const [answer, drawn] = await Promise.all([
-      ask("/api/pairs", { view: this.page.view, where, first: b.name, second: a.name }, "pairs"),
-      this.blocks.checked
-        ? ask("/api/blocks", { view: this.page.view, first: a.name, second: b.name }, "blocks")
-        : null,
+      this.ask("/api/pairs", { where, first: b.name, second: a.name, whole }, "pairs"),
+      this.blocks.checked ? this.ask("/api/blocks", { first: a.name, second: b.name }, "blocks") : null,
     ]);
     if (!answer || turn !== this.closer.turn) return;
-    const choose = (across, down) =>
+    const pick = (across, down) =>
       this.page.filterAll({ [a.name]: between(a, ...across), [b.name]: between(b, ...down) });
-    const map = new Heatmap(
-      a,
-      b,
-      answer,
-      drawn?.blocks ?? [],
-      this.map.clientWidth,
-      this.cells.value,
-      (words) => this.#read(words),
-      choose,
-    );
+    const makeMap = (width) => new Heatmap(a, b, answer, drawn?.blocks ?? [], width, whole);
+    const map = makeMap(this.result.clientWidth);
+    map.listen((words) => this.#read(words), pick);
     const wasFocused = document.activeElement === this.picture;
     this.picture = map.picture;
-    this.drawn = { names: [a.name, b.name], where };
     const notes = [
       ...answer.notes,
       ...inferredNote(this.schema, [...new Set([a.name, b.name, ...this.page.filtered])]),
@@ -168,9 +89,35 @@ export class PairsPanel extends Panel {
         drawn.of > drawn.blocks.length
           ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.`
           : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the ` +
-              `view knows one number.`,
+              `view holds one number.`,
       );
-    this.map.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
+    this.exhibit = this.#exhibitOf(a, b, map, makeMap, where, notes);
+    this.result.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
     if (wasFocused) this.picture.focus();
+  }
+
+  #exhibitOf(a, b, map, makeMap, where, notes) {
+    const isCount = map.whole === "records" || !map.answer.share;
+    const head = isCount ? "records" : `percent of ${map.whole}`;
+    const { estimate, lower, upper } = map.data;
+    const cell = (i, j) => {
+      const ends = [estimate[j][i], lower[j][i], upper[j][i]];
+      return isCount ? rounded(...ends) : percents(...ends);
+    };
+    const what = isCount ? "Records" : `Percent of the ${map.whole === "all" ? "whole" : map.whole}`;
+    return {
+      title: `${what} by ${a.name} (across) and ${b.name} (down)`,
+      file: `heatmap_${a.name}_${b.name}`,
+      where,
+      lines: ["Pale cells cannot be distinguished from 0", ...notes],
+      columns: [b.name, a.name, head, `${head}_lower`, `${head}_upper`],
+      nNames: 2,
+      rows: b.labels.flatMap((down, j) => a.labels.map((across, i) => [down, across, ...cell(i, j)])),
+      sql: statementOf([b, a], { kind: "records" }, where, (name) => this.attribute(name)),
+      picture: (width) => {
+        const { picture } = makeMap(width);
+        return { nodes: [...picture.children], height: Number(picture.getAttribute("height")) };
+      },
+    };
   }
 }

@@ -1,38 +1,23 @@
-// What the panels below the charts have in common.
+// What the panels below the charts have in common: a result that is shown, and can be taken away.
 
 import { ask } from "./api.js";
-import { element } from "./parts.js";
+import { tablePicture } from "./exhibit.js";
+import { exhibitMenu } from "./menu.js";
+import { element, selectOf } from "./parts.js";
 
 export const LISTED = 500; // rows of a table; a saved file has all
 
-/** A list of names to choose from. */
-export function selectOf(label, names, chosen) {
-  const made = element(
-    "select",
-    { "aria-label": label },
-    ...names.map((name) => element("option", { value: name }, name || "nothing else")),
-  );
-  made.value = chosen ?? names[0];
-  return made;
-}
-
-/** Choose what a link says, if the list has it. */
-export function choose(list, value) {
-  if ([...list.options].some((option) => option.value === value)) list.value = value;
-}
-
-/** Where a panel shows its answer. */
-export const resultBox = () =>
-  element("div", { class: "result scroll", role: "region", "aria-label": "Result", tabindex: 0 });
-
 /**
  * A panel: `refresh` asks for what it shows and draws it, `look` says for the link what is chosen, and `take`
- * chooses what a link says.
+ * chooses what a link says. `exhibit` is what can be saved.
  */
 export class Panel {
   /** closer: told by changed() that something else was chosen; root: the element that the panel fills. */
   constructor(closer, root) {
-    Object.assign(this, { closer, root, page: closer.page, schema: closer.schema });
+    Object.assign(this, { closer, root, page: closer.page, schema: closer.schema, exhibit: null });
+    this.names = this.schema.attributes.map(({ name }) => name);
+    const region = { role: "region", "aria-label": "Result", tabindex: 0 };
+    this.result = element("div", { class: "result scroll", ...region });
   }
 
   look() {
@@ -45,20 +30,21 @@ export class Panel {
     return this.closer.changed();
   }
 
+  /** Fill the panel: what is chosen, what can be done with the result, and the result. */
+  fill(what, controls, kinds, ...above) {
+    const saved = exhibitMenu(this.page, what, "Save", () => this.exhibit, kinds);
+    this.root.replaceChildren(
+      element("div", { class: "controls" }, ...controls, saved), ...above, this.result,
+    );
+  }
+
   /** A list of attributes; another choice is shown at once. */
   attributeList(label, names, chosen) {
-    const list = selectOf(label, names, chosen);
-    list.addEventListener("change", () => this.changed());
-    return list;
+    return selectOf(label, names.map((name) => [name, name || "nothing else"]), chosen, () => this.changed());
   }
 
   attribute(name) {
-    return this.schema.attributes.find((a) => a.name === name);
-  }
-
-  /** An attribute's name as statements write it. */
-  sqlOf(name) {
-    return this.attribute(name).sql;
+    return this.page.attribute(name);
   }
 
   /** What a statement about the active filter ends with. */
@@ -67,19 +53,46 @@ export class Panel {
     return `FROM view${where ? ` WHERE ${where}` : ""}`;
   }
 
-  sql(text, kind) {
-    return ask("/api/sql", { sql: text, view: this.page.view }, kind);
+  ask(path, question, kind) {
+    return ask(path, { view: this.page.view, ...question }, kind);
   }
 
-  copyPython(call) {
-    this.page.copy(
-      `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.page.view)})\n${call}\n`,
-      "Python copied",
-    );
+  /** Show a table, and notes below it. exhibit: what it is, for files and the report. */
+  show(exhibit, notes, faint = () => false, ...above) {
+    this.exhibit = { isTable: true, picture: (width) => tablePicture(exhibit, width), ...exhibit };
+    const lines = notes.filter(Boolean).map((note) => element("p", { class: "quiet" }, note));
+    this.result.replaceChildren(...above, asTable(exhibit, faint), ...lines);
   }
 
   /** Say why there is nothing to see. */
-  say(text) {
-    this.root.querySelector(".result")?.replaceChildren(element("p", { class: "error" }, text));
+  say(text, kind = "error") {
+    this.exhibit = null;
+    this.result.replaceChildren(element("p", { class: kind }, text));
   }
+}
+
+/** An exhibit's rows as a table: each value with its interval beside it. faint(row): may be noise. */
+function asTable({ columns, rows, nNames }, faint) {
+  const valueOf = (name) => name.replace(/_(lower|upper)$/, "");
+  const isEnd = (name) => name !== valueOf(name) && columns.includes(valueOf(name));
+  const seen = columns.map((name, i) => [name, i]).filter(([name]) => !isEnd(name));
+  const ends = (name) => [columns.indexOf(`${name}_lower`), columns.indexOf(`${name}_upper`)];
+  const hasEnds = ([name]) => ends(name)[0] >= 0;
+  const heads = seen.flatMap((column, i) => [
+    element("th", { scope: "col", class: i < nNames ? null : "number" }, column[0]),
+    ...(hasEnds(column) ? [element("th", { scope: "col", class: "quiet" }, "likely")] : []),
+  ]);
+  const cells = (row) =>
+    seen.flatMap((column, i) => {
+      if (i < nNames) return [element("th", { scope: "row" }, row[column[1]])];
+      const value = element("td", { class: "number" }, row[column[1]] || "—");
+      if (!hasEnds(column)) return [value];
+      const [low, high] = ends(column[0]).map((end) => row[end]);
+      return [value, element("td", { class: "quiet interval" }, low ? `${low} to ${high}` : "")];
+    });
+  const line = (row, i) => element("tr", { class: faint(row, i) ? "faint" : null }, ...cells(row));
+  return element(
+    "table", {}, element("thead", {}, element("tr", {}, ...heads)),
+    element("tbody", {}, ...rows.slice(0, LISTED).map(line)),
+  );
 }

@@ -1,7 +1,7 @@
 // What every part of the page uses: elements, and numbers and words for people.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SHAPES = new Set(["svg", "rect", "line", "g", "text", "path", "circle"]);
+const SHAPES = new Set(["svg", "rect", "line", "g", "text", "path", "circle", "title"]);
 
 export function element(tag, attributes = {}, ...children) {
   const made = SHAPES.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -14,9 +14,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/**
- * Set an attribute only if that changes it: the browser then has nothing to lay out or paint for the rest.
- */
+/** Set an attribute only if that changes it, so that the browser lays out and paints nothing else. */
 export function set(node, key, value) {
   if (node.getAttribute(key) !== value) node.setAttribute(key, value);
 }
@@ -28,10 +26,7 @@ export function say(node, text) {
 
 const PATIENCE = 300; // milliseconds after which an element is dimmed
 
-/**
- * What the work gives. While it takes long the element is dimmed: what it shows is no longer, or not yet,
- * true.
- */
+/** What the work gives. While it takes long the element is dimmed: what it shows is not, or not yet, true. */
 export async function dimmed(node, work) {
   node.waits = (node.waits ?? 0) + 1;
   const late = setTimeout(() => node.classList.add("waiting"), PATIENCE);
@@ -44,12 +39,27 @@ export async function dimmed(node, work) {
   }
 }
 
+/** A list to choose from: options as [value, text], or values that are their own text. */
+export function selectOf(label, options, chosen, onchange) {
+  const made = element(
+    "select", { "aria-label": label, ...(onchange && { onchange }) },
+    ...options.map((each) => element("option", { value: [each].flat()[0] }, [each].flat().at(-1))),
+  );
+  if (chosen !== undefined) made.value = chosen;
+  return made;
+}
+
+/** Choose what a link says, if the list has it. */
+export function choose(list, value) {
+  if ([...list.options].some((option) => option.value === value)) list.value = value;
+}
+
 // Made once: a format made for every number would take most of the time of a redraw.
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-/** Short numbers for scales: 950, 3.2k, 1.5M. */
+/** Short numbers for scales: 950, 3.2K, 1.5M. */
 export const short = (x) => compact.format(x);
 
 export const shown = (x) =>
@@ -71,7 +81,9 @@ const decimals = Array.from(
 export function rounded(value, lower, upper, least = 1) {
   const step = grain((upper - lower) / 2, least);
   const format = decimals[Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))];
-  const [told, low, high] = [value, lower, upper].map((x) => format.format(Math.round(x / step) * step || 0));
+  const [told, low, high] = [value, lower, upper].map((x) =>
+    format.format(Math.round(x / step) * step || 0).replace("-", "−"),
+  );
   return [told, lower > 0 && step >= 1 && lower < step / 2 ? format.format(step) : low, high];
 }
 
@@ -81,14 +93,24 @@ export function about(value, lower, upper, least = 1) {
   return `about ${told} (likely ${low} to ${high})`;
 }
 
-/** A share in percent, without a digit that says nothing. */
-export function percent(share) {
-  if (share > 0 && share < 0.0005) return "<0.1 %";
-  return `${share >= 0.0995 ? Math.round(100 * share) : Math.round(1000 * share) / 10} %`;
+const LEAST_PERCENT = 0.01;
+
+/** A share and the ends of its interval in percent, rounded as the interval allows. */
+export const percents = (share, lower, upper) =>
+  rounded(100 * share, 100 * lower, 100 * upper, LEAST_PERCENT).map((text) => `${text}%`);
+
+/** "12.3% (likely 11% to 14%)"; of a share without an interval, the share. */
+export function percentWords(share, lower, upper) {
+  if (typeof lower !== "number" || typeof upper !== "number") return percent(share);
+  const [told, low, high] = percents(share, lower, upper);
+  return lower === upper ? told : `${told} (likely ${low} to ${high})`;
 }
 
-/** A share in percent with one digit, and a true minus sign. */
-export const inPercent = (share) => (100 * share).toFixed(1).replace("-", "−");
+/** A share without an interval of its own, in percent. */
+export function percent(share) {
+  if (share > 0 && share < 0.0005) return "<0.1%";
+  return `${share >= 0.0995 ? Math.round(100 * share) : Math.round(1000 * share) / 10}%`;
+}
 
 /** "1 block", "2,234 blocks". */
 export const counted = (n, what) => `${whole.format(n)} ${what}${n === 1 ? "" : "s"}`;
@@ -100,22 +122,74 @@ export function huge(x) {
   return `${digits} × 10${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
-/** Of a bin such as "500 to 1000" the beginning or the end; other labels as they are. */
+/** Of a bin such as "500 to 1000" the beginning or the end; "95 or more" has no end of its own. */
 export const bound = (label, atEnd) => /^(.+) to (.+)$/.exec(label)?.[atEnd ? 2 : 1] ?? label;
 
 /** Labels of bins in one notation: [500, 1000) and 10–19 are "500 to 1000" and "10 to 19". */
-export const plain = (label) =>
+const plain = (label) =>
   label.replace(/^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/, (_, a, b, c, d) => `${a ?? c} to ${b ?? d}`);
 
-/** A label of at most n characters that keeps its beginning and its end, by which long ones differ. */
-export const brief = (label, n) =>
-  label.length > n
-    ? `${label.slice(0, Math.ceil((n - 1) / 2))}…${label.slice(-Math.floor((n - 1) / 2))}`
-    : label;
+/** Labels as people read them: the last bin of a number also holds what lies beyond it. */
+export function plainLabels({ labels, kind, nullable, ends }) {
+  const told = labels.map(plain);
+  if (!["integer", "real"].includes(kind)) return told;
+  const last = labels.length - 1 - Number(nullable);
+  told[last] = `${bound(told[last], false)} or more`;
+  if (last > 0 && Number(ends[0]) !== 0) told[0] = `${bound(told[0], true)} or less`;
+  return told;
+}
+
+/** The label and the unit that the schema gives an attribute: "Age at admission, years". */
+export const describing = ({ label, unit }) => [label, unit].filter(Boolean).join(", ");
+
+/** A text of at most n characters that keeps its beginning and its end. */
+export const brief = (text, n) =>
+  text.length > n
+    ? `${text.slice(0, Math.ceil((n - 1) / 2))}…${text.slice(-Math.floor((n - 1) / 2))}`
+    : text;
+
+export const FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const widths = new Map();
+let pen = null;
+
+/** How wide a text is, in pixels. */
+export function widthOf(text, size = 12) {
+  const key = `${size} ${text}`;
+  if (!widths.has(key)) {
+    pen ??= document.createElement("canvas").getContext("2d");
+    pen.font = `${size}px ${FONT}`;
+    if (widths.size > 20_000) widths.clear();
+    widths.set(key, pen.measureText(text).width);
+  }
+  return widths.get(key);
+}
+
+function fitting(text, width, size, cut = brief) {
+  if (widthOf(text, size) <= width) return text;
+  let n = Math.max(2, Math.floor((text.length * width) / widthOf(text, size)));
+  while (n > 2 && widthOf(cut(text, n), size) > width) n -= 1;
+  return cut(text, n);
+}
+
+/** Labels shortened to fit a width, no two of them alike: those that would be are cut before they differ. */
+export function shortened(labels, width, size = 12) {
+  const cuts = labels.map((label) => fitting(label, width, size));
+  return cuts.map((text, i) => {
+    const alike = labels.filter((label, j) => cuts[j] === text && label !== labels[i]);
+    if (!alike.length) return text;
+    let same = 0;
+    while (alike.some((label) => label[same] === labels[i][same]) && same < labels[i].length) same += 1;
+    const from = Math.max(0, same - 2);
+    const atEnd = (label, n) => `${label.slice(0, n - 1)}…`;
+    const tail = (label) => fitting(`${label.slice(0, 2)}…${label.slice(from)}`, width, size, atEnd);
+    const told = tail(labels[i]);
+    return alike.map(tail).includes(told) ? `${i + 1}: ${fitting(labels[i], width - 18, size)}` : told;
+  });
+}
 
 /**
  * Of the attributes that are filtered by, those that were not counted together with this one: the view
- * infers how they go together.
+ * models their relationship.
  */
 export function inferred({ made_of: kind, merged, quality }, name, filtered) {
   const together = (other) =>
@@ -126,28 +200,27 @@ export function inferred({ made_of: kind, merged, quality }, name, filtered) {
 }
 
 const MOST_PAIRS = 6; // that are named
+const MODELLED = "modelled: it may look weaker than it is, or even reversed";
 
 /** The same in words, for all pairs of some attributes. */
 export function inferredNote(schema, names) {
   const pairs = names.flatMap((name, i) =>
-    inferred(schema, name, names.slice(i + 1)).map((other) => `${name} with ${other}`),
+    inferred(schema, name, names.slice(i + 1)).map((other) => `${name} and ${other}`),
   );
   if (!pairs.length) return [];
-  const first = pairs.slice(0, MOST_PAIRS).join(", ");
+  if (pairs.length === 1)
+    return [`${pairs[0]} were not counted together; their relationship is ${MODELLED}.`];
   const more = pairs.length > MOST_PAIRS ? ` and ${pairs.length - MOST_PAIRS} more pairs` : "";
-  return [`Not counted together, so inferred, and perhaps flatter than it is: ${first}${more}.`];
+  const first = pairs.slice(0, MOST_PAIRS).join(", ");
+  return [`These were not counted together, and their relationships are ${MODELLED}: ${first}${more}.`];
 }
 
-/** Words for one value: its count, its interval, and whether it means anything. */
-export function words(label, estimate, lower, upper) {
-  const faint = lower <= 0 && estimate > 0 ? ", not distinguishable from 0" : "";
-  return `${label}: ${about(estimate, lower, upper)}${faint}`;
-}
-
-/** Round numbers from above 0 to at most `high`: one to four of them. */
-export function ticks(high) {
-  if (!(high > 0)) return [];
-  const power = 10 ** Math.floor(Math.log10(high / 2));
-  const step = power * [5, 2, 1].find((times) => times * power <= high / 2);
-  return Array.from({ length: Math.min(4, Math.floor(high / step)) }, (_, i) => (i + 1) * step);
+/** Round numbers between two ends: two to five of them. */
+export function ticksBetween(from, to, most = 4) {
+  if (!(to > from)) return [];
+  const power = 10 ** Math.floor(Math.log10((to - from) / most));
+  const step = power * [1, 2, 5, 10].find((times) => (to - from) / (times * power) <= most);
+  const first = Math.ceil(from / step - 1e-9);
+  const n = Math.floor(to / step + 1e-9) - first + 1;
+  return Array.from({ length: n }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }

@@ -1,114 +1,87 @@
 // A report of what is looked at: one HTML file, to keep or to print. It stands on its own.
 
+import { origin, paperStyle, pictureOf } from "./exhibit.js";
 import { about, element, rounded } from "./parts.js";
-import { histogramPicture } from "./picture.js";
 import { inWords } from "./state.js";
 
-const STYLE = [
-  "body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; max-width: 860px; }",
-  "body { margin: 2rem auto; padding: 0 1rem; }",
-  "code { overflow-wrap: anywhere; }",
-  "table { border-collapse: collapse; font-size: .9rem; }",
-  "th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #d9dee5; }",
-  "svg { max-width: 100%; height: auto; }",
-  "figure { margin: 1rem 0; break-inside: avoid; }",
-  ".warning { color: #a32d2d; font-weight: 600; }",
-  ".hidden, .controls { display: none; }",
-].join("\n");
+const STYLE = `body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; }
+body { max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
+code { overflow-wrap: anywhere; }
+table { border-collapse: collapse; font-size: .9rem; }
+th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #d9dee5; }
+svg { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; break-inside: avoid; }
+.warning { color: #a32d2d; font-weight: 600; }`;
+const MOST_ROWS = 500;
+const READING =
+  "Ranges are 95% typical intervals: about 95 of 100 such ranges contain the true number. Pale bars cannot " +
+  "be distinguished from 0. An arrow marks an interval that goes on beyond the picture.";
 
 const text = (tag, content, more = {}) => element(tag, more, content);
 
 /** The whole file as text. */
 export function report(page) {
-  const { schema, state, view, visited, charts } = page;
+  const { schema, state, view, visited } = page;
   const where = state.where();
   const count = visited.at(-1)?.count;
   const filters = schema.attributes
     .filter((a) => state.filters[a.name])
     .map((a) => inWords(a, state.filters[a.name]));
+  const name = view.replace(/\.pview$/, "");
+  const notes = [...document.querySelectorAll("#notes li")].map((note) => note.textContent);
+  const charts = page.arrangement.visible().map((each) => page.charts.get(each).exhibit());
+  const panel = page.closer.exhibit();
   const body = element(
     "body",
     {},
-    text("h1", `What was looked at in ${view}`),
+    text("h1", `Report on ${name}`),
     ...(schema.private ? [] : [text("p", "This view is NOT PRIVATE.", { class: "warning" })]),
     text(
       "p",
-      `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; ` +
-        `made ${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`,
+      `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; made ` +
+        `${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`,
     ),
     text("h2", "Filter"),
-    text("p", filters.join("; ") || (where ? "written as SQL" : "all records")),
+    text("p", filters.join("; ") || (where ? "custom SQL" : "all records")),
     ...(where ? [element("p", {}, text("code", where))] : []),
     text("p", count ? `Records: ${about(count.estimate, count.lower, count.upper)}.` : ""),
-    ...notes(),
+    ...(notes.length ? [element("ul", {}, ...notes.map((note) => text("li", note)))] : []),
     text("h2", "Charts"),
-    ...page.arrangement.visible().map((name) => figure(charts.get(name), state)),
-    ...panel(page.closer),
+    ...charts.filter(Boolean).map((exhibit) => figure(page, exhibit)),
+    ...(panel ? [text("h2", page.closer.title), ...panelOf(page, panel)] : []),
     text("h2", "Filters looked at"),
-    visits(visited),
-    text(
-      "p",
-      "Ranges are 95 % typical intervals: such a range holds the true number about 95 times in 100. Pale " +
-        "bars and italics cannot be told from 0.",
-    ),
+    table(["filter", "records, about", "likely"], visited.map((visit) => visitRow(visit))),
+    text("p", READING),
   );
-  const whole = element(
-    "html",
-    { lang: "en" },
-    element(
-      "head",
-      {},
-      element("meta", { charset: "utf-8" }),
-      text("title", `Report on ${view}`),
-      text("style", STYLE),
-    ),
-    body,
-  );
-  return `<!doctype html>\n${whole.outerHTML}\n`;
+  const style = `${STYLE}\n${paperStyle()}`;
+  const head = element("head", {}, element("meta", { charset: "utf-8" }), text("title", `Report on ${name}`));
+  head.append(text("style", style));
+  return `<!doctype html>\n${element("html", { lang: "en" }, head, body).outerHTML}\n`;
 }
 
-function notes() {
-  const told = [...document.querySelectorAll("#notes li")].map((note) => note.textContent);
-  return told.length ? [element("ul", {}, ...told.map((note) => text("li", note)))] : [];
-}
-
-function figure(chart, state) {
-  if (!chart.shown) return element("figure");
-  const under = state.where(chart.attribute.name);
+function figure(page, exhibit) {
+  const caption = origin(page, exhibit).slice(0, -1).join(". ");
   return element(
-    "figure",
-    {},
-    text("h3", chart.attribute.name),
-    histogramPicture(chart.attribute, chart.shown.data),
-    text("figcaption", under ? `under ${under}` : "all records"),
+    "figure", {}, text("h3", exhibit.title), pictureOf(page, exhibit, false), text("figcaption", caption),
   );
 }
 
-/** The open panel, as it stands. */
-function panel(closer) {
-  const open = closer.panel().querySelector(".result");
-  if (!open?.childElementCount) return [];
-  const copy = open.cloneNode(true);
-  for (const control of copy.querySelectorAll("select, button, input, textarea")) control.remove();
-  return [text("h2", closer.tabs[closer.current].textContent), copy];
+/** The open panel: its picture, and its numbers as a table. */
+function panelOf(page, exhibit) {
+  const picture = exhibit.isTable ? [text("h3", exhibit.title)] : [figure(page, exhibit)];
+  const more = exhibit.rows.length > MOST_ROWS ? [text("p", `The first ${MOST_ROWS} rows.`)] : [];
+  return [...picture, table(exhibit.columns, exhibit.rows.slice(0, MOST_ROWS)), ...more];
 }
 
-function visits(visited) {
-  const row = ({ where, count }) => {
-    const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
-    return element(
-      "tr",
-      {},
-      element("td", {}, text("code", where)),
-      text("td", told),
-      text("td", `${low} to ${high}`),
-    );
-  };
-  const heads = ["filter", "records, about", "likely"].map((head) => text("th", head));
+function table(columns, rows) {
+  const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => text(tag, cell)));
   return element(
-    "table",
-    {},
-    element("thead", {}, element("tr", {}, ...heads)),
-    element("tbody", {}, ...visited.map(row)),
+    "table", {}, element("thead", {}, row("th", columns)),
+    element("tbody", {}, ...rows.map((cells) => row("td", cells))),
   );
+}
+
+function visitRow({ where, count }) {
+  const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
+  return [where, told, `${low} to ${high}`];
 }

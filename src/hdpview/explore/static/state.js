@@ -1,5 +1,5 @@
-// What is filtered: per attribute a range of bins or a set of codes, and a condition written by hand. And its
-// SQL, words and link.
+// What is filtered: per attribute a range of bins or a set of codes, and custom SQL. And its SQL, words and
+// link.
 
 import { read } from "./conditions.js";
 import { bound } from "./parts.js";
@@ -12,9 +12,10 @@ export function condition(attribute, filter) {
   const parts = [];
   if (filter.range) {
     const [first, last] = filter.range;
-    // A real attribute's last bin holds its end.
-    const below = attribute.kind === "real" && last === attribute.ends.length - 2 ? "<=" : "<";
-    parts.push(`${name} >= ${attribute.ends[first]} AND ${name} ${below} ${attribute.ends[last + 1]}`);
+    // The last bin of a number also holds what lies beyond it.
+    const isOpen = attribute.kind !== "datetime" && last === attribute.ends.length - 2;
+    const below = isOpen ? "" : ` AND ${name} < ${attribute.ends[last + 1]}`;
+    parts.push(`${name} >= ${attribute.ends[first]}${below}`);
   }
   const values = (filter.codes ?? []).filter(
     (code) => attribute.literals && code < attribute.literals.length,
@@ -28,15 +29,19 @@ export function condition(attribute, filter) {
   return parts.length > 1 ? `(${parts.join(" OR ")})` : parts[0];
 }
 
+/** A range of bins: "39 to 61", "60 or more". */
+function rangeWords(labels, [first, last]) {
+  if (first === last) return labels[first];
+  const [start, end] = [bound(labels[first], false), bound(labels[last], true)];
+  const [isOpen, isFromBelow] = [/ or more$/.test(end), / or less$/.test(start)];
+  if (isOpen) return isFromBelow ? "any" : `${start} or more`;
+  return isFromBelow ? `${end} or less` : `${start} to ${end}`;
+}
+
 /** The same for people: "age: 39 to 61", "region: Northmoor, Harrowick". */
 export function inWords({ name, labels }, { range, missing, codes }) {
   const none = missing ? [labels.at(-1)] : [];
-  if (range)
-    none.unshift(
-      range[0] === range[1]
-        ? labels[range[0]]
-        : `${bound(labels[range[0]], false)} to ${bound(labels[range[1]], true)}`,
-    );
+  if (range) none.unshift(rangeWords(labels, range));
   if (range || missing) return `${name}: ${none.join(" or ")}`;
   const more = codes.length - TOLD;
   const told = codes.slice(0, TOLD).map((code) => labels[code]);
@@ -49,9 +54,7 @@ export function axisOf(attribute) {
   const edges =
     attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
   return {
-    ...attribute,
-    labels: attribute.rawLabels ?? attribute.labels,
-    edges,
+    ...attribute, labels: attribute.rawLabels ?? attribute.labels, edges,
     nValues: attribute.labels.length - Number(attribute.nullable),
   };
 }
@@ -123,7 +126,7 @@ export class State {
     this.change(filters ?? {}, filters ? null : text);
   }
 
-  /** Change the filters of some attributes, null for none; what was written by hand stays. */
+  /** Change the filters of some attributes, null for none; custom SQL stays. */
   set(changes) {
     const filters = Object.entries({ ...this.filters, ...changes }).filter(([, filter]) => filter);
     this.change(Object.fromEntries(filters), this.custom);

@@ -1,65 +1,74 @@
-// The panel of a SELECT statement written by hand.
+// The panel of a SELECT statement.
 
-import { LISTED, Panel, resultBox } from "./panel.js";
-import { element } from "./parts.js";
-import { saveMenu } from "./picture.js";
-import { asTable, saveCsv } from "./tables.js";
+import { LISTED, Panel } from "./panel.js";
+import { element, rounded, shown } from "./parts.js";
 
 export class StatementPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
     this.statement = element("textarea", {
-      rows: 5,
-      spellcheck: "false",
-      "aria-label": "A SELECT statement over the table view",
+      rows: 5, spellcheck: "false", "aria-label": "A SELECT statement over the table view",
     });
     const [first] = this.schema.attributes;
-    this.statement.value =
+    this.first =
       `SELECT ${first.sql}, COUNT(*) AS n\nFROM view\nGROUP BY ${first.sql}\n` + "ORDER BY n DESC\nLIMIT 10";
+    this.statement.value = this.first;
     const run = element("button", { class: "primary", onclick: () => this.changed() }, "Run the statement");
-    const saved = saveMenu("the result", ["CSV"], () => saveCsv(this.page, "result.csv", this.result, []));
     this.statement.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         this.changed();
       }
     });
-    this.root.replaceChildren(
-      this.statement,
-      element(
-        "div",
-        { class: "controls" },
-        run,
-        saved,
-        element(
-          "span",
-          { class: "quiet" },
-          "Any SELECT over the table view. The filter above does not apply.",
-        ),
-      ),
-      resultBox(),
-    );
+    const hint = "Any SELECT over the table view. The filter above does not apply.";
+    this.fill("the result", [run, element("span", { class: "quiet" }, hint)], ["CSV", "PNG", "SVG"]);
+    this.root.prepend(this.statement);
+  }
+
+  look() {
+    return this.statement.value === this.first ? {} : { sql: this.statement.value };
+  }
+
+  take({ sql }) {
+    this.statement.value = typeof sql === "string" ? sql.slice(0, 20_000) : this.first;
   }
 
   /** The answer to the statement. */
   async refresh() {
     const turn = this.closer.turn;
-    const answer = await this.sql(this.statement.value, "select");
+    const sql = this.statement.value;
+    const answer = await this.ask("/api/sql", { sql }, "select");
     if (!answer || turn !== this.closer.turn) return;
-    this.result = answer;
-    const more = answer.rows.length > LISTED || answer.cut_off;
+    const { columns, aggregates, rows } = answer;
+    const nNames = Math.max(0, columns.findIndex((column) => aggregates.includes(column)));
+    const keyOf = (column) => column.replace(/_(lower|upper)$/, "");
+    const cell = (row, column) => {
+      const key = aggregates.includes(column) ? column : keyOf(column);
+      const span = [row[key], row[`${key}_lower`], row[`${key}_upper`]];
+      if (!aggregates.includes(key) || span.some((each) => typeof each !== "number"))
+        return typeof row[column] === "number" ? shown(row[column]) : String(row[column] ?? "");
+      const texts = rounded(...span, span.every(Number.isInteger) ? 1 : 0);
+      return texts[column === key ? 0 : column.endsWith("_lower") ? 1 : 2];
+    };
+    const isNoise = ({ [`${aggregates[0]}_lower`]: lower }) => typeof lower === "number" && lower <= 0;
+    const exhibit = {
+      title: "Result of a statement",
+      file: "result",
+      where: "none; the statement is the question",
+      lines: [
+        sql.replace(/\s+/g, " ").trim(),
+        ...(answer.cut_off ? [`The first ${shown(rows.length)} rows`] : []),
+      ],
+      columns,
+      nNames,
+      rows: rows.map((row) => columns.map((column) => cell(row, column))),
+      sql,
+    };
     const notes = [
-      ...answer.notes,
-      ...answer.inferred,
-      more ? `The first ${LISTED} rows.` : "",
-      answer.rows.length ? "" : "No rows.",
-    ].filter(Boolean);
-    this.root.querySelector(".result").replaceChildren(
-      asTable(
-        { ...answer, rows: answer.rows.slice(0, LISTED) },
-        answer.columns.findIndex((column) => answer.aggregates.includes(column)),
-      ),
-      ...notes.map((note) => element("p", { class: "quiet" }, note)),
-    );
+      ...answer.notes, ...answer.inferred,
+      rows.length > LISTED || answer.cut_off ? `The first ${LISTED} rows.` : "",
+      rows.length ? "" : "No rows.",
+    ];
+    this.show(exhibit, notes, (_, i) => isNoise(rows[i]));
   }
 }

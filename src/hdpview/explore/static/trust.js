@@ -19,19 +19,12 @@ export function trust(schema, close) {
     ? []
     : [
         element(
-          "p",
-          { class: "error" },
-          `NOT PRIVATE. ${reasons(schema)} So the promise below does not hold.`,
+          "p", { class: "error" }, `NOT PRIVATE. ${reasons(schema)} So the promise below does not hold.`,
         ),
       ];
   return [
-    element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"),
-    ...warning,
-    ...promise(schema),
-    ...blur(schema),
-    ...marks(),
-    technicalities(schema),
-    ...thisPage(schema),
+    element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), ...warning,
+    ...promise(schema), ...blur(schema), ...marks(), technicalities(schema), ...thisPage(schema),
     element("p", { class: "last" }, element("button", { class: "primary", onclick: close }, "Close")),
   ];
 }

@@ -47,7 +47,7 @@ _NO_SHARE = np.float32(1e-10)
 _NO_WEIGHT = np.float32(1e-9)
 # Of the gamma distribution of random starts; smaller is further from independence.
 _START_SHAPE = 6.0
-# Of the factors in all rounds of a pass but the last: up to 2 they converge to the same as steps of 1, in fewer
+# Of the factors in all rounds of a pass but the last: up to 2 they converge to what steps of 1 do, in fewer
 # rounds (over-relaxation). On heart at epsilon 10 ranges of two attributes err by 40 records instead of 61.
 _POWER = np.float32(1.75)
 # Margins are scaled so often after each pass, and at most so often after the last.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from hdpview.errors import QueryError, unknown_name
 
+NOTES = "notes"  # key of an Arrow table's metadata, and of a pandas frame's attrs: sentences for people
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
 
@@ -31,7 +33,11 @@ def to_frame(table: pa.Table, kind: str | None = None) -> Any:
     if chosen != "pyarrow" and find_spec(chosen) is None:
         raise QueryError(f"{chosen} is not installed. Install it, or ask for as_='pyarrow'.")
     if chosen == "pandas":
-        return table.to_pandas()
+        frame = table.to_pandas()
+        notes = (table.schema.metadata or {}).get(NOTES.encode())
+        if notes is not None:
+            frame.attrs["notes"] = json.loads(notes)
+        return frame
     if chosen == "polars":
         import polars as pl
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Boolean, Category, Ordered
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Ordered
+from hdpview.domain.calendar import MICROSECONDS_PER_DAY, is_whole_day
 from hdpview.errors import QueryError, quoted, unknown_name
 
 Floats = NDArray[np.float64]
@@ -191,6 +192,8 @@ def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
     except TypeError:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
         raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
+    if isinstance(attribute, Datetime) and attribute.counts_days and is_whole_day(value):
+        return at, at + MICROSECONDS_PER_DAY  # a plain date against days is that day
     if attribute.whole and type(at) is int:
         return at, at + 1
     if not math.isfinite(at):

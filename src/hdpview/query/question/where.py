@@ -149,10 +149,13 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes."""
+    """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes, days dates."""
     if not isinstance(value, np.generic):
         return value
-    return value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+    if not isinstance(value, np.datetime64):
+        return value.item()
+    is_day = np.datetime_data(value.dtype)[0] == "D"
+    return value.astype("datetime64[D]" if is_day else "datetime64[us]").item()
 
 
 class _Reader:

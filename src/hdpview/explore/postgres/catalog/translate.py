@@ -1,86 +1,141 @@
-"""PostgreSQL's SQL over the catalogue as SQLite understands it.
+"""PostgreSQL's SQL over the catalogue in DuckDB's words.
 
-SQLite takes nearly any SQL without asking about types, so a few rewrites are enough: schemas become parts of
-names, operators and casts become functions that the engine brings along, arrays become JSON texts.
+sqlglot translates the grammar. What is left: schemas become parts of names, reg… types become numbers that
+are shown as names, every output gets the name that PostgreSQL gives it. Functions are macros (macros.sql).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
-from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.columns import Describer
-from hdpview.explore.postgres.functions import RETURNS
-from hdpview.explore.postgres.names import alias_of, compared_array, is_common_table, type_of_cast
+from hdpview.explore.postgres.names import (
+    alias_of,
+    compared_array,
+    is_common_table,
+    name_outputs,
+    output_name,
+    type_of_cast,
+)
+from hdpview.explore.postgres.parameter_values import array_items
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
+from hdpview.query.evaluate.dialects import to_duckdb
 
-_PLAIN_FUNCTIONS: dict[type[exp.Expr], str] = {
-    exp.CurrentVersion: "version",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentSchemas: "current_schemas",
-    exp.CurrentDatabase: "current_database",
-    exp.CurrentCatalog: "current_database",
-    exp.CurrentUser: "current_user",
-    exp.SessionUser: "current_user",
-    exp.CurrentTimestamp: "now",
-    exp.CurrentDate: "pg_today",
+_OPERATORS: dict[str, type[exp.Expr]] = {
+    "~": exp.RegexpLike,
+    "~*": exp.RegexpILike,
+    "~~": exp.Like,
+    "~~*": exp.ILike,
+    "=": exp.EQ,
+    "<>": exp.NEQ,
+    "||": exp.DPipe,
 }
-_OPERATORS: dict[str, tuple[bool, bool]] = {  # of patterns: whether negated, whether letters' case is ignored
-    "~": (False, False),
-    "!~": (True, False),
-    "~*": (False, True),
-    "!~*": (True, True),
+_DUCKDB_NAMES = {
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "json_agg": "json_group_array",
+    "jsonb_agg": "json_group_array",
+    "to_jsonb": "to_json",
+    "row_to_json": "to_json",
 }
+_SESSION_USERS = ("user", "current_role", "session_user")
+# xmin, the transaction that wrote a row: a column that every table of PostgreSQL has and no list shows.
+_FIRST_TRANSACTION = 1
 
 
-def to_sqlite(
-    tree: exp.Expr, describer: Describer, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]
-) -> str:
-    """The statement in SQLite's words. table_key: what a table of the catalogue is called there. numbers: of
-    the tables, by that key.
-    """
-    _show_names(tree, describer)
-    _number_tables(tree, table_key, numbers)
-    root = tree.copy()
-    for node in reversed(list(root.walk(bfs=False))):  # inner nodes first
-        fresh = _rewritten(node, table_key)
-        if fresh is node:
-            continue
-        if node is root:
-            root = fresh
-        else:
-            node.replace(fresh)
-    return root.sql(dialect="sqlite", comments=False, unsupported_level=ErrorLevel.IGNORE)
+class Translator:
+    """Translates statements. table_key: the name in DuckDB of a table of the catalogue; None for others."""
+
+    def __init__(self, table_key: Callable[[exp.Table], str | None]) -> None:
+        self._table_key = table_key
+
+    def translate(self, tree: exp.Expr) -> str:
+        """The statement for DuckDB. The tree is left as it is."""
+        tree = normalize_identifiers(tree.copy(), dialect="postgres")
+        if isinstance(tree, exp.Values):
+            names = [
+                exp.to_identifier(f"column{i}") for i, _ in enumerate(tree.expressions[0].expressions, 1)
+            ]
+            tree.set("alias", exp.TableAlias(this=exp.to_identifier("listed"), columns=names))
+            tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree))
+        name_outputs(tree)
+        _show_names(tree)
+        self._fill_system_columns(tree)
+        root = tree
+        for node in reversed(list(tree.walk(bfs=False))):  # inner nodes first
+            fresh = self._rewritten(node)
+            if fresh is node:
+                continue
+            if node is root:
+                root = fresh
+            else:
+                node.replace(fresh)
+        return root.sql(dialect="duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.IGNORE)
+
+    def _rewritten(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Table):
+            return self._table(node)
+        rule = _RULES.get(type(node))
+        return node if rule is None else rule(node)
+
+    def _table(self, node: exp.Table) -> exp.Expr:
+        if not isinstance(node.this, exp.Identifier):
+            return _rows_of_function(node)
+        if is_common_table(node):
+            return node
+        key = self._table_key(node)
+        if key is None:
+            raise PgError(SqlState.UNDEFINED_TABLE, f'relation "{node.name[:60]}" does not exist')
+        name = exp.to_identifier(key, quoted=True)
+        return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
+
+    def _fill_system_columns(self, tree: exp.Expr) -> None:
+        """c.tableoid is the number of the table that c stands for."""
+        for column in list(tree.find_all(exp.Column)):
+            select = column.parent_select
+            if column.name == "xmin":
+                column.replace(exp.Literal.number(_FIRST_TRANSACTION))
+            if column.name != "tableoid" or select is None:
+                continue
+            sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
+            for source in (each.this for each in sources if each is not None):
+                is_meant = source.alias_or_name == column.table or not column.table
+                key = self._table_key(source) if isinstance(source, exp.Table) and is_meant else None
+                if key is not None:
+                    column.replace(_call("to_regclass", exp.Literal.string(key)))
+                    break
 
 
-def _show_names(tree: exp.Expr, describer: Describer) -> None:
-    """Numbers that stand for names, such as 'adult'::regclass, are shown as names in the result."""
+def _show_names(tree: exp.Expr) -> None:
+    """Numbers that stand for names, such as 'adult'::regclass, are names in the result and in texts."""
     for select in _results_of(tree):
         for item in select.expressions:
-            inner = item.unalias()
-            kind = t.TEXT if isinstance(inner, exp.Star) else describer.kind(inner)
-            if kind in t.REG_TYPES:
-                inner.replace(_call("_name_of", inner.copy(), exp.Literal.string(kind.name)))
+            _show_name(item.unalias())
     for cast in list(tree.find_all(exp.Cast)):
-        kind = describer.kind(cast.this)
-        if type_of_cast(cast) in t.TEXTS and kind in t.REG_TYPES:
-            cast.set("this", _call("_name_of", cast.this.copy(), exp.Literal.string(kind.name)))
+        if type_of_cast(cast) in t.TEXTS:
+            _show_name(cast.this)
 
 
-def _number_tables(tree: exp.Expr, table_key: Callable[[exp.Table], str], numbers: Mapping[str, int]) -> None:
-    """c.tableoid, a column that every table of PostgreSQL has and no list shows, is the table's number."""
-    for column in [each for each in tree.find_all(exp.Column) if each.name.lower() == "tableoid"]:
-        select = column.parent_select
-        if select is None:
-            continue
-        sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
-        for source in (each.this for each in sources if each is not None):
-            is_meant = source.alias_or_name.lower() == column.table.lower() or not column.table
-            if isinstance(source, exp.Table) and is_meant and table_key(source) in numbers:
-                column.replace(exp.Literal.number(numbers[table_key(source)]))
-                break
+def _show_name(node: exp.Expr) -> None:
+    inner = node.unnest()
+    if isinstance(inner, exp.Cast) and type_of_cast(inner) in t.REG_TYPES - {t.REGPROC}:
+        kind = type_of_cast(inner).name
+    elif isinstance(inner, exp.Anonymous) and inner.name.lower() in ("to_regclass", "to_regtype"):
+        kind = inner.name.lower().removeprefix("to_")
+    else:
+        return
+    inner.replace(_call(f"{kind}_name", inner.copy()))
+
+
+def written_names(tree: exp.Expr) -> list[str]:
+    """Names of the outputs as the statement writes them; empty where only a table knows them."""
+    results = _results_of(normalize_identifiers(tree.copy(), dialect="postgres"))
+    items = results[0].expressions if results else []
+    return [] if any(item.is_star for item in items) else [output_name(item) for item in items]
 
 
 def _results_of(tree: exp.Expr) -> list[exp.Select]:
@@ -90,225 +145,135 @@ def _results_of(tree: exp.Expr) -> list[exp.Select]:
     return [inner] if isinstance(inner, exp.Select) else []
 
 
-def _rewritten(node: exp.Expr, table_key: Callable[[exp.Table], str]) -> exp.Expr:
-    rule = _RULES.get(type(node))
-    if rule is not None:
-        return rule(node)
-    if type(node) in _PLAIN_FUNCTIONS:
-        return _call(_PLAIN_FUNCTIONS[type(node)], *([node.this] if node.this else []))
-    if isinstance(node, exp.Table):
-        return _table(node, table_key)
-    if isinstance(node, exp.Select):
-        return _select(node)
-    return node
-
-
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def _table(node: exp.Table, table_key: Callable[[exp.Table], str]) -> exp.Expr:
-    if not isinstance(node.this, exp.Identifier):
-        return _rows_of_function(node)
-    if is_common_table(node):
-        return node
-    name = exp.to_identifier(table_key(node), quoted=True)
-    return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
-
-
 def _rows_of_function(node: exp.Table) -> exp.Expr:
-    """FROM generate_series(1, 3) AS s(i): a subquery over the items of a JSON text."""
-    function, alias = node.this, node.args.get("alias")
-    if isinstance(function, exp.ExplodingGenerateSeries):
-        ends = [function.args.get(key) for key in ("start", "end", "step")]
-        items = _call("_series", *(each for each in ends if each is not None))
-    else:
-        called = function.name.lower() if isinstance(function, exp.Anonymous) else ""
-        if called not in RETURNS and not isinstance(function, (exp.Explode, exp.Unnest)):
-            raise QueryError(f"function {called[:60]!r} does not exist")
-        given = function.expressions or ([function.this] if isinstance(function.this, exp.Expr) else [])
-        is_unnest = called in ("unnest", "")
-        items = given[0] if is_unnest and given else exp.null()
-    name = alias.columns[0].name if alias is not None and alias.columns else node.alias or "value"
-    each = exp.Table(this=_call("json_each", items))
-    column = exp.alias_(exp.column("value"), name, quoted=True)
-    return exp.Subquery(
-        this=exp.Select(expressions=[column], from_=exp.From(this=each)),
-        alias=exp.TableAlias(this=exp.to_identifier(node.alias or "series", quoted=True)),
-    )
-
-
-def _select(node: exp.Select) -> exp.Expr:
-    distinct = node.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        node.set("distinct", exp.Distinct())
-    for join in node.args.get("joins") or ():
-        if isinstance(join.this, exp.Lateral):
-            join.set("this", join.this.this)
-    if node.args.get("locks"):
-        node.set("locks", None)
-    return node
+    """FROM generate_series(1, 3) AS i: the one column has the name of the table."""
+    alias = node.args.get("alias")
+    name = node.alias or output_name(node.this)
+    columns = list(alias.columns) if alias is not None else []
+    if not columns and isinstance(node.this, (exp.ExplodingGenerateSeries, exp.Explode)):
+        columns = [exp.to_identifier(name, quoted=True)]
+    kept = {key: node.args.get(key) for key in ("joins", "ordinality")}
+    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=columns)
+    return exp.Table(this=node.this, alias=alias, **kept)
 
 
 def _dot(node: exp.Expr) -> exp.Expr:
-    """pg_catalog.version() is version(); (f(x)).n, a part of a row that SQLite lacks, is NULL."""
-    return node.expression if isinstance(node.expression, exp.Func) else exp.null()
+    """pg_catalog.version() is version()."""
+    return node.expression if isinstance(node.expression, exp.Func) else node
+
+
+def _column(node: exp.Expr) -> exp.Expr:
+    """pg_catalog.pg_class.oid is pg_class.oid; user is a function without brackets."""
+    is_plain = not node.args.get("table") and not node.this.args.get("quoted")
+    if is_plain and node.name.lower() in _SESSION_USERS:
+        return _call("pg_session_user")
+    return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
 
 
 def _operator(node: exp.Expr) -> exp.Expr:
+    """X OPERATOR(pg_catalog.~) y is x ~ y."""
     sign = str(node.args["operator"]).rpartition(".")[2]
-    if sign in _OPERATORS:
-        negated, ignore_case = _OPERATORS[sign]
-        return _pattern(node.this, node.expression, ignore_case, negated)
-    comparisons: dict[str, type[exp.Binary]] = {"=": exp.EQ, "<>": exp.NEQ, "||": exp.DPipe, "~~": exp.Like}
-    made = comparisons.get(sign, exp.EQ)(this=node.this, expression=node.expression)
-    return exp.Not(this=made) if sign == "!~~" else made
+    is_negated = sign.startswith("!")
+    made = _OPERATORS.get(sign.removeprefix("!"), exp.EQ)
+    fresh = made(this=node.this, expression=node.expression)
+    return exp.Not(this=exp.Paren(this=fresh)) if is_negated else fresh
 
 
-def _pattern(value: exp.Expr, pattern: exp.Expr, ignore_case: bool, negated: bool = False) -> exp.Expr:
-    found = _call("_regex", value, pattern, exp.Literal.number(int(ignore_case)))
-    return exp.Not(this=found) if negated else found
-
-
-def _any_or_comparison(node: exp.Expr) -> exp.Expr:
-    """X = ANY(array) and x <> ALL(array)."""
+def _compared(node: exp.Expr) -> exp.Expr:
+    """X = ANY(ARRAY(SELECT …)) is x IN (SELECT …); x = ANY(array) asks for an item of the array."""
     array = compared_array(node)
     if array is None:
         return node
-    if isinstance(array, (exp.Select, exp.Subquery)):
-        found: exp.Expr = exp.In(this=node.this, query=exp.Subquery(this=array.unnest()))
+    inner = array.expressions[0] if isinstance(array, exp.Array) and len(array.expressions) == 1 else array
+    if isinstance(inner, (exp.Select, exp.Subquery, exp.SetOperation)):
+        subquery = inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner)
+        fresh: exp.Expr = exp.In(this=node.this, query=subquery)
     else:
-        found = _call("_equals_any", node.this, array)
-    return found if isinstance(node, exp.EQ) else exp.Not(this=found)
+        fresh = _call("list_contains", array, node.this)
+    return fresh if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=fresh))
 
 
-def _ilike(node: exp.Expr) -> exp.Expr:
-    found = _call("_like_any_case", node.this, node.expression)
-    return exp.Not(this=found) if node.args.get("negate") else found
+def _concatenated(node: exp.Expr) -> exp.Expr:
+    """An array || NULL is the array, where DuckDB gives NULL."""
+    if isinstance(node.this, exp.Array) or isinstance(node.expression, exp.Array):
+        return _call("list_concat", node.this, node.expression)
+    return node
 
 
 def _cast(node: exp.Expr) -> exp.Expr:
     assert isinstance(node, exp.Cast)
     kind = type_of_cast(node)
-    if kind is t.NAME or (kind in t.TEXTS and kind is not t.CHAR):
-        return exp.Cast(this=node.this, to=exp.DataType.build("text"))
-    return _call("_cast", node.this, exp.Literal.string(kind.name))
+    if kind in t.REG_TYPES - {t.REGPROC}:
+        return _call(f"to_{kind.name}", node.this)
+    if kind is t.REGPROC and isinstance(node.this, exp.Literal):  # 'pg_catalog.array_in'::regproc
+        return exp.Literal.string(node.this.name.rpartition(".")[2])
+    if kind.oid in t.ELEMENT_OF and isinstance(node.this, exp.Literal):
+        items = [exp.null() if item is None else exp.Literal.string(item) for item in array_items(node.name)]
+        node.set("this", exp.Array(expressions=items))
+    return exp.Cast(this=node.this, to=exp.DataType.build(t.duckdb_type(kind), dialect="duckdb"))
 
 
-def _aggregate(name: str) -> Callable[[exp.Expr], exp.Expr]:
+def _formatted(node: exp.Expr) -> exp.Expr:
+    """format('%I.%I', a, b) is concat(quote_ident(a), '.', quote_ident(b))."""
+    quoted = {"%I": "quote_ident", "%L": "quote_nullable"}
+    values = list(node.expressions if isinstance(node.this, exp.Literal) else node.expressions[1:])
+    pattern = node.this if isinstance(node.this, exp.Literal) else node.expressions[0]
+    parts: list[exp.Expr] = []
+    for piece in re.split(r"(%[sIL])", pattern.name):
+        if not re.fullmatch(r"%[sIL]", piece):
+            parts.append(exp.Literal.string(piece.replace("%%", "%")))
+        elif values:
+            value = values.pop(0)
+            parts.append(_call(quoted[piece], value) if piece in quoted else value)
+    return _call("concat", *parts)
+
+
+def _function(node: exp.Expr) -> exp.Expr:
+    if node.name.lower() == "format" and isinstance(node.expressions[0], exp.Literal):
+        return _formatted(node)
+    name = _DUCKDB_NAMES.get(node.name.lower())
+    return node if name is None else _call(name, *node.expressions)
+
+
+def _select(node: exp.Expr) -> exp.Expr:
+    if node.args.get("locks"):
+        node.set("locks", None)
+    return node
+
+
+def _renamed(name: str, *keys: str) -> Callable[[exp.Expr], exp.Expr]:
+    """Call a function by name where sqlglot would translate it to one of DuckDB's own."""
+
     def rule(node: exp.Expr) -> exp.Expr:
-        inner = node.this.this if isinstance(node.this, exp.Order) else node.this
-        separator = node.args.get("separator")
-        return _call(name, inner, *([separator] if separator is not None else []))
+        return _call(name, *(node.args[key] for key in keys if isinstance(node.args.get(key), exp.Expr)))
 
     return rule
-
-
-def _array(node: exp.Expr) -> exp.Expr:
-    if len(node.expressions) == 1 and isinstance(
-        node.expressions[0], (exp.Select, exp.Subquery, exp.SetOperation)
-    ):
-        inner = node.expressions[0]
-        inner = inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner)
-        first = inner.this.expressions[0].alias_or_name if isinstance(inner.this, exp.Select) else ""
-        if not first:
-            return exp.null()
-        inner = exp.Subquery(this=inner.this, alias=exp.TableAlias(this=exp.to_identifier("items")))
-        listed = _call("array_agg", exp.column(first, quoted=True))
-        return exp.Subquery(this=exp.Select(expressions=[listed], from_=exp.From(this=inner)))
-    return _call("_array", *node.expressions)
-
-
-def _bracket(node: exp.Expr) -> exp.Expr:
-    place: exp.Expr = node.expressions[0]
-    if isinstance(place, exp.Literal) and place.this.isdecimal():  # the parser counts from 0
-        place = exp.Literal.number(int(place.this) + 1)
-    return _call("_element", node.this, place)
-
-
-def _interval(node: exp.Expr) -> exp.Expr:
-    unit = node.args.get("unit")
-    return exp.Literal.string(f"{node.name} {'' if unit is None else unit.name}".strip())
-
-
-def _shifted(node: exp.Expr) -> exp.Expr:
-    """A moment plus or minus an INTERVAL, which is a text by now."""
-    sides, sign = [node.this, node.expression], -1 if isinstance(node, exp.Sub) else 1
-    spans = [side for side in sides if _is_interval(side)]
-    if len(spans) != 1:
-        return node
-    moment = sides[0] if spans[0] is sides[1] else sides[1]
-    return _call("_shifted", moment, spans[0], exp.Literal.number(sign))
-
-
-def _is_interval(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Literal)
-        and node.is_string
-        and " " in node.this
-        and node.this.split()[0].lstrip("-").isdigit()
-    )
-
-
-def _date_trunc(node: exp.Expr) -> exp.Expr:
-    return _call("date_trunc", exp.Literal.string(node.args["unit"].name), node.this)
-
-
-def _arguments(name: str, *keys: str) -> Callable[[exp.Expr], exp.Expr]:
-    def rule(node: exp.Expr) -> exp.Expr:
-        given: Sequence[exp.Expr] = [node.args[key] for key in keys if node.args.get(key) is not None]
-        return _call(name, *given, *node.expressions)
-
-    return rule
-
-
-def _column(node: exp.Expr) -> exp.Expr:
-    """pg_catalog.pg_class.oid is pg_class.oid; user is a function without brackets."""
-    if node.name.lower() in ("user", "current_role") and not node.args.get("table"):
-        return node if node.this.args.get("quoted") else _call("current_user")
-    return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
-
-
-def _alias(node: exp.Expr) -> exp.Expr:
-    """In quotes: `AS notnull` is a word of SQLite's."""
-    return exp.alias_(node.this, node.alias, quoted=True)
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
-    exp.Alias: _alias,
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Operator: _operator,
     exp.Collate: lambda node: node.this,
-    exp.RegexpLike: lambda node: _pattern(node.this, node.expression, False),
-    exp.RegexpILike: lambda node: _pattern(node.this, node.expression, True),
-    exp.EQ: _any_or_comparison,
-    exp.NEQ: _any_or_comparison,
-    exp.ILike: _ilike,
+    exp.EQ: _compared,
+    exp.NEQ: _compared,
+    exp.DPipe: _concatenated,
     exp.Cast: _cast,
-    exp.ArrayAgg: _aggregate("array_agg"),
-    exp.GroupConcat: _aggregate("string_agg"),
-    exp.Array: _array,
-    exp.Bracket: _bracket,
-    exp.TimestampTrunc: _date_trunc,
-    exp.ArrayToString: _arguments("array_to_string", "this", "expression", "null"),
-    exp.ArraySize: _arguments("array_length", "this"),
-    exp.RegexpReplace: _arguments("regexp_replace", "this", "expression", "replacement", "modifiers"),
-    exp.SplitPart: _arguments("split_part", "this", "delimiter", "part_index"),
-    exp.StrPosition: _arguments("strpos", "this", "substr"),
-    exp.Concat: _arguments("concat"),
-    exp.Explode: _arguments("unnest", "this"),
-    exp.Unnest: _arguments("unnest"),
-    exp.LogicalAnd: lambda node: exp.Min(this=node.this),
-    exp.LogicalOr: lambda node: exp.Max(this=node.this),
-    exp.JSONObject: lambda _: exp.null(),
-    exp.ByteString: lambda node: exp.Literal.string(node.name.encode().decode("unicode_escape")),
-    exp.Interval: _interval,
-    exp.Add: _shifted,
-    exp.Sub: _shifted,
-    exp.SimilarTo: _arguments("_similar_to", "this", "expression"),
-    exp.TimeToStr: _arguments("to_char", "this", "format"),
-    exp.AtTimeZone: lambda node: node.this,
-    exp.Initcap: _arguments("initcap", "this"),
-    exp.Translate: _arguments("translate", "this", "from_", "to"),
+    exp.Anonymous: _function,
+    exp.Select: _select,
+    exp.ArraySize: _renamed("array_length", "this"),
+    exp.CurrentVersion: _renamed("version"),
+    exp.CurrentSchema: _renamed("current_schema"),
+    exp.CurrentSchemas: _renamed("current_schemas", "this"),
+    exp.CurrentDatabase: _renamed("current_database"),
+    exp.CurrentCatalog: _renamed("current_database"),
+    exp.CurrentUser: _renamed("pg_session_user"),
+    exp.SessionUser: _renamed("pg_session_user"),
+    exp.Format: _formatted,
+    exp.TimeToStr: lambda node: to_duckdb(node.copy(), "postgres", {}),
+    exp.Initcap: _renamed("initcap", "this"),
 }

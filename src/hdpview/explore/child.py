@@ -1,0 +1,198 @@
+"""An object in a process of its own, for servers: work that needs too much time or memory ends there, not here.
+
+Messages are pickles with their length in front, over the child's standard input and output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from hdpview.errors import HdpviewError, QueryError
+
+# Bytes that a child may use beyond what it needs at rest. The largest array of an answer takes 400 MB.
+MEMORY_BYTES = 2 * 2**30
+# Seconds that a child may take to start; three on an idle core.
+START_SECONDS = 120.0
+# Seconds of processor time for one call; of 435 everyday statements the slowest takes 1.
+CPU_SECONDS = 5.0
+_TOO_LONG = "The statement takes longer than it may. Ask for less at once."
+_TOO_LARGE = "The statement needs more memory than it may use. Ask for less at once."
+_LENGTH = struct.Struct("!Q")
+
+
+_is_child = False
+
+
+class ChildError(Exception):
+    """An unexpected error in a child. The message is the name of its type."""
+
+
+class Child:
+    """An object in a process of its own. It is made when it is first asked, and again after its process ended.
+
+    module, name: the class or function that makes it. arguments: for that, picklable.
+    """
+
+    def __init__(self, module: str, name: str, *arguments: Any) -> None:
+        self._recipe = (module, name, arguments)
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Make the object before it is asked."""
+        with self._lock:
+            if self._process is None:
+                self._start()
+
+    def ask(self, method: str, *arguments: Any, seconds: float) -> Any:
+        """What a method of the object returns or raises. QueryError where it takes too much time or memory."""
+        with self._lock:
+            if self._process is None:
+                self._start()
+            return self._exchange((method, arguments), seconds)
+
+    def close(self) -> None:
+        """End the process, and whatever it is at."""
+        if self._process is not None:
+            self._process.kill()
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        # Answers are small; threads that wait for each other cost more than they gain.
+        environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from hdpview.explore.child import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self._exchange(self._recipe, START_SECONDS)
+
+    def _exchange(self, message: Any, seconds: float) -> Any:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watch = threading.Timer(seconds, process.kill)
+        watch.daemon = True
+        watch.start()
+        try:
+            _send(process.stdin, message)
+            is_error, reply = _receive(process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            is_late = not watch.is_alive()
+            exit_code = self._end()
+            if is_late or exit_code == -getattr(signal, "SIGPROF", 0):
+                raise QueryError(_TOO_LONG) from None
+            raise QueryError(_TOO_LARGE) from None
+        finally:
+            watch.cancel()
+        if is_error:
+            raise reply
+        return reply
+
+    def _end(self) -> int | None:
+        """End the process. Returns its exit code: the negative number of the signal that ended it."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return process.wait()
+
+
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """In a child, end the process where a block uses more seconds of processor time; elsewhere do nothing."""
+    if not _is_child or not hasattr(signal, "setitimer"):
+        yield
+        return
+    left, _ = signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, left)
+
+
+def main() -> None:
+    """Serve the parent until it closes the pipe."""
+    global _is_child  # the functions that limit work are called far from here
+    _is_child = True
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever else is printed must not get between messages
+    try:
+        module, name, arguments = _receive(source)
+        served = _made(getattr(importlib.import_module(module), name), arguments, target)
+        while served is not None:
+            method, arguments = _receive(source)
+            _send(target, _called(getattr(served, method), arguments))
+    except (EOFError, OSError, KeyboardInterrupt):
+        os._exit(0)
+
+
+def _made(make: Any, arguments: tuple[Any, ...], target: Any) -> Any:
+    """The object to serve; None where it cannot be made, and the parent is told why."""
+    try:
+        served = make(*arguments)
+    except HdpviewError as problem:
+        _send(target, (True, problem))
+        return None
+    _limit_memory(MEMORY_BYTES)
+    _send(target, (False, None))
+    return served
+
+
+def _called(method: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        with cpu_limit(CPU_SECONDS):
+            return False, method(*arguments)
+    except HdpviewError as problem:
+        return True, problem
+    except MemoryError:
+        return True, QueryError(_TOO_LARGE)
+    except Exception as problem:
+        return True, ChildError(type(problem).__name__)
+
+
+def _limit_memory(n_bytes: int) -> None:
+    """Allow so many bytes beyond those that are in use, where the system can say so."""
+    try:
+        import resource
+        from pathlib import Path
+
+        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + n_bytes, in_use + n_bytes))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def _send(pipe: Any, message: Any) -> None:
+    content = pickle.dumps(message)
+    pipe.write(_LENGTH.pack(len(content)))
+    pipe.write(content)
+    pipe.flush()
+
+
+def _receive(pipe: BinaryIO | Any) -> Any:
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    content = pipe.read(*_LENGTH.unpack(head))
+    return pickle.loads(content)

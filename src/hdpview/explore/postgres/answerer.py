@@ -1,0 +1,370 @@
+"""Questions read and answered: by a view, by its synthetic records, or by the catalogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any, cast
+
+from sqlglot import exp
+
+from hdpview.domain import Ordered, calendar
+from hdpview.errors import QueryError, unknown_name
+from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.layout import column_type
+from hdpview.explore.postgres.names import (
+    alias_of,
+    is_common_table,
+    list_compared_arrays,
+    name_outputs,
+    parameter_number,
+    parameter_types,
+    shown_attributes,
+    with_null_parameters,
+)
+from hdpview.explore.postgres.sqlstates import PgError, SqlState
+from hdpview.explore.postgres.statements import with_quoted_aliases
+from hdpview.explore.postgres.types import OutputColumn, PgType
+from hdpview.explore.recent import Recent
+from hdpview.pview import PView
+from hdpview.query.evaluate import Output, Result, describe, run
+from hdpview.query.question.where import name_in_sql, parse
+
+# Cells of recent answers that are kept.
+_CELLS_KEPT = 500_000
+_QUESTIONS_KEPT = 1_000
+_NO_JOIN = (
+    "A view is one table, and holds no rows that a join could match. "
+    "Ask each view by itself, or build a view from the joined table."
+)
+# A statement with none of these anywhere asks for rows.
+_SUMMARIES = (exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.AggFunc)
+_NAMED_SUMMARIES = [
+    "odds_ratio",
+    "risk_ratio",
+    "risk_difference",
+    "mean",
+    "dp_interval_low",
+    "dp_interval_high",
+]
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How a session wants aggregates answered."""
+
+    intervals: bool = False
+    confidence: float = 0.95
+    interval: str = "typical"
+    counts: str = "consistent"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> AnswerOptions:
+        """From the settings of a session."""
+        return cls(
+            settings["hdpview.intervals"] == "on",
+            float(settings["hdpview.confidence"]),
+            settings["hdpview.interval"],
+            settings["hdpview.counts"],
+        )
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """Columns and rows, with values of the columns' types. settings: those that set_config has changed."""
+
+    columns: Sequence[OutputColumn]
+    rows: Sequence[Sequence[Any]]
+    notices: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a statement's answer before it is computed. parameters: types of $1, $2, …"""
+
+    columns: Sequence[OutputColumn]
+    parameters: tuple[PgType, ...]
+
+    def with_ends(self, options: AnswerOptions) -> list[OutputColumn]:
+        """The columns, with the ends of intervals where they are wanted."""
+        return _with_ends(self.columns, options)
+
+
+@dataclass(eq=False)
+class _Question:
+    """A statement that was read against the views.
+
+    view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
+    columns: of its answer, once somebody asked for them.
+    """
+
+    tree: exp.Expr
+    view: str | None
+    is_for_rows: bool
+    parameters: tuple[PgType, ...]
+    columns: Sequence[OutputColumn] | None = None
+
+
+@dataclass(frozen=True)
+class _BinStarts:
+    """The number that each bin of an attribute starts with, by the bin's label. kind: of the numbers."""
+
+    kind: PgType
+    by_label: Mapping[str, float]
+
+
+def answerer_of(paths: Mapping[str, str]) -> Answerer:
+    """Answers statements over the views in these files, by table name; ready for the first one."""
+    answerer = Answerer({name: PView.open(path) for name, path in paths.items()})
+    answerer.warm_up()
+    return answerer
+
+
+class Answerer:
+    """Reads and answers statements over these views."""
+
+    def __init__(self, views: Mapping[str, PView]) -> None:
+        self.views = dict(views)
+        self.engine = CatalogEngine(views)
+        self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
+        self._questions = Recent[_Question](_QUESTIONS_KEPT)
+        self._answers = Recent[ResultSet](_CELLS_KEPT)
+
+    def warm_up(self) -> None:
+        """Answer a question of each kind before anyone asks, so that kernels are loaded or compiled."""
+        for view in self.views.values():
+            names = [name_in_sql(name) for name in view.schema.names]
+            numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
+            wanted = "".join(f", AVG({name}), median({name})" for name in numbers[:1])
+            condition = f"{names[-1]} IS NOT NULL"
+            run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
+            run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+
+    def describe(self, text: str) -> Description:
+        """Columns and parameters of a statement."""
+        question = self._question(text)
+        if question.columns is None:
+            tree = with_null_parameters(question.tree, question.parameters)
+            if question.view is None or question.is_for_rows:
+                question.columns = self.engine.describe(tree)
+            else:
+                tree = list_compared_arrays(tree)
+                outputs = describe(self.views[question.view], tree, "postgres")
+                question.columns = self._columns(question, outputs)
+        return Description(question.columns, question.parameters)
+
+    def _question(self, text: str) -> _Question:
+        question = self._questions.get(text)
+        if question is None:
+            try:
+                question = self._read(text)
+            except RecursionError:
+                raise QueryError("The statement is nested too deeply.") from None
+            except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+                raise QueryError("Not valid SQL: a part of the statement is missing.") from None
+            self._questions.keep(text, question)
+        return question
+
+    def _read(self, text: str) -> _Question:
+        tree = _parsed(text).copy()
+        if not isinstance(tree, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Only SELECT statements can be answered.")
+        if tree.find(exp.Into) is not None:
+            raise PgError(
+                SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
+            )
+        tables = _tables(tree)
+        names = {self._view_of(table) for table in tables}
+        if len(names) > 1:
+            raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
+        name = names.pop() if names else None
+        is_for_rows = name is not None and _asks_for_rows(tree)
+        if (name is None or is_for_rows) and len(text) > MAX_CHARACTERS:
+            raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
+        if name is None:
+            return _Question(tree, None, False, self.engine.parameters(tree))
+        schema = self.views[name].schema
+        parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
+        for table in tables:
+            _rename(table, name if is_for_rows else None)
+        for column in tree.find_all(exp.Column):
+            column.set("db", None)
+        name_outputs(tree)
+        return _Question(tree, name, is_for_rows, parameters)
+
+    def _columns(self, question: _Question, outputs: Sequence[Output]) -> list[OutputColumn]:
+        """Outputs as clients see them. Bins of a number are numbers: their starts."""
+        columns = [OutputColumn(each.name, t.of_duckdb(each.type), each.is_estimate) for each in outputs]
+        for i, start in self._starts(question).items():
+            if i < len(columns) and columns[i].kind is t.TEXT:
+                columns[i] = replace(columns[i], kind=start.kind)
+        return columns
+
+    def _starts(self, question: _Question) -> dict[int, _BinStarts]:
+        """Starts of bins, by the number of the output that shows them."""
+        assert question.view is not None
+        known = self._bin_starts[question.view]
+        shown = shown_attributes(question.tree, self.views[question.view].schema.names)
+        return {i: known[name] for i, name in enumerate(shown) if name in known}
+
+    def _view_of(self, table: exp.Table) -> str | None:
+        """The view that a table's name stands for; None for a table of the catalogue."""
+        name, quoted = table.name, bool(table.this.args.get("quoted"))
+        if table.db.lower() in ("", "public"):
+            known = [
+                each for each in self.views if each == name or (not quoted and each.lower() == name.lower())
+            ]
+            if known:
+                return name if name in known else known[0]
+            if name.lower() == "view" and len(self.views) == 1:
+                return next(iter(self.views))
+        if self.engine.key(table) is not None:
+            return None
+        full = f"{table.db}.{name}" if table.db else name
+        raise PgError(
+            SqlState.UNDEFINED_TABLE,
+            f'relation "{full[:60]}" does not exist',
+            unknown_name("table", name[:60], self.views, "There are").partition(". ")[2],
+        )
+
+    def answer(
+        self, text: str, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
+    ) -> ResultSet:
+        """Answer a statement with these values of its parameters."""
+        question = self._question(text)
+        tree = _bound(question.tree, values) if question.parameters else question.tree
+        if question.view is None:
+            before = dict(session.settings)
+            columns, rows = self.engine.answer(tree, session)
+            changed = {name: value for name, value in session.settings.items() if before.get(name) != value}
+            return ResultSet(columns, rows, settings=changed)
+        key = (text, tuple(map(repr, values)), options)
+        answer = self._answers.get(key)
+        if answer is None:
+            if question.is_for_rows:
+                columns, rows = self.engine.answer(tree, session)
+                # Tools look at the columns of no rows first; there is nothing to say about those.
+                answer = ResultSet(columns, rows, (self.engine.notice(question.view),) if rows else ())
+            else:
+                answer = self._of_view(question, tree, options)
+            self._answers.keep(key, answer, 1 + len(answer.columns) * len(answer.rows))
+        return answer
+
+    def _of_view(self, question: _Question, tree: exp.Expr, options: AnswerOptions) -> ResultSet:
+        assert question.view is not None
+        result = run(
+            self.views[question.view],
+            list_compared_arrays(tree.copy()),
+            dialect="postgres",
+            confidence=options.confidence,
+            counts=cast("Any", options.counts),
+            interval=cast("Any", options.interval),
+            with_intervals=options.intervals,
+        )
+        columns, starts = question.columns or self._columns(question, result.outputs), self._starts(question)
+        lists: list[list[Any]] = []
+        for i, column in enumerate(columns):
+            values = result.table.column(i).to_pylist()
+            lists.append([starts[i].by_label.get(each, each) for each in values] if i in starts else values)
+            if column.is_estimate and options.intervals:
+                lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
+        rows = list(zip(*lists, strict=True))
+        return ResultSet(_with_ends(columns, options), rows, (*result.notes, *result.inferred))
+
+
+def _with_ends(columns: Sequence[OutputColumn], options: AnswerOptions) -> list[OutputColumn]:
+    """Columns followed by the ends of their intervals, where they are wanted."""
+    wanted: list[OutputColumn] = []
+    for column in columns:
+        wanted.append(column)
+        if column.is_estimate and options.intervals:
+            kind = t.TIMESTAMP if column.kind in t.MOMENTS else t.FLOAT8
+            wanted += [OutputColumn(f"{column.name}{end}", kind) for end in ("_lower", "_upper")]
+    return wanted
+
+
+def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
+    """Ends of an output's intervals; None where there is none."""
+    ends: Mapping[int, Any] = getattr(result, side)
+    if i not in ends:
+        return [None] * result.table.num_rows
+    values = [None if math.isnan(value) else value for value in ends[i].tolist()]
+    if column.kind not in t.MOMENTS:
+        return values
+    return [None if value is None else calendar.moment(round(value)) for value in values]
+
+
+def _bin_starts(view: PView) -> dict[str, _BinStarts]:
+    """Starts of the bins of numbers, by the attribute's name in small letters."""
+    starts = {}
+    for attribute in view.schema:
+        if isinstance(attribute, Ordered) and attribute.kind in ("integer", "real"):
+            by_label = dict(zip(attribute.value_labels(), attribute.edges[:-1].tolist(), strict=True))
+            starts[attribute.name.lower()] = _BinStarts(column_type(attribute), by_label)
+    return starts
+
+
+def _asks_for_rows(tree: exp.Expr) -> bool:
+    """Whether a statement has neither groups nor aggregates anywhere."""
+    inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
+    return isinstance(inner, exp.Select) and not any(
+        isinstance(node, _SUMMARIES)
+        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES)
+        for node in inner.walk()
+    )
+
+
+def _tables(tree: exp.Expr) -> list[exp.Table]:
+    return [
+        table
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and not is_common_table(table)
+    ]
+
+
+def _rename(table: exp.Table, records: str | None) -> None:
+    """Name a table as the evaluator does, or as its synthetic records are named."""
+    table.set("alias", alias_of(table))
+    table.set("this", exp.to_identifier(records or "view", quoted=True))
+    table.set("db", exp.to_identifier("public") if records else None)
+    table.set("catalog", None)
+
+
+def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
+    """The statement with its parameters' values written in."""
+    bound = tree.copy()
+    for node in list(bound.find_all(exp.Parameter)):
+        number = parameter_number(node)
+        if number > len(values):
+            raise PgError(SqlState.INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
+        node.replace(_literal(values[number - 1]))
+    return bound
+
+
+def _literal(value: Any) -> exp.Expr:
+    """A value as it is written in a statement."""
+    if isinstance(value, exp.Expr):
+        return value.copy()
+    if isinstance(value, list):
+        return exp.Array(expressions=[_literal(item) for item in value])
+    if isinstance(value, date):
+        text = value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        return exp.cast(exp.Literal.string(text), "TIMESTAMP" if isinstance(value, datetime) else "DATE")
+    return exp.convert(value)
+
+
+def _parsed(text: str) -> exp.Expr:
+    """The tree of a statement. PostgreSQL takes any word as a name behind AS, the parser does not: such words
+    are put into quotes if need be.
+    """
+    try:
+        return parse(text, "postgres")
+    except QueryError:
+        quoted = with_quoted_aliases(text)
+        if quoted == text:
+            raise
+    return parse(quoted, "postgres")

@@ -1,0 +1,356 @@
+"""A statement run: once on the estimate, and once on all draws inside one LATERAL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import sqlglot
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from hdpview.errors import QueryError
+from hdpview.query.errors.fields import draw_errors, n_draws_for
+from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.heaps import Heaps
+from hdpview.query.evaluate.lineage import HIDDEN, add_hidden_key, uncertain_outputs
+from hdpview.query.evaluate.quantiles import ordered_values
+from hdpview.query.evaluate.scan import BIN, Base, ErrorCluster, Scan, for_errors, key_name, text_of
+from hdpview.query.evaluate.statement import Statement
+
+Floats = NDArray[np.float64]
+# Seconds after which DuckDB is interrupted.
+DEADLINE_SECONDS = 30.0
+ESTIMATE = -1  # the number of the estimate among draws
+
+
+@contextmanager
+def deadline(cursor: Any) -> Iterator[None]:
+    """Interrupt whatever runs on a cursor after some seconds."""
+    import duckdb
+
+    seconds = DEADLINE_SECONDS
+    timer = threading.Timer(seconds, cursor.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise QueryError(
+            f"The statement takes longer than {seconds:g} seconds. Ask for fewer groups."
+        ) from None
+    except duckdb.OutOfMemoryException:
+        raise QueryError("The statement needs more memory than it may use. Ask for fewer groups.") from None
+    finally:
+        timer.cancel()
+
+
+class Execution:
+    """One statement on one cursor.
+
+    table: the outputs on the estimate, without the hidden key. lower, upper: per uncertain output.
+    """
+
+    def __init__(
+        self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any, raw: bool = False
+    ) -> None:
+        self.database, self.cursor, self.raw = database, cursor, raw
+        self._loaded: dict[int, int] = {}
+        self.statement = Statement(
+            database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
+        )
+        self.uncertain = uncertain_outputs(self.statement.tree)
+        self.lower: dict[int, Floats] = {}
+        self.upper: dict[int, Floats] = {}
+        self.presence: Floats | None = None
+
+    # Tables.
+
+    def _compile(self, scan: Scan) -> None:
+        if not scan.clusters:
+            scan.compile(self.cursor, self.raw)
+            for column in scan.ordered:
+                column.scan.compile(self.cursor, self.raw)
+
+    def _load(
+        self, scan: Scan, errors: dict[int, Floats] | None, n_draws: int, heaps: Heaps | None = None
+    ) -> None:
+        """Register a scan's tables: keys, and base sums of the estimate and of draws."""
+        self._compile(scan)
+        if self._loaded.get(scan.number, -1) >= n_draws:
+            return
+        n, estimate = scan.n_groups, scan.estimate
+        draws = np.repeat(np.arange(ESTIMATE, n_draws, dtype=np.int32), n)
+        columns: dict[str, Any] = {
+            f"{SECRET}d": draws,
+            f"{SECRET}g": np.tile(np.arange(n, dtype=np.int32), n_draws + 1),
+        }
+        for j in range(len(scan.bases)):
+            values = estimate[j]
+            if n_draws:
+                assert errors is not None
+                values = np.concatenate([values, (values + errors[id(scan)][:, j]).reshape(-1)])
+            columns[f"{SECRET}b{j}"] = values
+        for j in scan.limited:
+            for name, end in zip("lu", scan.limits(j), strict=True):
+                columns[f"{SECRET}{name}{j}"] = np.tile(end, n_draws + 1)
+        for ordered in scan.ordered:
+            inner = ordered.scan
+            counts = inner.estimate[:1]
+            if n_draws:
+                assert errors is not None
+                counts = np.concatenate([counts, inner.estimate[0] + errors[id(inner)][:, 0]])
+            columns[ordered.column] = ordered_values(scan, ordered, counts, self.cursor, heaps)
+        self.cursor.register(f"{SECRET}_b{scan.number}", pa.table(columns))
+        self._register_keys(scan)
+        self._loaded[scan.number] = n_draws
+
+    def _register_keys(self, scan: Scan) -> None:
+        self.cursor.register(f"{SECRET}_keys{scan.number}", scan.key_table())
+        casts = []
+        for i, key in enumerate(scan.keys):
+            if isinstance(key, exp.Column):
+                a = self.database.number[key.name.removesuffix(BIN).lower()]
+                if self.database.has_ordered_labels(a):
+                    casts.append(f"CAST({key_name(i)} AS {SECRET}_labels{a}) AS {key_name(i)}")
+        replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
+        self.cursor.execute(
+            f"CREATE OR REPLACE TEMP VIEW {SECRET}_k{scan.number} AS "
+            f"SELECT *{replaced} FROM {SECRET}_keys{scan.number}"
+        )
+
+    def _rows_of_subquery(self, statement: Statement, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        """Rows of a subquery on the estimate."""
+        import duckdb
+
+        for scan in statement.scans:
+            self._load(scan, None, 0)
+        ready = [
+            cte
+            for cte in statement.tree.find_all(exp.CTE)
+            if all(table.name != "view" for table in cte.find_all(exp.Table))
+        ]
+        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in ready)
+        try:
+            return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
+        except duckdb.BinderException:
+            raise QueryError(
+                "A subquery names columns of the statement around it, which cannot be answered. Ask it "
+                "by itself."
+            ) from None
+        except duckdb.Error as problem:
+            raise statement.refusal(problem) from None
+
+    def _rows_of_groups(self, tree: exp.Expr, ctes: list[exp.CTE]) -> list[tuple[Any, ...]]:
+        """Rows on the estimate of a subquery that is not taken apart yet."""
+        whole = tree.copy()
+        if ctes and not whole.args.get("with_"):
+            whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
+        with self.database.cursor() as cursor:
+            table = Execution(self.database, whole, "duckdb", cursor, self.raw).estimate()
+        columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
+        return list(zip(*columns, strict=True))
+
+    # Running.
+
+    def describe(self) -> list[str]:
+        """DuckDB's types of the outputs."""
+        for scan in self.statement.scans:
+            self._load(scan, None, 0)
+        rows = self._fetch(
+            lambda: self.cursor.execute(f"DESCRIBE {with_tables(self.statement.tree)}").fetchall()
+        )
+        return [row[1] for row in rows]
+
+    def _fetch(self, ask: Any) -> Any:
+        import duckdb
+
+        try:
+            return ask()
+        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+            raise
+        except duckdb.Error as problem:
+            raise self.statement.refusal(problem) from problem
+
+    def estimate(self) -> pa.Table:
+        """The outputs on the estimate, with the hidden key as the last column."""
+        for scan in self.statement.scans:
+            self._load(scan, None, 0)
+        add_hidden_key(self.statement.tree)
+        sql = with_tables(self.statement.tree)
+        return self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+
+    def draw(
+        self, table: pa.Table, n_draws: int, seed: int, with_presence: bool = False
+    ) -> dict[int, Floats]:
+        """Outputs of every draw, output → shape (n_rows, n_draws); NaN where a draw has none."""
+        wanted = [
+            i
+            for i, is_uncertain in enumerate(self.uncertain)
+            if is_uncertain and _is_number(table.schema.field(i).type)
+        ]
+        if not table.num_rows or not (wanted or with_presence):
+            return {}
+        scans = [one for one in self._all_scans() if one.bases]
+        view, heaps = self.database.view, Heaps(self.database.view, n_draws, seed)
+        wrapped = [_ErrorScan(scan, [for_errors(c, heaps.margin) for c in scan.clusters]) for scan in scans]
+        drawn = [np.zeros((n_draws, len(scan.bases), scan.n_groups)) for scan in scans]
+        for number, part in enumerate(view.parts):
+            for total, own in zip(drawn, draw_errors(part, wrapped, n_draws, seed + number), strict=True):
+                total += own
+        for total, scan in zip(drawn, scans, strict=True):
+            heap = heaps.errors(scan)
+            if heap is not None:
+                total += heap
+            if scan.extra_variance.any():
+                half = np.random.default_rng([seed & 0xFFFFFFFF, scan.n_groups]).standard_normal(
+                    (n_draws // 2, 1, scan.n_groups)
+                )
+                total += np.concatenate([half, -half]) * np.sqrt(scan.extra_variance)
+        errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
+        for scan in self.statement.scans:
+            self._load(scan, errors, n_draws, heaps)
+        if with_presence:
+            self.presence = self._presence(table, n_draws)
+        return self._outputs_of_draws(table, wanted, n_draws)
+
+    def _outputs_of_draws(self, table: pa.Table, wanted: list[int], n_draws: int) -> dict[int, Floats]:
+        inner = self._without_outermost_filters()
+        names = [f"o{i}" for i in range(table.num_columns - 1)] + [HIDDEN]
+        kept = pa.table(
+            {"h": table.column(table.num_columns - 1), "r": np.arange(table.num_rows, dtype=np.int32)}
+        )
+        self.cursor.register(f"{SECRET}_kept", kept)
+        outs = ", ".join(_as_number(f"q.o{i}", table.schema.field(i).type) + f" AS o{i}" for i in wanted)
+        sql = (
+            f"SELECT kept.r, q.d, {outs} FROM ({self._lateral(inner, names, n_draws)}) AS q "
+            f"JOIN {SECRET}_kept AS kept ON kept.h IS NOT DISTINCT FROM q.{HIDDEN}"
+        )
+        rows = self._fetch(lambda: self.cursor.execute(sql).fetchnumpy())
+        r, d = rows["r"].astype(np.int64), rows["d"].astype(np.int64)
+        found = {}
+        for i in wanted:
+            values = np.full((table.num_rows, n_draws), np.nan)
+            values[r, d] = np.ma.filled(rows[f"o{i}"].astype(np.float64), np.nan)
+            values[~np.isfinite(values)] = np.nan
+            found[i] = values
+        return found
+
+    def _lateral(self, tree: exp.Expr, names: list[str], n_draws: int) -> str:
+        body = with_tables(tree, f"{SECRET}d0.{SECRET}d")
+        return (
+            f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM "
+            f"range({n_draws})) "
+            f"AS {SECRET}d0, LATERAL ({body}) AS q0({', '.join(names)})"
+        )
+
+    def _without_outermost_filters(self) -> exp.Expr:
+        """The statement over the rows of the estimate before QUALIFY and LIMIT: windows are over them."""
+        inner = self.statement.tree.copy()
+        for part in ("order", "limit", "offset"):
+            inner.set(part, None)
+        if not isinstance(inner, exp.Select):
+            return inner
+        inner.set("qualify", None)
+        if inner.args.get("group") is not None:
+            inner.set("having", None)
+            return inner
+        key = inner.selects[-1].unalias()
+        if inner.args.get("where") is not None and not isinstance(key, exp.Literal):
+            sql = f"SELECT {HIDDEN} AS h FROM ({with_tables(inner)})"
+            self.cursor.register(
+                f"{SECRET}_passed", self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+            )
+            test = sqlglot.parse_one(f"({text_of(key)}) IN (SELECT h FROM {SECRET}_passed)", read="duckdb")
+            inner.set("where", exp.Where(this=test))
+        return inner
+
+    def _presence(self, table: pa.Table, n_draws: int) -> Floats:
+        """Share of draws in which each row of the estimate belongs to the answer."""
+        names = [f"o{i}" for i in range(table.num_columns - 1)] + [HIDDEN]
+        rows = self._fetch(
+            lambda: self.cursor.execute(
+                f"SELECT {HIDDEN} AS h, COUNT(DISTINCT d) AS n FROM "
+                f"({self._lateral(self.statement.tree, names, n_draws)}) GROUP BY 1"
+            ).fetchall()
+        )
+        counts = dict(rows)
+        keys = table.column(table.num_columns - 1).to_pylist()
+        return np.array([counts.get(key, 0) / n_draws for key in keys])
+
+    def n_draws(self) -> int:
+        """More draws for fewer groups."""
+        return n_draws_for(max((scan.n_groups for scan in self._all_scans()), default=1))
+
+    def _all_scans(self) -> list[Scan]:
+        return [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
+
+
+def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
+    """SQL in which scans are the rows of one draw."""
+
+    def to_table(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Table) and node.name.startswith(f"{SECRET}_scan"):
+            i = node.name.removeprefix(f"{SECRET}_scan")
+            source = sqlglot.parse_one(
+                f"SELECT k.*, b.* EXCLUDE ({SECRET}g, {SECRET}d) FROM {SECRET}_b{i} AS b "
+                f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw}",
+                read="duckdb",
+            )
+            return exp.Subquery(
+                this=source, alias=exp.TableAlias(this=exp.to_identifier(node.alias or node.name))
+            )
+        return node
+
+    return text_of(tree.copy().transform(to_table))
+
+
+@dataclass(frozen=True, eq=False)
+class _ErrorScan:
+    """A scan as the error model reads it."""
+
+    scan: Scan
+    clusters: list[ErrorCluster]
+
+    @property
+    def bases(self) -> Sequence[Base]:
+        return self.scan.bases
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.scan.grid
+
+    @property
+    def estimate(self) -> Floats:
+        return self.scan.estimate
+
+    @property
+    def signature(self) -> str:
+        return self.scan.signature
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)
+        or types.is_timestamp(kind) or types.is_date(kind)
+    )  # fmt: skip
+
+
+def _as_number(sql: str, kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return f"CAST(epoch_us(CAST({sql} AS TIMESTAMP)) AS DOUBLE)"
+    return f"CAST({sql} AS DOUBLE)"
+
+
+def numbers_of(column: pa.ChunkedArray) -> Floats:
+    """A column as numbers: microseconds for moments, NaN for NULL."""
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    return np.array(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,0 +1,425 @@
+"""Statements in, results out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from hdpview.domain import Category, Ordered, calendar
+from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
+from hdpview.query.bounds.noise import check_confidence
+from hdpview.query.errors.ends import ends
+from hdpview.query.errors.fields import seed_of
+from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
+from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of
+from hdpview.query.evaluate.execute import Execution, deadline, numbers_of
+from hdpview.query.evaluate.lineage import never_negative
+from hdpview.query.evaluate.released import is_material
+from hdpview.query.evaluate.statement import shortened_line
+from hdpview.query.interval.answers import Kind, Reading, check_reading
+from hdpview.query.present.frames import NOTES
+from hdpview.query.quality import inferred_note
+from hdpview.query.question.where import DIALECT, parse
+from hdpview.view.data import ViewData
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+_MAX_NAMED_BINS = 3
+# Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
+_OF_VALUES = {
+    "ConversionException",
+    "OutOfRangeException",
+    "InvalidInputException",
+    "DataError",
+    "TypeMismatchException",
+}
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of a result.
+
+    type: DuckDB's. is_estimate: it has an interval.
+    """
+
+    name: str
+    type: str
+    is_estimate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Rows of an answer.
+
+    table: one column per output, names as DuckDB gives them, which may repeat.
+    lower, upper: output → ends of its interval, NaN where there is none; microseconds for moments.
+    notes: sentences that people should read. inferred: a sentence on relations that were not measured.
+    presence: share of draws in which each row belongs to the answer, where that was asked for.
+    """
+
+    outputs: Sequence[Output]
+    table: pa.Table
+    lower: dict[int, Floats]
+    upper: dict[int, Floats]
+    confidence: float
+    notes: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    presence: Floats | None = None
+
+    @cached_property
+    def names_of_outputs(self) -> list[list[str]]:
+        """The columns of each output in `to_arrow`: its own, and those of the ends of its interval."""
+        found: list[list[str]] = []
+        taken = {output.name for output in self.outputs}
+        used: set[str] = set()
+        for i, output in enumerate(self.outputs):
+            own = [_free(output.name, used)]
+            if i in self.lower:
+                own += [_free(output.name + suffix, taken | used) for suffix in ("_lower", "_upper")]
+            used |= set(own)
+            found.append(own)
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """Each estimate `n` is followed by `n_lower` and `n_upper`; notes are in the schema's metadata."""
+        columns = []
+        for i, _ in enumerate(self.outputs):
+            column = self.table.column(i)
+            columns.append(_plain_column(column))
+            if i in self.lower:
+                columns += [_end_column(ends[i], column.type) for ends in (self.lower, self.upper)]
+        names = self.names
+        if self.presence is not None:
+            columns.append(pa.array(self.presence))
+        notes = json.dumps([*self.notes, *self.inferred])
+        return pa.table(columns, names=names).replace_schema_metadata({NOTES: notes})
+
+    @property
+    def names(self) -> list[str]:
+        names = [name for own in self.names_of_outputs for name in own]
+        return names if self.presence is None else [*names, _free("presence", set(names))]
+
+    @property
+    def measured(self) -> list[list[str]]:
+        """Names of the columns of each output that has an interval."""
+        return [own for own in self.names_of_outputs if len(own) == 3]
+
+    @property
+    def aggregates(self) -> tuple[str, ...]:
+        """Names of the outputs that have intervals."""
+        return tuple(self.outputs[i].name for i in sorted(self.lower))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The result as plain Python values; None for NULL."""
+        table = self.to_arrow()
+        lists = [column.to_pylist() for column in table.columns]
+        return [dict(zip(table.column_names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def run(
+    view: ViewData,
+    statement: str | exp.Expr,
+    confidence: float = 0.95,
+    counts: Reading = "consistent",
+    interval: Kind = "typical",
+    dialect: str = DIALECT,
+    with_intervals: bool = True,
+    ranks: bool = False,
+) -> Result:
+    """Answer one SELECT statement.
+
+    statement: SQL text, or a tree that is parsed already. dialect: the SQL it is written in.
+    with_intervals: False where nobody looks at intervals: the answer takes a fraction of the time.
+    ranks: whether `presence` is wanted.
+    """
+    check_confidence(confidence)
+    check_reading(counts, interval)
+    tree = _tree(statement, dialect)
+    return _guarded(lambda: _run(view, tree, confidence, counts, interval, dialect, with_intervals, ranks))
+
+
+def _run(
+    view: ViewData,
+    tree: exp.Expr,
+    confidence: float,
+    counts: Reading,
+    interval: Kind,
+    dialect: str,
+    with_intervals: bool,
+    ranks: bool,
+) -> Result:
+    bare = None if ranks else read_bare(tree, view.schema)
+    if bare is not None and (interval != "typical" or _is_closed(bare, view)):
+        return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+    database = database_of(view)
+    with database.cursor() as cursor, deadline(cursor):
+        execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
+        if interval != "typical":
+            execution.statement.note(
+                f"Intervals here are typical ones: {interval} intervals are for plain counts."
+            )
+        return _result(execution, confidence, counts, with_intervals, ranks)
+
+
+def _is_closed(bare: Bare, view: ViewData) -> bool:
+    """True if the closed form gives what the general path would."""
+    attributes = {*bare.keys, *(a for box in bare.boxes for a in box)}
+    return is_clear(bare, view.schema) and not (attributes and is_material(view, sorted(attributes)))
+
+
+def _guarded(ask: Callable[[], T]) -> T:
+    """Refusals in words: of what values make impossible; whatever else happens is a mistake of ours."""
+    try:
+        return ask()
+    except RecursionError:
+        raise QueryError("The statement is nested too deeply.") from None
+    except HdpviewError:
+        raise
+    except Exception as problem:
+        if type(problem).__name__ in _OF_VALUES:
+            first = str(problem).strip().splitlines()[0].replace(SECRET, "")
+            raise QueryError(f"The statement has no value: {shortened_line(first)}") from None
+        raise InternalError.of(problem, "your statement") from problem
+
+
+def _bare_result(
+    bare: Bare, view: ViewData, confidence: float, counts: Reading, interval: Kind, with_intervals: bool
+) -> Result:
+    answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+    table = pa.table(answer.columns, names=list(bare.names))
+    at = bare.items.index(None)
+    outputs = [
+        Output(name, _type_name(field.type), i == at)
+        for i, (name, field) in enumerate(zip(bare.names, table.schema, strict=True))
+    ]
+    note = inferred_note(view, set(answer.attributes)) if bare.keys else None
+    ends = ({at: answer.span.lower}, {at: answer.span.upper}) if with_intervals else ({}, {})
+    return Result(
+        outputs, table, *ends, confidence, answer.notes, () if note is None else (note,), (bare.names[at],)
+    )
+
+
+def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
+    """Names and types of a statement's outputs."""
+    tree = _tree(statement, dialect)
+
+    def ask() -> list[Output]:
+        database = database_of(view)
+        with database.cursor() as cursor, deadline(cursor):
+            execution = Execution(database, tree, dialect, cursor)
+            return _outputs(execution, execution.describe())
+
+    return _guarded(ask)
+
+
+def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
+    if isinstance(statement, exp.Expr):
+        return statement
+    if not isinstance(statement, str):
+        raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
+    from sqlglot.dialects import DIALECTS
+
+    known = sorted(name.lower() for name in DIALECTS if name != "Dialect")
+    if dialect not in known:
+        raise QueryError(unknown_name("dialect", str(dialect)[:60], known, "The dialects are"))
+    words = statement.split(maxsplit=1)
+    if words and words[0].lower() in ("describe", "show", "explain", "summarize"):
+        raise QueryError(
+            f"{words[0].upper()} cannot be answered. Ask for the view's attributes with view.info() or "
+            "`hdpview info`."
+        )
+    return parse(statement, dialect)
+
+
+def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
+    statement = execution.statement
+    found = []
+    for name, kind, is_uncertain in zip(statement.names, types, execution.uncertain, strict=True):
+        is_number = not kind.startswith(("VARCHAR", "BOOLEAN", "ENUM")) and "[" not in kind
+        found.append(Output(name, "VARCHAR" if kind.startswith("ENUM") else kind, is_uncertain and is_number))
+    return found
+
+
+def _result(
+    execution: Execution, confidence: float, counts: Reading, with_intervals: bool, ranks: bool
+) -> Result:
+    statement = execution.statement
+    table = execution.estimate()
+    lower: dict[int, Floats] = {}
+    upper: dict[int, Floats] = {}
+    if with_intervals or statement.ends:
+        drawn = execution.draw(table, execution.n_draws(), _seed(execution), ranks)
+        for i, draws in drawn.items():
+            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
+    outputs = table.select(range(table.num_columns - 1))
+    types = [_type_name(field.type) for field in outputs.schema]
+    described = _outputs(execution, types)
+    for i, side in statement.ends.items():
+        values = (lower if side < 0 else upper).pop(i, None)
+        (upper if side < 0 else lower).pop(i, None)
+        if values is not None:
+            outputs = outputs.set_column(
+                i, outputs.schema.field(i).name, _end_column(values, outputs.column(i).type)
+            )
+            described[i] = Output(described[i].name, described[i].type, False)
+    if counts == "consistent":
+        _clip(execution, table, lower, upper)
+    outputs = outputs.rename_columns(statement.names)
+    return Result(
+        described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
+        _inferred(execution), _counts(execution), execution.presence,
+    )  # fmt: skip
+
+
+def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
+    """Ends within what is possible: no negative counts, and no means beyond the values."""
+    positive = {
+        f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
+            bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters
+        )
+        for scan in execution.statement.scans
+        for j in range(len(scan.bases))
+    }
+    signs = never_negative(execution.statement.tree, positive)
+    for i in lower:
+        estimate = numbers_of(table.column(i))
+        least, greatest = _limits_of_mean(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
+        lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
+        upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
+
+
+def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
+    """The least and greatest values that a plain mean can have; None for any other output."""
+    tree, scans = execution.statement.tree, execution.statement.scans
+    node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
+    factor = 1.0
+    while isinstance(node, (exp.Mul, exp.Div)) and node.expression.is_number:
+        by = float(node.expression.to_py())
+        if not by:
+            return None
+        factor, node = factor * by if isinstance(node, exp.Mul) else factor / by, node.this.unnest()
+    if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
+        return None
+    clamped = node.args["ifs"][0].args["true"]
+    ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
+    if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
+        return None
+    low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
+    ends_of_mean = factor * float(low.min(initial=np.inf)), factor * float(high.max(initial=-np.inf))
+    return min(ends_of_mean), max(ends_of_mean)
+
+
+def _counts(execution: Execution) -> tuple[str, ...]:
+    """Outputs that are plain numbers of records."""
+    statement, found = execution.statement, []
+    tree = statement.tree
+    if not isinstance(tree, exp.Select) or len(statement.scans) != 1:
+        return ()
+    bases = statement.scans[0].bases
+    for name, item in zip(statement.names, tree.selects, strict=False):
+        node = item.unalias().unnest()
+        node = node.this if isinstance(node, exp.Coalesce) else node
+        is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
+        if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
+            found.append(name)
+    return tuple(found)
+
+
+def _inferred(execution: Execution) -> tuple[str, ...]:
+    if not any(scan.keys for scan in execution.statement.scans):
+        return ()
+    attributes = {a for scan in execution.statement.scans for a in scan.attributes}
+    note = inferred_note(execution.database.view, attributes)
+    return () if note is None else (note,)
+
+
+def _notes(execution: Execution) -> list[str]:
+    """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
+    found: dict[str, None] = {}
+    database: ViewDatabase = execution.database
+    for scan in execution.statement.scans:
+        for a, codes in scan.cuts.bins.items():
+            attribute = database.schema.attributes[a]
+            if codes and isinstance(attribute, Ordered):
+                labels = attribute.value_labels()
+                shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
+                more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
+                found[
+                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one "
+                    "count for "
+                    "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
+                ] = None
+        for a in scan.cuts.beyond:
+            attribute = database.schema.attributes[a]
+            labels = attribute.value_labels()
+            found[
+                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last "
+                "bin, "
+                f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
+            ] = None
+        for a in scan.cuts.other:
+            attribute = database.schema.attributes[a]
+            assert isinstance(attribute, Category)
+            found[
+                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list; "
+                "whether they satisfy the condition is unknown, and intervals reach over them."
+            ] = None
+    return list(found)
+
+
+def _seed(execution: Execution) -> int:
+    text = execution.statement.tree.sql("duckdb").replace(SECRET, "")
+    return seed_of(execution.database.checksum, text)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    own, n = name, 1
+    while own in taken:
+        n += 1
+        own = f"{name}_{n}"
+    return own
+
+
+def _type_name(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return "VARCHAR"
+    if types.is_boolean(kind):
+        return "BOOLEAN"
+    if types.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
+    if types.is_date(kind):
+        return "DATE"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    names = {
+        "double": "DOUBLE",
+        "float": "FLOAT",
+        "int64": "BIGINT",
+        "int32": "INTEGER",
+        "int16": "SMALLINT",
+        "int8": "TINYINT",
+    }
+    return names.get(str(kind), str(kind).upper())
+
+
+def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def _end_column(values: Floats, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        moments = [None if np.isnan(v) else calendar.moment(round(v)) for v in values.tolist()]
+        return pa.array(moments, pa.timestamp("us"))
+    return pa.array(values, from_pandas=True)

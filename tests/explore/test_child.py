@@ -1,0 +1,48 @@
+"""The child processes of servers: what they return, raise and may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hdpview.errors import QueryError, ViewFileError
+from hdpview.explore.child import Child, ChildError
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    """A child that serves Python's own functions."""
+    made = Child("importlib", "import_module", "builtins")
+    yield made
+    made.close()
+
+
+def test_results_and_errors_come_back(child: Child) -> None:
+    """Values as they are; errors that nobody raised on purpose by their name alone."""
+    assert child.ask("sorted", [3, 1, 2], seconds=60) == [1, 2, 3]
+    with pytest.raises(ChildError, match="ZeroDivisionError"):
+        child.ask("divmod", 1, 0, seconds=60)
+    assert child.ask("sum", [1, 2], seconds=60) == 3
+
+
+def test_work_that_takes_too_long_is_ended(child: Child) -> None:
+    """The process is killed, and the next question finds a new one."""
+    with pytest.raises(QueryError, match="takes longer"):
+        child.ask("sum", range(10**12), seconds=0.3)
+    assert child.ask("sum", [1, 2], seconds=60) == 3
+
+
+def test_memory_is_limited(child: Child) -> None:
+    """More than a child may use is refused, and it goes on."""
+    with pytest.raises(QueryError, match="more memory"):
+        child.ask("bytearray", 3 * 2**30, seconds=60)
+    assert len(child.ask("bytearray", 2**20, seconds=60)) == 2**20
+
+
+def test_an_object_that_cannot_be_made_says_why() -> None:
+    """An error while the object is made is the error of the first question."""
+    child = Child("hdpview.explore.postgres.answerer", "answerer_of", {"x": "/nowhere.pview"})
+    with pytest.raises(ViewFileError):
+        child.ask("describe", "SELECT 1", seconds=60)
+    child.close()
