@@ -16,7 +16,7 @@ ROOT = Path(hdpview.__file__).parent
 FOUNDATION = ["_version", "errors", "jit", "machine", "progress", "domain"]
 RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
 PRIVATE = ["privacy", "counts", "partition", "spark"]  # likewise
-BOTH_SIDES = ["methods", "build", "forecast", "demo", "curate", "cli"]
+BOTH_SIDES = ["methods", "build", "refine", "forecast", "demo", "curate", "cli"]
 ENTRANCES = ["__init__", "__main__"]
 # What a room of this list does not say, it may not import.
 MAY_IMPORT = {

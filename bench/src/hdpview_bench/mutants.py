@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -173,14 +174,14 @@ def caught_by(mutant: Mutant, *, look_on: bool = False) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m hdpview_bench.mutants", description=__doc__)
     parser.add_argument("--all", action="store_true", help="let all three look at every bug")
-    parser.add_argument("--only", default="", help="bugs whose description holds this word")
+    parser.add_argument("--only", default="", help="bugs whose description matches this pattern")
     asked = parser.parse_args()
     # Everything is loaded, and compiled, before the first process forks.
     clean = _by_replay()
     if clean is not None:
         sys.stdout.write(f"Replay finds fault with the code as it is: {clean}\n")
         return 1
-    chosen = [one for one in MUTANTS if asked.only in f"{one.charge} {one.what}"]
+    chosen = [one for one in MUTANTS if re.search(asked.only, f"{one.charge}, {one.what}")]
     n_caught = n_by_replay = 0
     for mutant in chosen:
         started = time.monotonic()

@@ -8,6 +8,7 @@ interval is that narrow, or if it tells which of two rates is larger.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,7 @@ def _trends(table: _Table, total: float) -> Iterator[Question]:
     other, satisfy = table.value(b)
     ends = np.linspace(0, schema.sizes[a], _N_RANGES + 1).astype(int).tolist()
     codes = table.recoded.counts.exact_codes[:, a]
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         inside = (codes >= low) & (codes < high)
         yield Question(
             _count(f"a{a} BETWEEN {low} AND {high - 1}", other), table.records(inside, satisfy), total

@@ -209,8 +209,8 @@ def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> 
     size = output_path.stat().st_size
     findings = view.diagnosis()
     if format == output.JsonOrTable.json:
-        found = [dataclasses.asdict(finding) for finding in findings]
-        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": found})
+        diagnosis = [dataclasses.asdict(finding) for finding in findings]
+        output.print_json({"view": str(output_path), "bytes": size, **view.info(), "diagnosis": diagnosis})
         return
     typer.echo(f"Wrote {output_path} ({size / 1000:,.0f} kB)\n{view!r}")
     for sentence in in_brief(findings):
@@ -331,7 +331,7 @@ def estimate(
         return
 
     with ProgressBar() as progress:
-        found = estimate_build(
+        forecast = estimate_build(
             Schema.load(schema),
             rows,
             epsilon,
@@ -344,8 +344,8 @@ def estimate(
     if format == output.JsonOrTable.json:
         errors, relations = (
             {kind: bounds._asdict() for kind, bounds in kinds.items()}
-            for kinds in (found.errors, found.relations)
+            for kinds in (forecast.errors, forecast.relations)
         )
-        output.print_json({**dataclasses.asdict(found), "errors": errors, "relations": relations})
+        output.print_json({**dataclasses.asdict(forecast), "errors": errors, "relations": relations})
     else:
-        typer.echo(str(found))
+        typer.echo(str(forecast))

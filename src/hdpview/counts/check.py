@@ -89,15 +89,17 @@ def _order(warning: SchemaWarning) -> tuple[bool, bool]:
 
 
 def refuse_losses(
-    found: Sequence[SchemaWarning], accept_losses: bool, tell: Callable[[SchemaWarning], object] | None = None
+    losses: Sequence[SchemaWarning],
+    accept_losses: bool,
+    tell: Callable[[SchemaWarning], object] | None = None,
 ) -> None:
     """Raise a LossError where a build would lose much and nobody accepted it; tell everything else.
 
     tell: called with each warning; by default Python's warnings show them.
     """
-    if any(each.is_blocking for each in found) and not accept_losses:
-        raise LossError(found)
-    for each in found:
+    if any(each.is_blocking for each in losses) and not accept_losses:
+        raise LossError(losses)
+    for each in losses:
         if tell is None:
             warnings.warn(str(each), LossWarning, stacklevel=4)
         else:
@@ -127,13 +129,13 @@ def warnings_about(
         again, rest = _counted(table, doubtful, fetch, EACH_ROW)
         exact |= again
     judged = {column.position: (column, rest) for column in doubtful}
-    found = [
+    about_columns = [
         warning
         for each in columns
         for column, rows in [judged.get(each.position, (each, states))]
         for warning in column.warnings(exact, rows, fetch)
     ]
-    return sorted([*_about_persons(exact, limits), *found], key=_order)
+    return sorted([*_about_persons(exact, limits), *about_columns], key=_order)
 
 
 def _counted(
@@ -258,23 +260,23 @@ class CheckedColumn:
     def sums(self, states: ibis.Table) -> dict[str, Column]:
         """Aggregates: rows that are read or lost, beyond the bounds, of how many different values."""
         keys = [self.key("read"), self.key("lost")]
-        found = {key: states.count(where=states[key]) for key in keys}
+        aggregates = {key: states.count(where=states[key]) for key in keys}
         if isinstance(self.attribute, Ordered):
             below, above = self.beyond(states)
-            found |= {
+            aggregates |= {
                 self.key("below"): states.count(where=below),
                 self.key("above"): states.count(where=above),
             }
         read = states[self.key("value")]
         if self.is_quick and self._may_be_unique:
-            found[self.key("distinct")] = read.approx_nunique()
+            aggregates[self.key("distinct")] = read.approx_nunique()
         elif not isinstance(self.attribute, Boolean):
-            found[self.key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
+            aggregates[self.key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
         if isinstance(self.attribute, Datetime) and states[self.key("plain")].type().is_string():
             text = states[self.key("plain")]
             has_offset = text.endswith("Z") | ((text.length() > 16) & text.right(6).left(1).isin(("+", "-")))
-            found[self.key("offsets")] = states.count(where=has_offset)
-        return found
+            aggregates[self.key("offsets")] = states.count(where=has_offset)
+        return aggregates
 
     def beyond(self, values: ibis.Table) -> tuple[Column, Column]:
         assert isinstance(self.attribute, Ordered)
@@ -404,8 +406,8 @@ def _bound(attribute: Attribute, name: str) -> str:
 
 
 def _most(matches: Iterator[bool]) -> bool:
-    found = list(matches)
-    return bool(found) and sum(found) >= len(found) / 2
+    outcomes = list(matches)
+    return bool(outcomes) and sum(outcomes) >= len(outcomes) / 2
 
 
 def _shape(texts: Sequence[str]) -> str | None:

@@ -66,33 +66,33 @@ def files_of(path: str | Path) -> list[Path]:
         )
     given = Path(text).expanduser()
     if given.is_dir():
-        found = sorted(
+        files = sorted(
             file
             for file in given.rglob("*")
             if kind_of_file(file) and file.is_file() and not _is_hidden(file, given)
         )
-        if not found:
+        if not files:
             raise DataError(
                 f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name "
                 "another folder."
             )
     elif given.exists():
-        found = [given]
+        files = [given]
     else:
         matches = map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207 Path.glob refuses absolute patterns
-        found = sorted(file for file in matches if file.is_file())
-        if not found:
+        files = sorted(file for file in matches if file.is_file())
+        if not files:
             raise DataError(
                 f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}."
             )
-    unreadable = [file for file in found if not kind_of_file(file)]
+    unreadable = [file for file in files if not kind_of_file(file)]
     if unreadable:
         raise DataError(_way_out(unreadable[0]))
-    if len({kind_of_file(file) for file in found}) > 1:
+    if len({kind_of_file(file) for file in files}) > 1:
         raise DataError(
             f"{text!r} mixes kinds of files. Name one kind, for example {str(given / '*.parquet')!r}."
         )
-    return found
+    return files
 
 
 def csv_files(source: Any) -> list[Path] | None:
@@ -173,14 +173,14 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
     that Python's reader refuses end the list.
     """
     delimiter, names = _header(file, text)
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     with contextlib.suppress(OSError, EOFError, csv.Error), open_text(file, text) as lines:
         reader = _reader(lines, delimiter, text)
         if not text.columns:
             next(reader, None)
         filled = (line for line in reader if line)
-        found.extend([*line, *[""] * len(names)][: len(names)] for line in itertools.islice(filled, n_lines))
-    return found
+        rows.extend([*line, *[""] * len(names)][: len(names)] for line in itertools.islice(filled, n_lines))
+    return rows
 
 
 def _way_out(file: Path) -> str:

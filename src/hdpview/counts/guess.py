@@ -119,7 +119,7 @@ class _Guessing:
         signs: dict[str, None] = {}
         numbers: list[str] = []
         for name, fields in self.columns.items():
-            units = [found[1] for each in fields if (found := _WITH_UNIT.fullmatch(each))]
+            units = [unit[1] for each in fields if (unit := _WITH_UNIT.fullmatch(each))]
             own = {sign for sign in _MONEY if any(sign in each for each in fields)}
             if fields and len(units) == len(fields):
                 if len(set(units)) == 1:
@@ -266,10 +266,10 @@ def _bare(text: str, signs: set[str]) -> str:
 
 def _decimal_sign(number: str) -> str | None:
     """The sign that surely parts decimals: the last one of two kinds, or one not before three digits."""
-    found = re.fullmatch(r"([0-9.,]*)([.,])([0-9]*)", number)
-    if found is None:
+    match = re.fullmatch(r"([0-9.,]*)([.,])([0-9]*)", number)
+    if match is None:
         return None
-    before, sign, digits = found.groups()
+    before, sign, digits = match.groups()
     if sign in before:
         return None
     is_mixed = "." in before or "," in before
@@ -278,11 +278,11 @@ def _decimal_sign(number: str) -> str | None:
 
 def _thousands_sign(number: str) -> str | None:
     """The sign that surely parts thousands: it stands twice, or before the decimal sign."""
-    found = re.fullmatch(r"[1-9][0-9]{0,2}(([.,])[0-9]{3})(\2[0-9]{3})*([.,][0-9]*)?", number)
-    if found is None:
+    match = re.fullmatch(r"[1-9][0-9]{0,2}(([.,])[0-9]{3})(\2[0-9]{3})*([.,][0-9]*)?", number)
+    if match is None:
         return None
-    is_sure = number.count(found[2]) > 1 or (found[4] is not None and found[4][0] != found[2])
-    return found[2] if is_sure else None
+    is_sure = number.count(match[2]) > 1 or (match[4] is not None and match[4][0] != match[2])
+    return match[2] if is_sure else None
 
 
 def _date_formats() -> Iterator[str]:
@@ -335,8 +335,8 @@ def _with_encoding(file: Path) -> TextFormat:
 def _plain_number(text: str, how: TextFormat) -> str:
     """A number as the rules of a build would spell it."""
     text = _bare(text, set(how.strip))
-    if how.negative == "parentheses" and (found := re.fullmatch(r"\(([^()+-]+)\)", text)):
-        text = f"-{found[1]}"
+    if how.negative == "parentheses" and (match := re.fullmatch(r"\(([^()+-]+)\)", text)):
+        text = f"-{match[1]}"
     if how.thousands is not None:
         sign = " \u00a0\u202f" if how.thousands == " " else how.thousands
         grouped = rf"[+-]?[0-9]{{1,3}}([{sign}][0-9]{{3}})+([{how.decimal}][0-9]*)?"

@@ -75,14 +75,14 @@ def _states(table: ibis.Table, columns: Sequence[CheckedColumn], options: ReadOp
     along = {name: table[name] for name in options.limits.columns}
     parts = {name: part for column in columns for name, part in column.parts(table).items()}
     values = table.select(**along, **parts)
-    found = values.mutate(**{n: part for column in columns for n, part in column.states(values).items()})
-    return found.select(*along, **{f"state {column.position}": _state(column, found) for column in columns})
+    states = values.mutate(**{n: part for column in columns for n, part in column.states(values).items()})
+    return states.select(*along, **{f"state {column.position}": _state(column, states) for column in columns})
 
 
-def _state(column: CheckedColumn, found: ibis.Table) -> Any:
-    cases = [(found[column.key("lost")], 1), (~found[column.key("read")], 2)]
+def _state(column: CheckedColumn, states: ibis.Table) -> Any:
+    cases = [(states[column.key("lost")], 1), (~states[column.key("read")], 2)]
     if isinstance(column.attribute, Ordered):
-        below, above = column.beyond(found)
+        below, above = column.beyond(states)
         cases += [(below, 3), (above, 4)]
     return ibis.cases(*cases, else_=0).cast("int64")
 
@@ -91,17 +91,17 @@ def _warnings(
     columns: Sequence[CheckedColumn], noisy: Sequence[Sequence[float]], threshold: float
 ) -> list[SchemaWarning]:
     """Sentences about what noise alone would hardly show."""
-    found: list[SchemaWarning] = []
+    warnings: list[SchemaWarning] = []
     n_rows = max(1, round(sum(map(sum, noisy)) / len(noisy)))
     for column, counts in zip(columns, noisy, strict=True):
         seen = {name: round(n) if n > threshold else 0 for name, n in zip(_STATES, counts, strict=True)}
         told = {column.key(name): seen[name] for name in ("lost", "below", "above")}
         told |= {"n_rows": n_rows, column.key("read"): n_rows - seen["lost"] - seen["missing"]}
-        found += column.warnings(told)
+        warnings += column.warnings(told)
     if threshold > MANY_SHARE * n_rows:
         sentence = (
             f"the budget of this check shows only losses of about {min(1.0, threshold / n_rows):.0%} of a "
             "column or more. A larger epsilon shows smaller ones."
         )
-        found.append(SchemaWarning("", sentence, is_blocking=False))
-    return sorted(found, key=lambda warning: not warning.is_blocking)
+        warnings.append(SchemaWarning("", sentence, is_blocking=False))
+    return sorted(warnings, key=lambda warning: not warning.is_blocking)

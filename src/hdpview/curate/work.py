@@ -203,9 +203,11 @@ class Curation:
             self._checked_state, self._checked = state, {}
         changed = [each for each in schema if each not in self._checked]
         if changed:
-            found = check_table(self.data, Schema(changed, source=schema.source))
-            self._checked |= {each: [one for one in found if one.attribute == each.name] for each in changed}
-            self._about_table = [one for one in found if not one.attribute]
+            warnings = check_table(self.data, Schema(changed, source=schema.source))
+            self._checked |= {
+                each: [one for one in warnings if one.attribute == each.name] for each in changed
+            }
+            self._about_table = [one for one in warnings if not one.attribute]
         about_columns = [one for each in schema for one in self._checked[each]]
         return sorted([*self._about_table, *about_columns], key=lambda one: not one.is_blocking)
 
@@ -215,14 +217,14 @@ class Curation:
         problems: dict[str, str] = {}
         for form in (form for form in document.columns if form.use):
             try:
-                found = fields_of(form)
+                described = fields_of(form)
             except SchemaError as problem:
                 problems[form.name] = _about(problem, form.name)
-                found = {"type": form.kind, **dict.fromkeys(("min", "max"))}
-            fields.append((form.name, found))
+                described = {"type": form.kind, **dict.fromkeys(("min", "max"))}
+            fields.append((form.name, described))
         text = schema_text(document, fields)
-        for name, found in fields:
-            if name not in problems and (wrong := self._problem_of(document, name, found)) is not None:
+        for name, described in fields:
+            if name not in problems and (wrong := self._problem_of(document, name, described)) is not None:
                 problems[name] = wrong
         if problems:
             return text, problems, None
@@ -291,10 +293,10 @@ class Curation:
         kinds = {name: by_name[name].kind for name in columns}
         limits = Contributions(price.privacy_unit, price.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
-        found = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
+        learnt = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
         known = {
             name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
-            for name, attribute in found.attributes.items()
+            for name, attribute in learnt.attributes.items()
         }
         document.columns = [known.get(form.name, form) for form in document.columns]
         for key, cost in (("learnt_epsilon", budget), ("learnt_delta", slack)):
@@ -351,14 +353,14 @@ class Curation:
 
         epsilon, delta = price.exact()
         _, schema = self.schema_of(document)
-        found = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
+        forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
         words = ["hdpview", "estimate", "--schema", self.schema_path.name, "--rows", str(rows)]
         words += ["--epsilon", price.epsilon, *(["--delta", price.delta] if delta else [])]
         words += ["--max-rows", str(price.max_rows)] if price.max_rows > 1 else []
         return {
-            "epsilon": found.epsilon,
-            "errors": {kind: error._asdict() for kind, error in found.errors.items()},
-            "relations": {kind: error._asdict() for kind, error in found.relations.items()},
+            "epsilon": forecast.epsilon,
+            "errors": {kind: error._asdict() for kind, error in forecast.errors.items()},
+            "relations": {kind: error._asdict() for kind, error in forecast.relations.items()},
             "command": _command(*words),
         }
 

@@ -169,8 +169,8 @@ def _shares(mixture: Mixture, a: int) -> Json:
     units = np.rint(mixture.share[a] * SHARE_UNITS)
     exact = bool((units / SHARE_UNITS == mixture.share[a]).all())
     share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
-    bins, within = _packed(mixture.bin_of_code[a]), _packed(mixture.within_bin_share[a])
-    return {"share": share, "binOfCode": bins, "shape": within}
+    bins, within = mixture.bin_of_code[a], mixture.within_bin_share[a]
+    return {"share": share, "binOfCode": _packed(bins), "shape": _packed(within)}
 
 
 def _packed(array: NDArray[Any]) -> Json:

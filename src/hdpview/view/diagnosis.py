@@ -22,9 +22,10 @@ _MISSING_SHARE = 0.5
 _SHARED_SHARE = 0.95
 _OTHER_SHARE = 0.25
 _FIRST_BIN_SHARE = 0.1
-_LAST_BIN_SHARE = 0.02
+_LAST_BIN_SHARE = 0.01  # 1.4% of the demo's patients are older than 94
 # How many times its neighbour an outer bin has to hold to be a heap at the bound.
-_BOUND_FACTOR = 3.0
+_FIRST_BIN_FACTOR = 3.0
+_LAST_BIN_FACTOR = 2.0
 # Share of bins that have to be empty for bounds to be called wide.
 _EMPTY_SHARE = 0.5
 # Shares of records that bins together, or one value, have to stay below, noise included, to be called empty.
@@ -121,19 +122,16 @@ def _bounds(attribute: Ordered, found: Histogram, least: Floats) -> Iterable[Fin
     """Heaps in the outer bins, where values beyond the bounds are counted."""
     last = attribute.n_values - 1
     widths = np.diff(attribute.edges.astype(np.float64))
-    for code, neighbour, word, share in (
-        (last, last - 1, "upper", _LAST_BIN_SHARE),
-        (0, 1, "lower", _FIRST_BIN_SHARE),
+    for code, neighbour, word, share, factor in (
+        (last, last - 1, "upper", _LAST_BIN_SHARE, _LAST_BIN_FACTOR),
+        (0, 1, "lower", _FIRST_BIN_SHARE, _FIRST_BIN_FACTOR),
     ):
         # a wider bin holds more by nature
         wider = max(1.0, widths[code] / widths[neighbour])
         most_beside = wider * (found.counts[neighbour] + found.half_widths[neighbour])
         if code == attribute.missing_code and not attribute.nullable:
             continue
-        if (
-            least[code] >= share
-            and found.counts[code] - found.half_widths[code] > _BOUND_FACTOR * most_beside
-        ):
+        if least[code] >= share and found.counts[code] - found.half_widths[code] > factor * most_beside:
             yield Finding(
                 attribute.name,
                 "bound",

@@ -11,12 +11,14 @@ import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from hdpview._version import __version__
 from hdpview.domain import Schema
 from hdpview.errors import SchemaError
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
-from hdpview.view.manifest import MAX_PARTS, Manifest, Spending
+from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 
 
 def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
@@ -97,8 +99,9 @@ def _check_apart(views: Sequence[ViewData]) -> None:
     tables: set[str] = set()
     seen: set[bytes] = set()
     for view in views:
-        own = {_part_print(part) for part in view.parts}
-        named = {part.table.strip().casefold() for part in view.manifest.as_parts() if part.table}
+        facts = view.manifest.as_parts()
+        own = {_part_print(*both) for both in zip(view.parts, facts, strict=True)}
+        named = {part.table.strip().casefold() for part in facts if part.table}
         if seen & own:
             why = "A view is there twice"
         elif tables & named:
@@ -112,14 +115,16 @@ def _check_apart(views: Sequence[ViewData]) -> None:
         )
 
 
-def _part_print(part: ViewPart) -> bytes:
-    """The same for two copies of a part, and for no others: released counts have noise of their own."""
-    digest = hashlib.blake2b(digest_size=16)
-    released = [table.counts for table in part.tables]
-    if isinstance(part.components, Blocks):
-        released.append(part.components.noisy_counts)
-    for counts in released:
-        digest.update(counts.tobytes())
+def _part_print(part: ViewPart, facts: Part) -> bytes:
+    """The same for two copies of a part, and hardly for any others: counts have noise of their own, fits
+    random starts.
+    """
+    digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
+    components = part.components
+    of_components = components.noisy_counts if isinstance(components, Blocks) else components.weight
+    digest.update(of_components.astype(np.float32).tobytes())
+    for table in part.tables:
+        digest.update(table.counts.tobytes())
     return digest.digest()
 
 

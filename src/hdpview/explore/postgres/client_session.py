@@ -30,6 +30,7 @@ IDLE_SECONDS = 3_600.0
 # Seconds from a question to its answer, waiting for a child process included.
 ANSWER_SECONDS = 20.0
 _MOST_PREPARED = 1_000
+_WITHOUT_NOTICES = ("warning", "error", "fatal", "panic")
 _STATUS = {status.value: status for status in TransactionStatus}
 
 
@@ -213,12 +214,7 @@ class Session:
         self._wire.send(messages.CommandComplete(outcome.tag))
 
     def _tell(self, outcome: Outcome) -> None:
-        if self._commands.settings["client_min_messages"].lower() not in (
-            "warning",
-            "error",
-            "fatal",
-            "panic",
-        ):
+        if self._commands.settings["client_min_messages"].lower() not in _WITHOUT_NOTICES:
             for text in outcome.notices:
                 self._wire.notice(text)
         for name, value in outcome.reported.items():
@@ -322,6 +318,8 @@ class Session:
             else:
                 self._check_shape(prepared)
                 portal.outcome = await self._commands.execute(prepared.statement, portal.values)
+                # Values travel in the types that were announced.
+                portal.outcome.columns = self._columns(prepared) or portal.outcome.columns
             self._tell(portal.outcome)
         outcome = portal.outcome
         if outcome.copy is not None:
@@ -344,9 +342,8 @@ class Session:
             raise PgError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
-                "hdpview.intervals changed after this statement was prepared: prepare it again "
-                "(DEALLOCATE ALL), "
-                "or set it right after connecting.",
+                "hdpview.intervals changed after this statement was prepared. Prepare it again (DEALLOCATE "
+                "ALL), or set it right after connecting.",
             )
 
     def _deallocate(self, statement: Statement) -> Outcome:

@@ -6,7 +6,7 @@ import { topOf } from "./plot.js";
 
 const LINE_FROM = 12; // dates in so many bars are a line
 const MOST_NAMES = 34; // letters of all names together that have room beside each other
-const NOTHING = 0.05; // a count below this part of its upper end has no distribution worth drawing
+const NOTHING = 0.1; // a count below this part of its upper end has no distribution worth drawing
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);

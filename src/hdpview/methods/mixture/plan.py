@@ -9,9 +9,9 @@ attributes:
     what bins hide                   signal · (1 − (1 − lost of one attribute) · (1 − lost of the other))
     a pair that is in no group       16 · signal
 
-where `signal` is how strongly two attributes depend as a rule, and `lost` is the share of an attribute's
-variance inside its bins. After the groups come fine tables of the pairs that the released groups show to
-depend most. Nothing is chosen by looking at exact counts.
+where `signal` is how strongly two attributes depend as a rule, less if they hardly vary, and `lost` is the
+share of an attribute's variance inside its bins. After the groups come fine tables of the pairs that the
+released groups show to depend most. Nothing is chosen by looking at exact counts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _MOST_FOR_HISTOGRAMS = 0.42
 _RECORDS_PER_PAIR = 25.0
 # Dependence of two attributes as a rule, as a share of the records. 0.03 to 0.1 change errors by up to 10 %.
 _SIGNAL = 0.06
-# Attributes of less variance depend less on others: signal ∝ (product of both variances) to this power.
-_SIGNAL_POWER = 0.6
 # A pair that is in no group may be a strong one, which costs so many times the usual signal.
 _UNCOVERED = 16.0
 # Smoothing removes more noise from large tables: variance ∝ cells to this power.
@@ -136,7 +134,7 @@ class Planner:
         self._n_bins = np.array([one.n_bins for one in own])
         self._lost = np.array([one.lost_at_levels for one in own])
         variance = np.array([one.variance for one in own])
-        self._signal = _SIGNAL**2 * np.outer(variance, variance) ** _SIGNAL_POWER
+        self._signal = _SIGNAL**2 * np.outer(variance, variance)
 
     def groups(self, amount: Fraction, focus: Sequence[Attributes] = ()) -> Plan:
         """Groups that hold all pairs that are worth it, and those of the focus, for this amount."""
