@@ -33,9 +33,23 @@ _INTEGERS = exp.DataType.INTEGER_TYPES
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
     """The statement with the meaning that its dialect gives it, ready to be written as DuckDB's."""
     tree = tree.transform(_with_buckets)
+    _count_truths(tree, types)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
         return _from_postgres(tree, types)
     return tree
+
+
+def _count_truths(tree: exp.Expr, types: Mapping[str, str]) -> None:
+    """The mean of a truth value is a rate: DuckDB wants it as a number."""
+    booleans = {name.lower() for name, kind in types.items() if kind == "BOOLEAN"}
+    for node in tree.find_all(exp.Avg, exp.Sum, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance):
+        argument = node.this.unnest() if isinstance(node.this, exp.Expression) else exp.Null()
+        is_column = isinstance(argument, exp.Column) and argument.name.lower() in booleans
+        if is_column or isinstance(argument, (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)):
+            name = node.sql("duckdb").replace(node.sql_name(), node.sql_name().lower(), 1)
+            node.set("this", exp.cast(argument.copy(), exp.DataType.Type.INT))
+            if node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
+                node.replace(exp.alias_(node.copy(), name, quoted=True))
 
 
 def _from_postgres(tree: exp.Expr, types: Mapping[str, str]) -> exp.Expr:
