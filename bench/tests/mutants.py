@@ -270,9 +270,6 @@ PLANTED = {
     "mixture: half the noise on one of two histograms": planted(
         2, Mixture(), noise_replaced(is_first_histogram, half_the_noise), TWO_HISTOGRAMS, 1_000
     ),
-    "mixture: pairs chosen by exact argmax": planted(
-        1, Mixture(), best_choices(), tables.undecided_tables(1.0), 400
-    ),
     "mixture: sizes of errors chosen by exact argmax": planted(
         1, Mixture(), best_choices(), tables.undecided_quality(1.0), 200, quality=True
     ),

@@ -191,7 +191,7 @@ def test_query_prints_csv_and_tables(folder: Path) -> None:
     lines = run(
         "query", "people.pview", "SELECT COUNT(*) FROM view", "--format", "csv", cwd=folder
     ).stdout.splitlines()
-    assert lines[0] == "count,count_lower,count_upper"
+    assert lines[0] == "count_star(),count_star()_lower,count_star()_upper"
     assert len(lines) == 2
     assert "count_upper" in run("query", "people.pview", "SELECT COUNT(*) FROM view", cwd=folder).stdout
     grouped = "SELECT 1000 + age // 10 * 10 AS key, COUNT(*) FROM view GROUP BY 1 ORDER BY 1"

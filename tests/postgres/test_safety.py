@@ -19,8 +19,10 @@ from served import Served
 
 from hdpview.errors import HdpviewError
 from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session
+from hdpview.explore.postgres.catalog.catalogue import CatalogEngine
 from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
 from hdpview.pview import PView
+from hdpview.query.evaluate.database import sandboxed_connection
 from hdpview_bench.postgres import fuzz
 
 PASSWORD = "correct horse, bätteries"
@@ -253,6 +255,14 @@ def test_statements_about_the_catalogue_reach_nothing_else(served: Served, state
             connection.execute(statement.encode())
         assert refusal.value.sqlstate != "XX000"
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_nothing_spills_to_disk(odd_view: PView) -> None:
+    """Neither the catalogue nor the evaluator may write files, whatever a statement needs."""
+    for database in (CatalogEngine({"odd": odd_view})._database, sandboxed_connection()):
+        setting = database.execute("SELECT value FROM duckdb_settings() WHERE name = 'temp_directory'")
+        assert setting.fetchall() == [("",)]
+        database.close()
 
 
 def test_patterns_take_no_longer_than_their_text(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""An object in a process of its own, for servers: work that needs too much time or memory ends there.
+"""An object in a process of its own, for servers: work that takes too much time or memory ends there.
 
 Messages are pickles with their length in front, over the child's standard input and output.
 """
@@ -38,7 +38,7 @@ class ChildError(Exception):
 
 
 class Child:
-    """An object in a process of its own, made when it is first asked, and again after its process ended.
+    """An object in a process of its own. It is made when it is first asked, and again if its process ends.
 
     module, name: the class or function that makes it. arguments: for that, picklable.
     """
@@ -55,7 +55,7 @@ class Child:
                 self._start()
 
     def ask(self, method: str, *arguments: Any, seconds: float) -> Any:
-        """What a method of the object returns or raises; QueryError if it takes too much time or memory."""
+        """What a method of the object returns or raises. QueryError if it takes too much time or memory."""
         with self._lock:
             if self._process is None:
                 self._start()
@@ -195,4 +195,4 @@ def _receive(pipe: BinaryIO | Any) -> Any:
     if len(head) < _LENGTH.size:
         raise EOFError
     content = pipe.read(*_LENGTH.unpack(head))
-    return pickle.loads(content)  # noqa: S301 - from our own child process, never from a client
+    return pickle.loads(content)  # noqa: S301 from a process that we started, or that started us

@@ -92,7 +92,6 @@ def table_neighbours(epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
     """Pairs for builds that release histograms and tables."""
     yield pair("one of a crowd", np.full(4, CROWD), (1,), max_rows)
     yield pair("one of a crowd with two attributes", np.full((2, 2), CROWD), (0, 1), max_rows)
-    yield undecided_tables(epsilon, max_rows)
     yield undecided_quality(epsilon, max_rows)
 
 
@@ -106,23 +105,6 @@ def block_neighbours(epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
     yield undecided_cut(max_rows)
     yield undecided_stop(epsilon, max_rows)
     yield equal_halves(epsilon, max_rows)
-
-
-def undecided_tables(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Three attributes and a budget for two tables of pairs: the first and the second depend on each other as
-    much as the first and the third, until the record is there.
-
-    All attributes are balanced, so that noise on histograms hardly moves how dependent pairs seem.
-    """
-    # So many records that noise on their number leaves a budget for two tables of three as often as it can.
-    unit = max(1, round(470 * max_rows / epsilon / 20))
-    cells = np.full((2, 2, 2), unit, np.int64)
-    # The second and the third attribute are equal most of the time; that pair is taken first.
-    cells[:, 0, 0] += 2 * unit
-    cells[:, 1, 1] += 2 * unit
-    cells[0, 0, 0] += 2 * unit
-    cells[1, 1, 1] += 2 * unit
-    return pair("two tables to choose from", cells, (0, 0, 1), max_rows)
 
 
 def undecided_quality(epsilon: float, max_rows: int = 1) -> Neighbours:

@@ -73,7 +73,7 @@ _FOR_FINE = 0.5
 _FINE_PER_ATTRIBUTE = 0.33
 # The strength of a pair is known from its bins; the strength inside them is taken to be as many times that.
 _FINE_SIGNAL = 2.0
-# Cells of all tables together, so that drawing noise and fitting take seconds, and memory stays below 2 GB.
+# Cells of all tables together, so that drawing noise and fitting take seconds.
 _MOST_CELLS = 200_000
 # Cells times components times rounds of all fits: about two seconds of one core.
 _MOST_WORK = 1.2e10

@@ -48,7 +48,7 @@ _CONFIG = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "memory_limit": MEMORY_LIMIT,
-    "max_temp_directory_size": "0KB",
+    "temp_directory": "",  # nothing spills to disk
 }
 
 

@@ -306,7 +306,7 @@ class Scan:
             least, greatest = least.reshape(shape), greatest.reshape(shape)
             with np.errstate(invalid="ignore"):
                 ends = np.stack([low * least, low * greatest, high * least, high * greatest])
-            low, high = np.nanmin(ends, axis=0), np.nanmax(ends, axis=0)
+            low, high = np.fmin.reduce(ends, axis=0), np.fmax.reduce(ends, axis=0)
         return low.reshape(-1), high.reshape(-1)
 
     def _counted(self, cluster: Cluster, j: int) -> Floats:

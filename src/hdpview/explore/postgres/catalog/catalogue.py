@@ -57,7 +57,7 @@ _CONFIG = {
     "python_enable_replacements": "false",
     "memory_limit": "256MB",
     "integer_division": "true",
-    "max_temp_directory_size": "0KB",
+    "temp_directory": "",  # nothing spills to disk
 }
 _SERVER = f"hdpview {__version__}: a differentially private view, read-only"
 # DuckDB's own functions that may be called, operators aside; all others are macros.
