@@ -1,6 +1,7 @@
 // The released numbers of a view, and what follows from them: counts under conditions, and the errors to
 // expect of them.
-// The same mathematics as kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the error
+// The same mathematics as kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the
+// error
 // model that publish.py writes; docs/intervals.md derives it.
 // moments.js says what functions of codes are, and boxes.
 
@@ -110,7 +111,8 @@ export class Mixture {
   }
 
   /**
-   * Expected products of the errors of two boxes: by noise in tables, by the model per squared correlation that
+   * Expected products of the errors of two boxes: by noise in tables, by the model per squared correlation
+   * that
    * it does not know, by dependence inside the bins of tables, and by bins that are cut through.
    */
   errors(left, right) {
@@ -170,7 +172,8 @@ export class Mixture {
   }
 
   /**
-   * What counts of some attributes together are multiplied with, of another one: the product of the means of two
+   * What counts of some attributes together are multiplied with, of another one: the product of the means of
+   * two
    * functions over records; over bins as far as released tables count it together with them.
    */
   #weight(a, pair, some) {

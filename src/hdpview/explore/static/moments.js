@@ -10,7 +10,8 @@ export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
- * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant 1.
+ * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant
+ * 1.
  * kept: weights of noise at each code or bin.
  */
 export function gram(f, g, margin, kept) {

@@ -82,7 +82,7 @@ export function rounded(value, lower, upper, least = 1) {
   const step = grain((upper - lower) / 2, least);
   const format = decimals[Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))];
   const [told, low, high] = [value, lower, upper].map((x) =>
-    format.format(Math.round(x / step) * step || 0).replace("-", "−"),
+    format.format(Math.sign(x) * Math.round(Math.abs(x) / step) * step || 0).replace("-", "−"),
   );
   return [told, lower > 0 && step >= 1 && lower < step / 2 ? format.format(step) : low, high];
 }
