@@ -123,7 +123,10 @@ export class Mixture {
     const meansWithout = (some) =>
       asked.reduce((product, a) => (some.includes(a) ? product : product * means.get(a)), 1);
     const weight = (some) =>
-      asked.reduce((product, a) => (some.includes(a) ? product : product * this.#weight(a, pair.get(a), some)), 1);
+      asked.reduce(
+        (product, a) => (some.includes(a) ? product : product * this.#weight(a, pair.get(a), some)),
+        1,
+      );
     let noise = this.totalVariance * weight([]);
     for (const a of asked) noise += this.codeVariance[a] * moments.get(a).energy * weight([a]);
     const model = this.#byOrder(
