@@ -336,5 +336,5 @@ def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir: Path
         accuracy_rows(plan(data_dir, methods=("hdpview:bias_ration=2",)))
     with pytest.raises(MethodError, match="written as name:setting=value"):
         contender("hdpview:fast")
-    with pytest.raises(QueryError, match="Did you mean 'range-1d'"):
-        accuracy_rows(plan(data_dir, workloads=("range-1",)))
+    with pytest.raises(QueryError, match="Did you mean 'random-2d'"):
+        accuracy_rows(plan(data_dir, workloads=("random-2",)))

@@ -50,7 +50,7 @@ def test_reference_names_every_public_name(site: Path) -> None:
     import hdpview as hv
 
     page = (site / "reference/api.html").read_text(encoding="utf-8")
-    headings = set(re.findall(r'<h3 id="hdpview\.(?:build\.)?(\w+)"', page))
+    headings = set(re.findall(r'<h3 id="hdpview\.(?:build\.|refine\.)?(\w+)"', page))
     assert headings == set(hv.__all__) - {"__version__"}
 
 
