@@ -176,6 +176,6 @@ def test_query_prints_groups_with_intervals_for_programs(view: PView, tmp_path: 
     )
     found = json.loads(run("query", tmp_path / "a.pview", sql, "--format", "json").stdout)
     assert found["columns"] == ["year", "n", "n_lower", "n_upper", "x", "x_lower", "x_upper"]
-    assert [row["year"] for row in found["rows"]] == ["2023-01-01", "2024-01-01"]
+    assert [row["year"] for row in found["rows"]] == ["2023-01-01T00:00:00", "2024-01-01T00:00:00"]
     assert found["rows"][0]["x"] is None
     assert set(found) == {"columns", "rows", "confidence", "epsilon", "delta", "notes"}
