@@ -79,15 +79,21 @@ def test_tallies_count_what_is_held_and_how_wide() -> None:
     """Held, missed, unanswered and unbounded questions, by hand."""
     ends = np.array([[0.0, 2.0], [5.0, 9.0], [np.nan, np.nan], [-np.inf, np.inf]])
     asked = Asked(np.array([1.0, 1.0, 1.0, 1.0]), np.array([1.0, 4.0, np.nan, 1.0]), ends, ends)
-    tally = Tally.of(asked)
+    tally = Tally.of(asked, 0.95)
     assert (tally.questions, tally.typical_held, tally.answered, tally.typical_bounded) == (4, 2, 3, 2)
     assert (tally.squared_error, tally.typical_width) == (9.0, 6.0)
+    # The second interval misses by 4, which costs 40 a record; ±1.96·√3 about each estimate misses nothing.
+    assert tally.typical_score == pytest.approx(6 + 40 * 4)
+    assert tally.constant_score == pytest.approx(3 * 2 * 1.96 * 3**0.5, rel=1e-4)
     assert (tally + tally).questions == 8
 
 
 def test_the_worst_cell_leads() -> None:
     """Rows are sorted by coverage; the sentences name the worst with enough questions."""
-    good, bad, few = (Tally(n, held, n, n, n, n, 1.0, 1.0, 1.0) for n, held in ((100, 99), (100, 40), (5, 0)))
+    good, bad, few = (
+        Tally(n, held, n, n, n, n, 1.0, 1.0, 1.0, typical_score=score, constant_score=2.0)
+        for n, held, score in ((100, 99, 1.0), (100, 40, 3.0), (5, 0, 9.0))
+    )
     rows = summarise(
         [
             (Build("adult", "hdpview", "1.0", trial), {"mean": good, "rate": bad, "cell-1": few})
@@ -98,7 +104,10 @@ def test_the_worst_cell_leads() -> None:
     assert (rows[1]["trials"], rows[1]["questions"], rows[1]["typical"]) == (2, 200, 0.4)
     assert "40.0% of 200 questions of kind rate (Adult, hdpview, ε = 1)" in lead(rows)[0]
     assert "40.0 (1)" in report(rows)
-    assert lead(rows)[-1].startswith("hdpview, ε = 1: worst 40.0%, 1 of ")
+    scores = "score 1.00 on average and 1.50 at worst"
+    assert lead(rows)[-1].startswith(
+        f"hdpview, ε = 1: held 69.5%, {scores}; worst 40.0%, 1 of 2 cells below 93 %; guaranteed "
+    )
 
 
 @pytest.fixture(scope="module", params=view_methods())

@@ -14,8 +14,15 @@ def test_random_builds_lose_nothing() -> None:
     assert sum(times for what, times in found.items() if ": " in what) == 8
 
 
-@pytest.mark.parametrize("what", ["drawn for twice what is charged", "one row too many"])
-def test_a_planted_bug_is_caught_by_replay(what: str) -> None:
+@pytest.mark.parametrize(
+    ("charge", "what"),
+    [
+        ("noise", "drawn for twice what is charged"),
+        ("refine", "drawn for twice what is charged"),
+        ("max_rows", "one row too many"),
+    ],
+)
+def test_a_planted_bug_is_caught_by_replay(charge: str, what: str) -> None:
     """Quick ones; the command looks at all."""
-    (mutant,) = (one for one in MUTANTS if one.what == what)
+    (mutant,) = (one for one in MUTANTS if (one.charge, one.what) == (charge, what))
     assert "replay" in caught_by(mutant)
