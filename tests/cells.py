@@ -111,24 +111,28 @@ def random_mixture(sizes: tuple[int, ...], seed: int, n_components: int = 5, n_m
     return Mixture(weight, tuple(bins), tuple(shapes), tuple(shares), member)
 
 
-def tables_of(mixture: Mixture, seed: int, scale: float = 5.0) -> tuple[Table, ...]:
-    """Released tables as a build would have made them: a histogram per attribute, and tables of some
-    pairs."""
+def tables_of(mixture: Mixture, seed: int, scale: float = 5.0, *, fitted: bool = False) -> tuple[Table, ...]:
+    """Released tables as a build would have made them: a histogram per attribute, and tables of some pairs.
+
+    fitted: whether their noise happens to be 0, so that the model says what they say.
+    """
     rng = np.random.default_rng(seed)
     sizes = mixture.sizes
     sets = [(a,) for a in range(len(sizes))] + [(a, a + 1) for a in range(0, len(sizes) - 1, 2)]
     found = []
     for attributes in sets:
         shape = TableShape.of_codes(attributes, sizes)
-        counts = np.rint(mixture.grid(attributes, mixture.weight) + rng.laplace(0, scale, shape.shape))
+        counts = np.rint(
+            mixture.grid(attributes, mixture.weight) + rng.laplace(0, scale, shape.shape) * (not fitted)
+        )
         found.append(Table(shape, counts.astype(np.int64), "laplace", scale))
     return tuple(found)
 
 
-def mixture_view(schema: Schema, seed: int) -> PView:
-    """A view of a random mixture with its tables."""
+def mixture_view(schema: Schema, seed: int, *, fitted: bool = False) -> PView:
+    """A view of a random mixture with its tables. fitted: as for `tables_of`."""
     mixture = random_mixture(schema.sizes, seed)
-    return view_of(schema, mixture, "mixture", tables=tables_of(mixture, seed))
+    return view_of(schema, mixture, "mixture", tables=tables_of(mixture, seed, fitted=fitted))
 
 
 def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> NDArray[np.float64]:

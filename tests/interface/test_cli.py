@@ -193,7 +193,9 @@ def test_query_prints_csv_and_tables(folder: Path) -> None:
     ).stdout.splitlines()
     assert lines[0] == "count_star(),count_star()_lower,count_star()_upper"
     assert len(lines) == 2
-    assert "count_star()_upper" in run("query", "people.pview", "SELECT COUNT(*) FROM view", cwd=folder).stdout
+    assert (
+        "count_star()_upper" in run("query", "people.pview", "SELECT COUNT(*) FROM view", cwd=folder).stdout
+    )
     grouped = "SELECT 1000 + age // 10 * 10 AS key, COUNT(*) FROM view GROUP BY 1 ORDER BY 1"
     table = run("query", "people.pview", grouped, cwd=folder).stdout.splitlines()
     assert table[2].split()[0] == "1020"

@@ -54,7 +54,8 @@ SOME = settings(max_examples=60, deadline=None)
 
 def view_of_seed(seed: int) -> PView:
     """Blocks for even seeds, a mixture for odd ones."""
-    return mixture_view(SCHEMA, seed) if seed % 2 else noisy_view(SCHEMA, seed)
+    # SQL corrects estimates where released counts contradict the model; here they agree with it.
+    return mixture_view(SCHEMA, seed, fitted=True) if seed % 2 else noisy_view(SCHEMA, seed)
 
 
 def table(seed: int, sql: str, where: str | None, **options: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Synthetic records, drawn from consistent counts. Post-processing: no budget, any seed."""
+"""Synthetic records drawn from a view. Post-processing: costs no budget, and any seed may be used."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from hdpview.errors import QueryError
 from hdpview.view.data import ViewData, ViewPart
 
 MAX_ROWS = 1_000_000_000
-_AT_ONCE = 1_000_000  # records
+_BATCH = 1_000_000  # records drawn at a time: about 16 MB, and 4 MB per attribute
 
 
 def draw(view: ViewData, n: int, seed: int | None = None) -> pa.Table:
     """`n` records in random order, with the schema's columns.
 
-    A component is drawn in proportion to its weight, then a code of each attribute, then a value of each bin,
-    evenly. Whole numbers come as int64, reals as double, datetimes as timestamps, categories as text, missing
-    values as null.
+    Draws a component in proportion to its weight, a code of each attribute, and a uniform value in each bin.
+    Integers are int64, reals double, datetimes timestamps, categories text, and missing values null.
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= MAX_ROWS:
-        raise QueryError(f"The number of records is a whole number from 0 to {MAX_ROWS:,}, not {n!r}.")
+        raise QueryError(f"The number of records must be an integer from 0 to {MAX_ROWS:,}, not {n!r}.")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise QueryError(f"A seed is a whole number from 0, not {seed!r}.")
+        raise QueryError(f"The seed must be a non-negative integer, not {seed!r}.")
     rng = np.random.default_rng(seed)
     codes = draw_codes(view.parts, int(n), rng)
     columns = [_values(attribute, codes[a].astype(np.int64), rng) for a, attribute in enumerate(view.schema)]
@@ -39,15 +38,15 @@ def draw_codes(parts: Sequence[ViewPart], n: int, rng: np.random.Generator) -> N
     starts = np.cumsum([0, *(len(part.components) for part in parts)])
     reach = np.cumsum(weight)
     if n and reach[-1] <= 0:
-        raise QueryError("The view's counts add up to nothing, so there is nothing to draw records from.")
+        raise QueryError("The view counts no records, so none can be drawn.")
     codes = np.empty((len(parts[0].components.sizes), n), np.int32)
     last = int(np.flatnonzero(weight)[-1]) if n else 0
-    for first in range(0, n, _AT_ONCE):
-        some = np.arange(first, min(first + _AT_ONCE, n))
+    for first in range(0, n, _BATCH):
+        some = np.arange(first, min(first + _BATCH, n))
         drawn = np.minimum(np.searchsorted(reach, rng.random(len(some)) * reach[-1], side="right"), last)
         for part, start, end in zip(parts, starts, starts[1:], strict=False):
-            mine = np.flatnonzero((start <= drawn) & (drawn < end))
-            codes[:, some[mine]] = part.components.draw(drawn[mine] - start, rng)
+            own = np.flatnonzero((start <= drawn) & (drawn < end))
+            codes[:, some[own]] = part.components.draw(drawn[own] - start, rng)
     return codes
 
 
@@ -59,10 +58,9 @@ def _values(attribute: Attribute, codes: NDArray[np.int64], rng: np.random.Gener
     bins = np.where(missing, 0, codes)
     start, width = attribute.edges[bins], np.diff(attribute.edges)[bins]
     inside = rng.random(len(codes)) * width
-    if not attribute.whole:  # rounding may not lift a value into the next bin
-        return pa.array(
-            np.minimum(start + inside, np.nextafter(attribute.edges[bins + 1], -np.inf)), mask=missing
-        )
+    if not attribute.whole:
+        last = np.nextafter(attribute.edges[bins + 1], -np.inf)  # rounding must not reach the next bin
+        return pa.array(np.minimum(start + inside, last), mask=missing)
     whole = start + np.minimum(inside.astype(np.int64), width - 1)
     if not isinstance(attribute, Datetime):
         return pa.array(whole, pa.int64(), mask=missing)
