@@ -274,15 +274,15 @@ PLANTED = {
         1, Mixture(), best_choices(), tables.undecided_quality(1.0), 200, quality=True
     ),
     "mixture with delta: half the noise": planted(
-        4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 400
+        4, WITH_DELTA, noise_replaced(lambda *_: True, half_the_noise), THREE_ATTRIBUTES, 1_000
     ),
     "mixture from a file: one row more of a person than noise is for": Planted(
         Claim(1.5),
         from_file(Fraction(3, 2)),
         with_bug(from_file(Fraction(3, 2)), one_row_too_many),
         lambda folder: tables.persons(folder, 1),
-        150,
-        search_runs=50,
+        200,
+        search_runs=80,
     ),
     "hdpview: cuts by exact argmax": planted_in_partition(
         1, Hdpview(), lambda _: {"epsilon_cut": Fraction(1_000)}, tables.undecided_cut(), 400

@@ -26,6 +26,7 @@ _TESTS = (
     "tests/statistical/test_gradual.py",
     "tests/property/test_choice.py",
     "tests/security/test_learn.py",
+    "tests/unit/test_exact.py",
     "tests/unit/test_ledger.py",
     "tests/statistical/test_noise.py",
     "tests/security/test_path_losses.py",
