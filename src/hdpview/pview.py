@@ -9,6 +9,8 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+import numpy as np
+
 from hdpview.errors import QueryError
 from hdpview.query.interval import answers
 from hdpview.query.interval.answers import Answer, Answers, Interval, Kind, Reading, Where
@@ -268,7 +270,8 @@ class PView(ViewData):
             counts, lower, upper = (
                 column.to_numpy() for column in self.histogram(name, as_="pyarrow").columns[-3:]
             )
-            return Histogram(counts, (upper - lower) / 2)
+            # The wider side: intervals end at 0 where noise would reach below it.
+            return Histogram(counts, np.maximum(upper - counts, counts - lower))
 
         return diagnose(self.schema, histogram_of)
 

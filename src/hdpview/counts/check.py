@@ -21,7 +21,7 @@ import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.encode import known_constants
+from hdpview.counts.encode import known_constants, unmarked
 from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, run_query
 from hdpview.counts.losses import FEW_RECORDS, MANY_SHARE, SchemaWarning, band
 from hdpview.counts.plain_text import plain_text
@@ -120,7 +120,8 @@ def warnings_about(
     fetch: runs a query. has_try_cast: whether the database has casts that give null instead of failing.
     """
     columns = [
-        CheckedColumn(i, each, schema, types[each.name], has_try_cast) for i, each in enumerate(schema)
+        CheckedColumn(i, each, schema, types[each.name], has_try_cast, each.name == limits.unit)
+        for i, each in enumerate(schema)
     ]
     exact, states = _counted(table, columns, fetch, limits)
     # Casts of usual spellings are several times faster than the rules of a build; those judge what is left.
@@ -193,13 +194,14 @@ def epoch_us(moment: dt.timestamp) -> int:  # type: ignore[empty-body]
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """One column and the attribute that it is read as."""
+    """One column and the attribute that it is read as. names_persons: whether it does that too."""
 
     position: int
     attribute: Attribute
     schema: Schema
     written: str
     is_quick: bool
+    names_persons: bool = False
 
     def is_doubtful(self, exact: Mapping[str, int]) -> bool:
         """Whether quick casts left texts that the rules of a build may still read."""
@@ -223,7 +225,8 @@ class CheckedColumn:
 
     def parts(self, table: ibis.Table) -> dict[str, Column]:
         """The column as it stands, and as a value of the attribute's axis."""
-        raw = table[self.attribute.name]
+        column = table[self.attribute.name]
+        raw = unmarked(column) if self.names_persons else column
         plain = plain_text(raw, self.attribute, self.schema.source)
         return {self.key("raw"): raw, self.key("plain"): plain, self.key("value"): self._value(plain)}
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hdpview.counts.contributions import md5
+from hdpview.counts.frames import NOT_TEXT
 from hdpview.counts.plain_text import plain_text
 from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, make_castable, value
 from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
@@ -41,8 +42,13 @@ def encode(
     attributes = list(enumerate(schema))
     along = {new: table[old] for new, old in (kept or {}).items()}
     plain = {
-        f"value_{i}": plain_text(table[attribute.name], attribute, schema.source)
+        f"value_{i}": plain_text(
+            unmarked(column) if attribute.name == (kept or {}).get("unit") else column,
+            attribute,
+            schema.source,
+        )
         for i, attribute in attributes
+        for column in [table[attribute.name]]
     }
     is_postgres = table.get_backend().name == "postgres"
     table = table.select(**along, **plain)
@@ -72,6 +78,11 @@ def encode(
         for column in [looked_up[f"value_{i}"]]
     }
     return looked_up.select(*along, **codes)
+
+
+def unmarked(unit: Column) -> Column:
+    """A column that names persons as an attribute: 1 and "1" are two persons, and the same value."""
+    return unit.re_replace(f"{NOT_TEXT[1]}+$", "") if unit.type().is_string() else unit
 
 
 def _code(column: Column, attribute: Attribute) -> Column:

@@ -45,7 +45,7 @@ def paid_check(
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
         columns = [
-            CheckedColumn(i, each, schema, opened.types[each.name], is_quick=False)
+            CheckedColumn(i, each, schema, opened.types[each.name], False, each.name == limits.unit)
             for i, each in enumerate(schema)
         ]
         states = _states(opened.table, columns, options)
