@@ -38,13 +38,15 @@ def record(browser: Browser, data: Path, environment: dict[str, str] | None = No
         step(
             "say what learning may cost", lambda: curator.page.get_by_label("Epsilon for learning").fill("2")
         )
+        page.locator("#learn").click()
+        unit = page.get_by_label("Whose row is it, for learning")
+        step("say whose row it is", lambda: unit.select_option("Patient_id"))
         step(
             "learn the rest",
             lambda: (page.locator("#learn").click(), page.wait_for_selector("[data-problems='0']")),
         )
         curator.picture("2-described")
         step("go to the budget", lambda: page.locator("#to-choose").click())
-        step("say whose row it is", lambda: page.get_by_label("Whose row is it").select_option("Patient_id"))
         curator.picture("3-choose")
         step("go to the build", lambda: page.locator("#to-build").click())
         step("build", curator.built)

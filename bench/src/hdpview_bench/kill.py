@@ -166,6 +166,9 @@ def _check_view(folder: Path, found: Counter[str]) -> None:
     for part in folder.glob(".view.pview.*.part"):
         found["parts left behind"] += 1
         part.unlink()
+    for released in folder.glob("ledger-charge-*.released"):
+        found["builds to resume"] += 1
+        released.unlink()
     known = {"table.csv", "ledger.sqlite", "ledger.sqlite-journal", "view.pview", "spill"}
     assert {path.name for path in folder.iterdir()} <= known, "something else was left behind"
 
