@@ -359,3 +359,21 @@ def test_any_name_can_be_written_in_sql() -> None:
         sql = f"SELECT {written}, AVG({written}) AS m FROM view GROUP BY {written} ORDER BY {written}"
         assert rows(noiseless_view(schema, np.array([[1, 0], [3, 1]])), sql)[1]["m"] == 1.0, name
     assert name_in_sql("age") == "age"
+
+
+@pytest.mark.parametrize("make", [mixture_view, noisy_view])
+def test_medians_of_nobody_are_null(make: Any) -> None:
+    """A filter that no value satisfies leaves groups without a median, in views of both kinds."""
+    found = rows(make(SCHEMA, 3), "SELECT region, MEDIAN(age) AS m FROM view WHERE age > 200 GROUP BY region")
+    assert [row["region"] for row in found] == ["North", "South", "elsewhere"]
+    assert all(row["m"] is None or np.isnan(row["m"]) for row in found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"), [("AVG(smoker)", "avg(smoker)"), ("AVG(age > 5)", "avg(age > 5)")]
+)
+def test_the_mean_of_a_truth_value_is_a_rate(view: PView, asked: str, name: str) -> None:
+    """It has an interval, lies between 0 and 1, and is named as it was asked."""
+    (row,) = rows(view, f"SELECT {asked} FROM view")
+    assert list(row) == [name, f"{name}_lower", f"{name}_upper"]
+    assert 0 <= row[f"{name}_lower"] <= row[name] <= row[f"{name}_upper"] <= 1

@@ -80,10 +80,14 @@ def draw_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed: int) 
 
     The second half of the draws is minus the first.
     """
+    with_groups = [scan for scan in scans if math.prod(scan.grid)]
     if isinstance(part.components, Blocks):
-        return _draw_block_errors(part, scans, n_draws, seed)
-    fields = _Fields(error_model(part), scans, n_draws, seed)
-    return [fields.errors(scan) for scan in scans]
+        drawn = iter(_draw_block_errors(part, with_groups, n_draws, seed))
+    else:
+        fields = _Fields(error_model(part), with_groups, n_draws, seed)
+        drawn = iter([fields.errors(scan) for scan in with_groups])
+    empty = (np.zeros((n_draws, len(scan.bases), 0)) for scan in scans if not math.prod(scan.grid))
+    return [next(drawn if math.prod(scan.grid) else empty) for scan in scans]
 
 
 class _Normals:
@@ -315,7 +319,7 @@ class _Fields:
             def squares(cluster: _Cluster) -> Floats:
                 inside = {a: maps.get(a, self._mean(a)) for a in cluster.attributes}
                 values = _contract(cluster, inside)
-                norms: Floats = (values**2).reshape(*values.shape[:2], -1).sum(axis=2)
+                norms: Floats = (values**2).sum(axis=tuple(range(2, values.ndim)))
                 return norms
 
             found.append(_grid_product(scan, j, squares))
