@@ -90,7 +90,7 @@ def build(
         memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
         privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is
             protected, and not the single row; rows without a value there are left out.
-        max_rows: how many rows of one person are counted, chosen by lot. All noise grows with it.
+        max_rows: how many rows of each person are counted, chosen at random. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
         no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are
             left out too. Without it, all rows that say "unknown" are one person's.
@@ -251,8 +251,8 @@ def account_of(
         return Ledger(place) if place is not None and place.exists() else None
     if place is None:
         _warn_once(
-            "This build is in no ledger: the table is no file. Give it a name (table='admissions') to keep "
-            "account of what is spent on it, or say that none is wanted (ledger=False)."
+            "This build is not recorded in a ledger, because the table is not a file. Name the table "
+            "(table='admissions') to keep account of what is spent on it, or pass ledger=False."
         )
         return None
     return Ledger(place)

@@ -236,7 +236,7 @@ def test_what_a_budget_buys_is_drawn(curator: Curator) -> None:
     page.get_by_label("Use band").uncheck()
     curator.checked()
     page.locator("#to-choose").click()
-    expect(page.locator("#meaning")).to_contain_text("at most 73.1 % sure")
+    expect(page.locator("#meaning")).to_contain_text("at most 73.1% sure")
     page.locator("#estimate").click()
     page.wait_for_selector("#picture[data-budgets='3']", timeout=120_000)
     words = page.locator("#picture svg").text_content() or ""

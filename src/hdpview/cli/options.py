@@ -53,4 +53,6 @@ PrivacyUnit = Annotated[
         help="Column that says whose row it is: protects the person, not the row.", show_default=False
     ),
 ]
-MaxRows = Annotated[int, typer.Option(min=1, help="Rows of one person that are counted, chosen by lot.")]
+MaxRows = Annotated[
+    int, typer.Option(min=1, help="Maximum rows counted per person; extra rows are dropped at random.")
+]

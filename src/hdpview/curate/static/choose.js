@@ -115,7 +115,7 @@ export class Choose {
       field(
         "Rows of one person that count",
         this.#input("maxRows", "Rows of one person that count", { inputmode: "numeric" }),
-        "chosen by lot; all noise grows with it",
+        "chosen at random; all noise grows with it",
       ),
       field(
         "Values that name nobody",
@@ -166,14 +166,14 @@ export class Choose {
       this.error.textContent = "Epsilon is a number above 0, such as 1.";
     } else {
       const belief = 100 / (1 + Math.exp(-epsilon));
-      const sure = belief < 99.9 ? `${belief.toFixed(1)} %` : "all but 100 %";
+      const sure = belief < 99.9 ? `${belief.toFixed(1)}%` : "virtually 100%";
       const who = settings.unit ? "a person" : "a record";
       const loosened =
         Number(settings.delta) > 0
-          ? ` Delta loosens this: ${settings.delta} of all probability may lie outside.`
+          ? ` This may fail with probability ${settings.delta} (delta).`
           : "";
       this.meaning.textContent =
-        `Someone who thinks it 50 % likely that ${who} is in the table can become at most ${sure} sure ` +
+        `Someone who is 50% sure that ${who} is in the table can become at most ${sure} sure ` +
         `of it, whatever else they know and however many questions they ask.${loosened}`;
       if (ledger?.left !== null && ledger && epsilon > ledger.left + 1e-12)
         this.error.textContent =
