@@ -286,9 +286,9 @@ def test_a_frame_without_a_name_is_in_no_ledger_and_says_so_once(
     assert not caplog.records
     for _ in range(2):
         hv.build(TABLE, SCHEMA, 1)
-    assert [record.getMessage() for record in caplog.records if "in no ledger" in record.getMessage()] == [
-        caplog.records[0].getMessage()
-    ]
+    assert [
+        record.getMessage() for record in caplog.records if "not recorded in a ledger" in record.getMessage()
+    ] == [caplog.records[0].getMessage()]
     assert not list(tmp_path.iterdir())
 
 
