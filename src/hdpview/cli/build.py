@@ -168,7 +168,8 @@ def _built(
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
     tell: Callable[[SchemaWarning], object] = tell_warning
-    if check_epsilon is not None:
+    # A build that is resumed was checked before it was charged.
+    if check_epsilon is not None and not options["resume"]:
         _check_for_budget(data, described, check_epsilon, options)
         # The build's own check has nothing to add, and nobody may see what it says.
         options["accept_losses"], tell = True, str

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -31,7 +31,7 @@ from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
 from hdpview.domain.text_format import PLAIN
 from hdpview.errors import BudgetError, DataError
 from hdpview.privacy.exact import Exact
-from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.ledger import Ledger, Receipt
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 
@@ -77,20 +77,38 @@ def learn_charged(
     delta: Fraction,
     limits: Contributions,
     text: TextFormat = PLAIN,
+    *,
+    resume: bool | None = False,
+    on_charge: Callable[[Receipt], object] | None = None,
 ) -> Learnt:
     """As `learn`, for a budget that is charged to a table's ledger when all that can fail has been tried.
     [P12]
+
+    resume: finish a learning of the same terms that broke off, and charge nothing. None: if there is one.
+    on_charge: called with the receipt. Whoever gives it calls the receipt's `name_view` when the result is
+        written; until then the learning can be resumed.
     """
     if 0 < delta < _LEAST_DELTA:
         raise BudgetError(
             f"Categories are learnt for a delta of {float(_LEAST_DELTA):g} or more, such as 1e-9, not "
             f"{float(delta):g}."
         )
-    ledger.check(table, epsilon, delta)
+    order = {"learn": dict(kinds), "text": text.to_dict(), "limits": repr(limits)}
+    order |= {"epsilon": str(epsilon), "delta": str(delta)}
+    if resume is None:
+        resume = ledger.is_unfinished(table, order)
+    if not resume:
+        ledger.check(table, epsilon, delta)
 
-    def charged() -> AbstractContextManager[object]:
-        unit = limits.unit or EACH_ROW_UNIT
-        return ledger.charged(table, epsilon, "learn bounds", unit, limits.max_rows, delta)
+    @contextmanager
+    def charged() -> Iterator[Outcomes]:
+        terms = ("learn bounds", limits.unit or EACH_ROW_UNIT, limits.max_rows, delta)
+        with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
+            if on_charge is not None:
+                on_charge(receipt)
+            yield receipt.outcomes
+        if on_charge is None:
+            receipt.outcomes.close(remove=True)
 
     return learn(source, kinds, epsilon, delta, limits, text, charged)
 
@@ -102,8 +120,7 @@ def learn(
     delta: Fraction,
     limits: Contributions = EACH_ROW,
     text: TextFormat = PLAIN,
-    charged: Callable[[], AbstractContextManager[object]] = nullcontext,
-    outcomes: Outcomes | None = None,
+    charged: Callable[[], AbstractContextManager[Outcomes]] = lambda: nullcontext(Outcomes()),
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
@@ -111,7 +128,8 @@ def learn(
         the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
-    charged: entered after all checks of public facts and before anything is drawn.
+    charged: entered after all checks of public facts and before anything is drawn; gives what was drawn
+        before.
     """
     _check_learnable(kinds, delta)
 
@@ -119,12 +137,20 @@ def learn(
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            learning = _Learning(opened, limits, text, epsilon, delta, outcomes)
+            learning = _Learning(opened, limits, text, delta)
             learning.try_reading(kinds)
-            with charged():
-                found = Learnt(dict(kinds), learning.attributes(kinds))
-                learning.mechanism.close()
-                return found
+            with charged() as outcomes:
+                mechanism = Mechanism(
+                    epsilon,
+                    Randomness.fresh(),
+                    delta=delta,
+                    max_rows=limits.max_rows,
+                    law="laplace",
+                    outcomes=outcomes,
+                )
+                learnt = Learnt(dict(kinds), learning.attributes(kinds, mechanism))
+                mechanism.close()
+                return learnt
 
     return quoting_no_value(source, read)
 
@@ -147,36 +173,18 @@ def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
 class _Learning:
     """What one budget learns about the columns of a table that is open."""
 
-    def __init__(
-        self,
-        opened: OpenSource,
-        limits: Contributions,
-        text: TextFormat,
-        epsilon: Fraction,
-        delta: Fraction,
-        outcomes: Outcomes | None,
-    ) -> None:
+    def __init__(self, opened: OpenSource, limits: Contributions, text: TextFormat, delta: Fraction) -> None:
         self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
-        self.mechanism = Mechanism(
-            epsilon,
-            Randomness.fresh(),
-            delta=delta,
-            max_rows=limits.max_rows,
-            law="laplace",
-            outcomes=outcomes,
-        )
         self._known: tuple[dict[str, str] | None, ibis.Table] = (None, opened.table)
 
     def try_reading(self, kinds: Mapping[str, str]) -> None:
         """Read the rows as learning will, so that a refusal of the table comes before the charge."""
         self._prepared(kinds)
 
-    def attributes(self, kinds: Mapping[str, str]) -> dict[str, Attribute]:
+    def attributes(self, kinds: Mapping[str, str], mechanism: Mechanism) -> dict[str, Attribute]:
         """What was learnt of each column, in their order."""
         asked = self._asked(kinds)
-        if not asked:
-            self.mechanism.forgo("bounds and categories")
-        amount = self.mechanism.remaining / max(1, len(asked))
+        amount = mechanism.total / len(asked)
         rows = self._prepared(kinds)
         learnt: dict[str, Attribute | None] = {
             name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
@@ -184,9 +192,9 @@ class _Learning:
         n_texts = sum(kind == "category" for kind in asked.values())
         for name, kind in asked.items():
             if kind == "category":
-                learnt[name] = self._category(rows, name, amount, self.delta / n_texts)
+                learnt[name] = self._category(mechanism, rows, name, amount, self.delta / n_texts)
             else:
-                learnt[name] = self._ordered(rows, name, kind, amount)
+                learnt[name] = self._ordered(mechanism, rows, name, kind, amount)
         return {name: attribute for name in kinds if (attribute := learnt.get(name)) is not None}
 
     def _asked(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -247,10 +255,12 @@ class _Learning:
             np.add.at(exact_counts, places, np.array(batch["n"].to_pylist(), dtype=np.int64))
         return Exact(exact_counts)
 
-    def _ordered(self, rows: ibis.Table, name: str, kind: str, amount: Fraction) -> Attribute | None:
+    def _ordered(
+        self, mechanism: Mechanism, rows: ibis.Table, name: str, kind: str, amount: Fraction
+    ) -> Attribute | None:
         """Bounds of numbers or moments."""
         n_bins = _LAST_YEAR - _FIRST_YEAR + 1 if kind == "datetime" else 2 * _POWERS + 1
-        bins = self._noticed(rows, name, n_bins, amount)
+        bins = self._noticed(mechanism, rows, name, n_bins, amount)
         if not bins:
             return None
         if kind == "datetime":
@@ -264,15 +274,19 @@ class _Learning:
         least = math.ceil(low)
         return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
 
-    def _noticed(self, rows: ibis.Table, name: str, n_bins: int, amount: Fraction) -> list[int]:
+    def _noticed(
+        self, mechanism: Mechanism, rows: ibis.Table, name: str, n_bins: int, amount: Fraction
+    ) -> list[int]:
         """Bins whose noisy counts noise alone would hardly reach."""
         exact_counts = self._counts(rows, name, n_bins)
-        threshold = self.mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
-        noisy = self.mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
+        threshold = mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
+        noisy = mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
         noticed: list[int] = np.flatnonzero(noisy > threshold).tolist()
         return noticed
 
-    def _category(self, rows: ibis.Table, name: str, amount: Fraction, delta: Fraction) -> Attribute | None:
+    def _category(
+        self, mechanism: Mechanism, rows: ibis.Table, name: str, amount: Fraction, delta: Fraction
+    ) -> Attribute | None:
         """Frequent texts. Longer ones than a schema holds, and those with a NUL, are none. [P13]"""
         texts = rows.select(text=rows[f"text of {name}"])
         length = texts["text"].length()
@@ -281,7 +295,7 @@ class _Learning:
         for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
             counted = zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True)
             exact_counts.update((text, n) for text, n in counted if "\0" not in text)
-        noisy = self.mechanism.frequent(
+        noisy = mechanism.frequent(
             f"bounds and categories: {name}", Exact(exact_counts), amount, delta
         )  # [P13]
         values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]

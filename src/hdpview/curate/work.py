@@ -40,7 +40,7 @@ from hdpview.domain.drafting import DraftColumn
 from hdpview.domain.places import open_lines
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import DataError, HdpviewError, SchemaError
-from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
+from hdpview.privacy.ledger import Ledger, Receipt, default_ledger, ledger_for, name_of
 
 _MOST_BINS_SHOWN = 6
 
@@ -293,7 +293,12 @@ class Curation:
         kinds = {name: by_name[name].kind for name in columns}
         limits = Contributions(price.privacy_unit, price.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
-        learnt = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
+        receipts: list[Receipt] = []
+        learnt = learn_charged(
+            *(self.ledger, self.table, self.data, kinds, budget, slack, limits, text),
+            resume=None,
+            on_charge=receipts.append,
+        )
         known = {
             name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
             for name, attribute in learnt.attributes.items()
@@ -302,11 +307,13 @@ class Curation:
         for key, cost in (("learnt_epsilon", budget), ("learnt_delta", slack)):
             if total := Fraction(document.learnt.get(key, 0)) + cost:
                 document.learnt[key] = str(total)
+        version = self.keep(saved)
+        receipts[0].name_view(None)
         return {
             "columns": {name: form.model_dump(exclude={"use"}) for name, form in known.items()},
             "open": [name for name in columns if name not in known],
             "learnt": document.learnt,
-            "version": self.keep(saved),
+            "version": version,
             "ledger": self.budget(),
             "command": self._learning_command(columns, price),
         }

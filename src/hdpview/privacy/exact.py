@@ -2,9 +2,8 @@
 
 An `Exact` knows how much one record can change it, and gives its value to nobody but a `Mechanism`. It
 cannot become an array, a number, a text or a truth value; each attempt raises a TypeError. What methods
-need of it before noise is drawn are transforms that are `Exact` again, each of which moves by no more than
-its argument does, to the last bit. Where doubles round, a score could move by more than its sensitivity, so transforms compute in whole
-numbers.
+need of it before noise is drawn are transforms that are `Exact` again. They compute in whole numbers, since
+doubles round, and then one record could move a score by more than it says.
 """
 
 from __future__ import annotations

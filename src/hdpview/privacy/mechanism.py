@@ -240,10 +240,6 @@ class Mechanism:
             return self._randomness.root_key("public randomness for " + purpose)
         return np.frombuffer(secrets.token_bytes(32), np.uint32)
 
-    def forgo(self, purpose: str) -> None:
-        """Spend the rest on nothing, where a released number shows that nothing is left to ask."""
-        self._charge(purpose, self.remaining)
-
     def close(self) -> tuple[Charge, ...]:
         """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
         if self.remaining != 0:
