@@ -169,7 +169,7 @@ class _Lists:
         if not name.lower().endswith((".csv", ".tsv", ".txt")):
             known = [*self.lists, "a file such as codes.csv"]
             raise SchemaError(
-                unknown_name("list", name, known, "After @, name a list in [lists] or a CSV file")
+                unknown_name("list", name, known, "After @, name a [lists] entry or a CSV file")
             )
         path = self.folder / name
         try:
