@@ -60,8 +60,7 @@ NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not record this 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing view.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
 MemoryLimit = Annotated[
-    str | None,
-    typer.Option(help="Memory limit of the database, such as 4GB; beyond it, data spills to disk."),
+    str | None, typer.Option(help="Memory limit of the database, such as 4GB; the rest spills to disk.")
 ]
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
