@@ -59,9 +59,8 @@ _LEAST_DELTA = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Learnt:
-    """kinds: per column, the type of attribute it becomes, with those that were learnt.
-    attributes: what was found, by column. The other columns need a person's knowledge, such as texts where no
-        δ was given or too few rows.
+    """kinds: per column, the type of attribute it becomes. attributes: what was learnt, by column; the others
+    need a person's knowledge, such as texts where no δ was given or too few rows.
     """
 
     kinds: dict[str, str]
@@ -79,14 +78,13 @@ def learn_charged(
     text: TextFormat = PLAIN,
     *,
     resume: bool | None = False,
-    on_charge: Callable[[Receipt], object] | None = None,
+    on_charge: Callable[[Receipt], object],
 ) -> Learnt:
-    """As `learn`, for a budget that is charged to a table's ledger when all that can fail has been tried.
-    [P12]
+    """As `learn`, for a budget that is charged to a ledger when all that can fail has been tried. [P12]
 
     resume: finish a learning of the same terms that broke off, and charge nothing. None: if there is one.
-    on_charge: called with the receipt. Whoever gives it calls the receipt's `name_view` when the result is
-        written; until then the learning can be resumed.
+    on_charge: called with the receipt, whose `name_view` ends the chance to resume: call it when the result
+        is written.
     """
     if 0 < delta < _LEAST_DELTA:
         raise BudgetError(
@@ -95,8 +93,7 @@ def learn_charged(
         )
     order = {"learn": dict(kinds), "text": text.to_dict(), "limits": repr(limits)}
     order |= {"epsilon": str(epsilon), "delta": str(delta)}
-    if resume is None:
-        resume = ledger.is_unfinished(table, order)
+    resume = ledger.is_unfinished(table, order) if resume is None else resume
     if not resume:
         ledger.check(table, epsilon, delta)
 
@@ -104,11 +101,8 @@ def learn_charged(
     def charged() -> Iterator[Outcomes]:
         terms = ("learn bounds", limits.unit or EACH_ROW_UNIT, limits.max_rows, delta)
         with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
-            if on_charge is not None:
-                on_charge(receipt)
+            on_charge(receipt)
             yield receipt.outcomes
-        if on_charge is None:
-            receipt.outcomes.close(remove=True)
 
     return learn(source, kinds, epsilon, delta, limits, text, charged)
 
@@ -128,8 +122,7 @@ def learn(
         the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
-    charged: entered after all checks of public facts and before anything is drawn; gives what was drawn
-        before.
+    charged: entered after all checks of public facts, before any draw; gives what was drawn before.
     """
     _check_learnable(kinds, delta)
 
@@ -138,19 +131,10 @@ def learn(
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
             learning = _Learning(opened, limits, text, delta)
-            learning.try_reading(kinds)
+            # Read the rows as learning will, so that a refusal of the table comes before the charge.
+            learning.prepare(kinds)
             with charged() as outcomes:
-                mechanism = Mechanism(
-                    epsilon,
-                    Randomness.fresh(),
-                    delta=delta,
-                    max_rows=limits.max_rows,
-                    law="laplace",
-                    outcomes=outcomes,
-                )
-                learnt = Learnt(dict(kinds), learning.attributes(kinds, mechanism))
-                mechanism.close()
-                return learnt
+                return Learnt(dict(kinds), learning.attributes(kinds, epsilon, outcomes))
 
     return quoting_no_value(source, read)
 
@@ -177,24 +161,24 @@ class _Learning:
         self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
         self._known: tuple[dict[str, str] | None, ibis.Table] = (None, opened.table)
 
-    def try_reading(self, kinds: Mapping[str, str]) -> None:
-        """Read the rows as learning will, so that a refusal of the table comes before the charge."""
-        self._prepared(kinds)
-
-    def attributes(self, kinds: Mapping[str, str], mechanism: Mechanism) -> dict[str, Attribute]:
-        """What was learnt of each column, in their order."""
-        asked = self._asked(kinds)
-        amount = mechanism.total / len(asked)
-        rows = self._prepared(kinds)
+    def attributes(
+        self, kinds: Mapping[str, str], epsilon: Fraction, outcomes: Outcomes
+    ) -> dict[str, Attribute]:
+        """What was learnt of each column, in their order. outcomes: what was drawn for that before."""
+        budget = {"delta": self.delta, "max_rows": self.limits.max_rows, "outcomes": outcomes}
+        self.mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
+        asked, rows = self._asked(kinds), self.prepare(kinds)
+        amount = self.mechanism.total / len(asked)
         learnt: dict[str, Attribute | None] = {
             name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
         }
         n_texts = sum(kind == "category" for kind in asked.values())
         for name, kind in asked.items():
             if kind == "category":
-                learnt[name] = self._category(mechanism, rows, name, amount, self.delta / n_texts)
+                learnt[name] = self._category(rows, name, amount, self.delta / n_texts)
             else:
-                learnt[name] = self._ordered(mechanism, rows, name, kind, amount)
+                learnt[name] = self._ordered(rows, name, kind, amount)
+        self.mechanism.close()
         return {name: attribute for name in kinds if (attribute := learnt.get(name)) is not None}
 
     def _asked(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -205,7 +189,7 @@ class _Learning:
             if kind != "boolean" and (kind != "category" or self.delta > 0)
         }
 
-    def _prepared(self, kinds: Mapping[str, str]) -> ibis.Table:
+    def prepare(self, kinds: Mapping[str, str]) -> ibis.Table:
         """The rows that count, with the bins and texts of all columns that are asked about. Read once."""
         asked = self._asked(kinds)
         if asked == self._known[0]:
@@ -217,7 +201,7 @@ class _Learning:
             for name, kind in asked.items()
             if kind != "category"
         }
-        self._known = asked, self._rows(table, bins, texts) if asked else self.opened.table
+        self._known = asked, self._rows(table, bins, texts)
         return self._known[1]
 
     def _rows(self, table: ibis.Table, bins: Mapping[str, Column], texts: Mapping[str, Column]) -> ibis.Table:
@@ -255,12 +239,10 @@ class _Learning:
             np.add.at(exact_counts, places, np.array(batch["n"].to_pylist(), dtype=np.int64))
         return Exact(exact_counts)
 
-    def _ordered(
-        self, mechanism: Mechanism, rows: ibis.Table, name: str, kind: str, amount: Fraction
-    ) -> Attribute | None:
+    def _ordered(self, rows: ibis.Table, name: str, kind: str, amount: Fraction) -> Attribute | None:
         """Bounds of numbers or moments."""
         n_bins = _LAST_YEAR - _FIRST_YEAR + 1 if kind == "datetime" else 2 * _POWERS + 1
-        bins = self._noticed(mechanism, rows, name, n_bins, amount)
+        bins = self._noticed(rows, name, n_bins, amount)
         if not bins:
             return None
         if kind == "datetime":
@@ -274,19 +256,15 @@ class _Learning:
         least = math.ceil(low)
         return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
 
-    def _noticed(
-        self, mechanism: Mechanism, rows: ibis.Table, name: str, n_bins: int, amount: Fraction
-    ) -> list[int]:
+    def _noticed(self, rows: ibis.Table, name: str, n_bins: int, amount: Fraction) -> list[int]:
         """Bins whose noisy counts noise alone would hardly reach."""
         exact_counts = self._counts(rows, name, n_bins)
-        threshold = mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
-        noisy = mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
+        threshold = self.mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
+        noisy = self.mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
         noticed: list[int] = np.flatnonzero(noisy > threshold).tolist()
         return noticed
 
-    def _category(
-        self, mechanism: Mechanism, rows: ibis.Table, name: str, amount: Fraction, delta: Fraction
-    ) -> Attribute | None:
+    def _category(self, rows: ibis.Table, name: str, amount: Fraction, delta: Fraction) -> Attribute | None:
         """Frequent texts. Longer ones than a schema holds, and those with a NUL, are none. [P13]"""
         texts = rows.select(text=rows[f"text of {name}"])
         length = texts["text"].length()
@@ -295,9 +273,8 @@ class _Learning:
         for batch in self.opened.batches(kept.group_by("text").aggregate(n=kept.count()), 100_000):
             counted = zip(batch["text"].to_pylist(), batch["n"].to_pylist(), strict=True)
             exact_counts.update((text, n) for text, n in counted if "\0" not in text)
-        noisy = mechanism.frequent(
-            f"bounds and categories: {name}", Exact(exact_counts), amount, delta
-        )  # [P13]
+        purpose = f"bounds and categories: {name}"
+        noisy = self.mechanism.frequent(purpose, Exact(exact_counts), amount, delta)  # [P13]
         values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
         if not values:
             return None
