@@ -256,16 +256,7 @@ def _check_for_budget(data: str, schema: Schema, epsilon: str, options: dict[str
     from hdpview.counts.check import refuse_losses
 
     with ProgressBar() as progress:
-        warnings = checked_for_budget(
-            data,
-            schema,
-            epsilon,
-            options["ledger"] or None,
-            options["table"],
-            options["privacy_unit"],
-            options["max_rows"],
-            progress,
-        )
+        warnings = checked_for_budget(data, schema, epsilon, options, progress)
     refuse_losses(warnings, options["accept_losses"], tell_warning)
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hdpview.domain import Schema
     from hdpview.privacy.ledger import Receipt
 
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Finish what broke off after its charge, without paying again.")
+]
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
 
 
@@ -50,10 +53,7 @@ def draft(
     max_rows: MaxRows = 1,
     ledger: LedgerFile = None,
     table: TableName = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Finish learning that broke off after its charge; pay nothing again."),
-    ] = False,
+    resume: Resume = False,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
 
@@ -91,10 +91,7 @@ def _check_learning(
     not_private: bool, epsilon: str | None, delta: str | None, unit: str | None, resume: bool
 ) -> None:
     if not_private and epsilon is not None:
-        raise SchemaError(
-            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
-            "costs budget."
-        )
+        raise SchemaError("--from-data-not-private is free; --learn-bounds-epsilon costs budget. Give one.")
     needing = {"--learn-delta": delta is not None, "--privacy-unit": bool(unit), "--resume": resume}
     for name, given in needing.items():
         if given and epsilon is None:
@@ -120,9 +117,7 @@ def check(
     max_rows: MaxRows = 1,
     ledger: LedgerFile = None,
     table: TableName = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish a paid check that broke off; pay nothing again.")
-    ] = False,
+    resume: Resume = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and what a build would lose of a table; exit code 1 on what would stop a build.
@@ -139,11 +134,12 @@ def check(
         from hdpview.build import preview
 
         with ProgressBar() as progress:
-            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows, "progress": progress}
+            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows}
+            paying = {"ledger": ledger, "table": table, "resume": resume, **who}
             warnings = (
-                preview(data, checked, engine=engine, **who)
+                preview(data, checked, engine=engine, progress=progress, **who)
                 if epsilon is None
-                else checked_for_budget(data, checked, epsilon, ledger, table, resume=resume, **who)
+                else checked_for_budget(data, checked, epsilon, paying, progress)
             )
     is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
@@ -179,38 +175,28 @@ def check(
 
 
 def checked_for_budget(
-    data: str,
-    schema: Schema,
-    epsilon: str,
-    ledger: Path | None,
-    table: str | None,
-    privacy_unit: str | None,
-    max_rows: int,
-    progress: ProgressBar,
-    resume: bool = False,
+    data: str, schema: Schema, epsilon: str, paying: dict[str, Any], progress: ProgressBar
 ) -> list[SchemaWarning]:
-    """A check that is charged, and says so."""
+    """A check that is charged, and says so. paying: ledger, table, resume, privacy_unit and max_rows."""
     from hdpview.counts.contributions import Contributions
     from hdpview.counts.ingest import ReadOptions
     from hdpview.counts.paid_check import paid_check
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
-    options = ReadOptions(Contributions(privacy_unit, max_rows), secrets.token_hex(16), progress=progress)
-    warnings = paid_check(data, schema, exact_epsilon(epsilon), account, name, options, resume=resume)
+    name = paying["table"] or name_of(data)
+    account = Ledger(paying["ledger"] or ledger_for(data, paying["table"]) or default_ledger())
+    limits = Contributions(paying["privacy_unit"], paying["max_rows"])
+    options = ReadOptions(limits, secrets.token_hex(16), progress=progress)
+    budget, resume = exact_epsilon(epsilon), paying["resume"]
+    warnings = paid_check(data, schema, budget, account, name, options, resume=resume)
     typer.echo(account.describe(name), err=True)
     return warnings
 
 
 def import_schema(
     description: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A description of the table.",
-            show_default=False,
-        ),
+        str, typer.Argument(metavar="FILE", help="A description of the table.", show_default=False)
     ],
     output_path: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the schema here instead of printing it.")
@@ -274,10 +260,8 @@ def _check_place(output_path: Path | None) -> None:
             f"Schema files are written in TOML, and {str(output_path)!r} is named like another format. "
             f"Write {str(output_path.with_suffix('.toml'))!r} instead."
         )
-    if not output_path.parent.is_dir():
-        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
     if not os.access(output_path.parent, os.W_OK):
-        raise SchemaError(f"Nothing can be written beside {str(output_path)!r}. Name another place.")
+        raise SchemaError(f"The folder of {str(output_path)!r} does not exist, or you may not write to it.")
 
 
 def _write(text: str, output_path: Path | None, data: str, note: str = "") -> None:
@@ -292,7 +276,7 @@ def _write(text: str, output_path: Path | None, data: str, note: str = "") -> No
     except OSError as problem:
         raise SchemaError(
             f"Cannot write {str(output_path)!r}: {problem.strerror or problem}. If the draft was paid for, "
-            "repeat the command with --resume and another place: it costs nothing more."
+            "name another place and add --resume: it costs nothing more."
         ) from None
     n_open = len(open_lines(text))
     next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
