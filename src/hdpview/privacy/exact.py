@@ -86,6 +86,10 @@ class Exact:
         total = min(sum(self._numbers.reshape(-1).tolist()), MOST_RECORDS)
         return Exact(np.array([total], np.int64), per_entry=self.in_all, in_all=self.in_all)
 
+    def apart(self) -> Exact:
+        """The same entries, of which the caller vouches that a record counts in one at most."""
+        return Exact(self._exact_value, per_entry=self.per_entry, in_all=self.per_entry)
+
     def distance(self, expected: Floats, grid: Grid) -> Exact:
         """Σ |count − expected| over all entries, shape (). expected and grid: released or public. [P9]"""
         on_grid = np.floor(np.clip(expected, 0, grid.most) * grid.steps) / grid.steps
