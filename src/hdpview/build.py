@@ -418,8 +418,10 @@ def release(
 
 def _on_record(view: PView, receipt: Receipt | None, choice: str | None) -> PView:
     """The view with what the ledger says of its table, and which rows were chosen."""
-    known = {} if receipt is None else {"table": receipt.table, "spent_on_table": receipt.spent}
-    return PView(replace(view.manifest, choice=choice, **known), view.parts, view.frame)
+    manifest = replace(view.manifest, choice=choice)
+    if receipt is not None:
+        manifest = replace(manifest, table=receipt.table, spent_on_table=receipt.spent)
+    return PView(manifest, view.parts, view.frame)
 
 
 def for_one_record(method: Method, epsilon: Fraction, k: int) -> Method:

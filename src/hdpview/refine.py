@@ -40,14 +40,15 @@ def refine(
     0.5 has the noise of one built at 1.5. The budgets add up in the ledger, in the manifest and on the card.
 
     Args:
-        view: a view of one table. Of the paper's method, counts of blocks get less noise, and no block is cut.
+        view: a view of one table. Of the paper's method counts get less noise, and no block is cut.
         source: the table that the view was built from, unchanged.
         epsilon: what to spend in addition.
         focus: groups of one to three attributes that need to be sharper than the rest, such as
             [("age", "ward")]. They get three fifths of `epsilon`.
-        wishes: of analysts; what the conditions of those that the view does not meet yet are about is a focus.
-        **options: as for `build`: engine, threads, memory_limit, ledger, table, no_person, test_key, progress,
-            on_charge, resume and accept_losses.
+        wishes: of analysts: the attributes of conditions that the view does not answer well enough are a
+            focus.
+        **options: as for `build`: engine, threads, memory_limit, ledger, table, no_person, test_key,
+            progress, on_charge, resume and accept_losses.
 
     Returns:
         The new view. The old one stays as it is.
@@ -75,8 +76,8 @@ def refinement_of(view: PView, focus: Sequence[tuple[str, ...]]) -> Refinement |
     if isinstance(part.components, Blocks):
         if focus:
             raise MethodError(
-                "A view by the paper's method cannot have a focus: where its blocks were cut was decided with "
-                "the budget of the build. Without a focus their counts get less noise."
+                "A view by the paper's method cannot have a focus: its blocks were cut when it was built. "
+                "Without a focus their counts get less noise."
             )
         return FinerCounts(part.components, checksum_of(view))
     gaussian = sum((each.epsilon for each in manifest.spending if each.delta), Fraction(0)), manifest.delta
@@ -99,9 +100,9 @@ def _check_same_rows(manifest: Manifest, source: Any, options: dict[str, Any]) -
     )
     if salt is None or choice_of(salt, limits) != manifest.choice:
         raise MethodError(
-            f"This view cannot be refined: it counts a random choice of the rows of each "
-            f"{manifest.privacy_unit}, and the ledger in use does not know which. Name the ledger of its build "
-            "(ledger=, --ledger), and the same no_person; or build a new view: both budgets add up."
+            f"This view counts a random choice of the rows of each {manifest.privacy_unit}, and the ledger "
+            "in use does not know which. Name the ledger of its build (ledger=, --ledger), and the same "
+            "no_person; or build a new view: both budgets add up."
         )
 
 

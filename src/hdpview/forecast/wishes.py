@@ -1,8 +1,7 @@
-"""Which budget would meet which wish: the view's own error formulas, on the tables that refining would give."""
+"""Which budget would meet which wish: the view's error formulas, on the tables that refining would give."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,8 +25,8 @@ _STEPS = np.arange(-24, 13) / 12
 
 @dataclass(frozen=True)
 class WishForecast:
-    """Expected reach of 95% intervals, in records, shape (budgets, wishes); needed: the least of the budgets that
-    meets each wish, None where none does, 0 where the view meets it already.
+    """reach: of 95% intervals, in records, as expected, shape (budgets, wishes). needed: the least of these
+    budgets that meets each wish, None where none does, 0 where the view meets it already.
     """
 
     wishes: Wishes
@@ -50,7 +49,9 @@ class WishForecast:
 
         def rows(values: Sequence[float], i: int) -> list[dict[str, Any]]:
             name = f"{i + 1}: {self.wishes.wishes[i].where[:60]}"
-            return [{"epsilon": e, "records": r, "wish": name} for e, r in zip(self.epsilons, values, strict=True)]
+            return [
+                {"epsilon": e, "records": r, "wish": name} for e, r in zip(self.epsilons, values, strict=True)
+            ]
 
         lines = [row for i, values in enumerate(self.reach.T.tolist()) for row in rows(values, i)]
         met = [
@@ -79,10 +80,8 @@ def estimate_wishes(view: PView, wishes: Wishes) -> WishForecast:
     reach = []
     for epsilon in epsilons:
         for_tables = Fraction(str(epsilon)) * (1 - QUALITY_SHARE)
-        account = Mechanism(
-            for_tables, Randomness.fresh(), max_rows=manifest.max_rows, before=method.before
-        )
-        finer = method.expected(part, view.schema, account.total, Accounting.of(account))
+        account = Mechanism(for_tables, Randomness.fresh(), max_rows=manifest.max_rows, before=method.before)
+        finer = method.expected(part, view.schema, Accounting.of(account))
         reach.append(wishes.reach(replace(view, parts=(finer,))))
     table = np.array(reach)
     within = np.array([wish.within for wish in wishes.wishes])

@@ -1,7 +1,7 @@
 """Spend more on a view by the paper's method: less noise on the counts of its blocks. [P17]
 
-Blocks are disjoint, so a record counts in one of them, and all get all that is spent. None is cut again: where
-to cut was decided with the budget of the build.
+Blocks are disjoint, so a record counts in one of them, and each count gets all that is spent. None is cut
+again: where to cut was decided with the budget of the build.
 """
 
 from __future__ import annotations

@@ -205,7 +205,9 @@ class Ledger:
                 f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (table, *budget, purpose, *protected, moment, BEGUN, not_private),
             ).lastrowid
-            con.execute("INSERT OR IGNORE INTO salts SELECT account(?1), ?2 WHERE ?2 IS NOT NULL", (table, salt))
+            con.execute(
+                "INSERT OR IGNORE INTO salts SELECT account(?1), ?2 WHERE ?2 IS NOT NULL", (table, salt)
+            )
         assert number is not None
         if is_new:
             _log.warning(

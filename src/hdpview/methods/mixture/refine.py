@@ -34,6 +34,8 @@ from hdpview.view.tables import Table
 _FOCUS_SHARE = Fraction(3, 5)
 # Records². Tables tell the number of records; the one that was released by itself is not kept.
 _UNKNOWN = 1e18
+# A table of the focus that would now have so many times the cells is measured anew.
+_MANY_MORE_CELLS = 2
 # Variance of rounding to whole numbers, in records².
 _ROUNDING = 1 / 12
 
@@ -59,9 +61,7 @@ class Refinement(Mixture):
         For the curator alone, before anything is charged: another table would be protected less.
         """
         exact_tables = counts.exact_tables([table.shape for table in self.tables])
-        return why_not_these(
-            [(e, t.counts, t.scale) for e, t in zip(exact_tables, self.tables, strict=True)]
-        )
+        return why_not_these([(e, t.counts, t.scale) for e, t in zip(exact_tables, self.tables, strict=True)])
 
     def release(
         self,
@@ -71,54 +71,66 @@ class Refinement(Mixture):
         progress: Progress | None = None,
     ) -> ViewRelease:
         build = MixtureBuild(counts, (), mechanism, progress)
-        amounts, for_new, new = self._shared(counts.schema, build.accounting)
+        amounts, shapes, each = self._plan(counts.schema, build.accounting, build.rng)
         build.progress(None, "adding up tables")
         exact_tables = counts.exact_tables([table.shape for table in self.tables], build.progress)
-        measured = _measurements(
-            build.axes,
-            [
-                _refined(mechanism, i, *each)
-                for i, each in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
-            ],
-        )
-        if new:
-            shapes = _shapes(measured, build.accounting, new, for_new, build.rng)
-            build.measure("tables of several attributes", shapes, split(for_new, [1.0] * len(new)), measured)
+        refined = [
+            _refined(mechanism, i, *own)
+            for i, own in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
+        ]
+        measured = _measurements(build.axes, refined)
+        if shapes:
+            build.measure("tables of several attributes", shapes, [each] * len(shapes), measured)
         tables = tuple(one.table for one in (*measured.histograms, *measured.tables))
         return ViewRelease(build.mixture(measured), tables)
 
-    def expected(self, part: ViewPart, schema: Schema, total: Fraction, law: Accounting) -> ViewPart:
-        """The part with tables of the noise that this refinement would leave, and the counts that it expects."""
-        amounts, for_new, new = self._shared(schema, law)
-        known = [Measured(table, table.variance) for table in self.tables]
-        noises = [_noise(table, amount) for table, amount in zip(self.tables, amounts, strict=True)]
-        shapes = [table.shape for table in self.tables]
-        if new:
-            measured = _measurements(axes_of(schema), known)
-            shapes += _shapes(measured, law, new, for_new, np.random.default_rng(0))
-            noises += [law.noise(for_new / len(new))] * len(new)
+    def expected(self, part: ViewPart, schema: Schema, accounting: Accounting) -> ViewPart:
+        """The part with the noise that this refinement would leave, and the counts that the view expects."""
         assert isinstance(part.components, Components)
-        counts = [np.rint(part.components.table(shape)).astype(np.int64) for shape in shapes]
-        tables = [Table(s, c, n.law, n.scale) for s, c, n in zip(shapes, counts, noises, strict=True)]
+        amounts, new, each = self._plan(schema, accounting, np.random.default_rng(0))
+        noises = [_noise(table, amount) for table, amount in zip(self.tables, amounts, strict=True)]
+        noises += [accounting.noise(each)] * len(new)
+        tables = []
+        for shape, noise in zip([*(table.shape for table in self.tables), *new], noises, strict=True):
+            counts = np.rint(part.components.table(shape)).astype(np.int64)
+            tables.append(Table(shape, counts, noise.law, noise.scale))
         return replace(part, tables=tuple(tables))
 
-    def _shared(
-        self, schema: Schema, accounting: Accounting
-    ) -> tuple[list[Fraction], Fraction, list[tuple[int, ...]]]:
-        """What each table gets: in proportion to what it had, and a part of the focus where it is one; what is
-        for new tables, and of which attributes these are.
+    def _plan(
+        self, schema: Schema, accounting: Accounting, rng: np.random.Generator
+    ) -> tuple[list[Fraction], list[TableShape], Fraction]:
+        """What each table gets: in proportion to what it had, and a part of the focus where it is one; the
+        shapes of new tables, and what each of these gets.
         """
-        names, known = schema.names, {table.attributes for table in self.tables}
-        focus = sorted({tuple(sorted(names.index(name) for name in group)) for group in self.focus})
-        new = [group for group in focus if group not in known]
+        axes, names = axes_of(schema), schema.names
+        groups = {tuple(sorted(names.index(name) for name in group)) for group in self.focus}
+        focus = sorted(group for group in groups if all(axes[a].size > 1 for a in group))
         for_focus = accounting.total * _FOCUS_SHARE if focus else Fraction(0)
-        each = for_focus / len(focus) if focus else Fraction(0)
-        had = [_amount(table) for table in self.tables]
-        amounts = [
-            amount + (each if table.attributes in focus else 0)
-            for table, amount in zip(self.tables, split(accounting.total - for_focus, had), strict=True)
-        ]
-        return amounts, each * len(new), new
+        each = for_focus / max(1, len(focus))
+        cells = dict[tuple[int, ...], int]()
+        for table in self.tables:
+            cells[table.attributes] = max(table.counts.size, cells.get(table.attributes, 0))
+        new = []
+        if any(len(group) > 1 for group in focus):
+            known = [Measured(table, table.variance) for table in self.tables]
+            measured = _measurements(axes, known)
+            tie_breakers = [rng.random(axis.size) for axis in axes]
+            planner = Planner(axes, measured.shares(), measured.total, accounting, tie_breakers)
+            planned = planner.shapes_of([group for group in focus if len(group) > 1], for_focus)
+            # Bins of a table stay as they are, so one that is to have many more is measured beside it.
+            new = [
+                shape
+                for shape in planned
+                if math.prod(shape.shape) > _MANY_MORE_CELLS * cells.get(shape.attributes, 0)
+            ]
+        finer = set(focus) - {shape.attributes for shape in new}
+        shares = split(accounting.total - for_focus, [_amount(table) for table in self.tables])
+        amounts = list[Fraction]()
+        for table, amount in zip(self.tables, shares, strict=True):
+            is_finest = table.attributes in finer and table.counts.size == cells[table.attributes]
+            finer -= {table.attributes} if is_finest else set()
+            amounts.append(amount + (each if is_finest else 0))
+        return amounts, new, each
 
 
 def why_not_these(pairs: Sequence[tuple[Exact, np.ndarray, float]]) -> str | None:
@@ -147,19 +159,6 @@ def _measurements(axes: tuple[Axis, ...], tables: Sequence[Measured]) -> Measure
     measured.histograms = [one for one in tables if len(one.attributes) == 1]
     measured.tables = [one for one in tables if len(one.attributes) > 1]
     return measured
-
-
-def _shapes(
-    measured: Measurements,
-    accounting: Accounting,
-    groups: Sequence[tuple[int, ...]],
-    amount: Fraction,
-    rng: np.random.Generator,
-) -> list[TableShape]:
-    """Tables that the view does not hold yet, with the bins that the amount is worth."""
-    tie_breakers = [rng.random(axis.size) for axis in measured.axes]
-    planner = Planner(measured.axes, measured.shares(), measured.total, accounting, tie_breakers)
-    return planner.shapes_of(groups, amount)
 
 
 def _refined(mechanism: Mechanism, i: int, exact: Exact, table: Table, amount: Fraction) -> Measured:
