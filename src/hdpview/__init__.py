@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from hdpview.query.interval.answers import Answer, Answers, Interval
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.quality import QualityReport
-    from hdpview.query.wishes import Wishes
     from hdpview.refine import refine
+    from hdpview.wishes import Wishes
 
 _HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
@@ -68,7 +68,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "Statistic": "query.interval.statistics",
     "TextFormat": "domain",
     "ViewFileError": "errors",
-    "Wishes": "query.wishes",
+    "Wishes": "wishes",
     "build": "build",
     "estimate": "forecast",
     "merge": "pview",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hdpview.query.present.plots import Plots
     from hdpview.query.quality import QualityReport
     from hdpview.query.question.aggregates import Aggregate
-    from hdpview.query.wishes import Wishes
+    from hdpview.wishes import Wishes
 
 _MOST_PAIRS = 12  # that a card names
 
@@ -212,7 +212,7 @@ class PView(ViewData):
 
         Join wishes with `+`, `save` them to a file and send it to the curator, who refines the view.
         """
-        from hdpview.query.wishes import wish
+        from hdpview.wishes import wish
 
         return wish(self, where, within)
 

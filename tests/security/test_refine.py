@@ -14,10 +14,10 @@ import pytest
 
 import hdpview as hv
 from command_line import run
-from hdpview.forecast.wishes import estimate_wishes
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.privacy import mechanism
 from hdpview.privacy.ledger import Ledger
+from hdpview.refine.forecast import estimate_wishes
+from hdpview.refine.tables import Refinement
 
 N = 3_000
 SCHEMA = hv.Schema(

@@ -22,12 +22,12 @@ from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain.tables import CodeBoxes
 from hdpview.methods import Mixture
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.protocol import Release, ViewRelease
 from hdpview.privacy.exact import unprotected
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress, silent
 from hdpview.pview import PView
+from hdpview.refine.tables import Refinement
 from hdpview_bench.datasets import dataset_counts
 from hdpview_bench.questions import codes_of_records
 from hdpview_bench.workload_errors import WorkloadErrors

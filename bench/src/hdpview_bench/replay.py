@@ -32,12 +32,12 @@ from hdpview.counts.learn import Learnt, learn
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
+from hdpview.refine.tables import Refinement
 from hdpview.view.tables import Table
 
 Rows = NDArray[np.int64]

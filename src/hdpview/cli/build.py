@@ -377,10 +377,10 @@ def estimate(
 
 def _estimate_wishes(wishes: Path, view: Path, picture: Path | None, format: output.JsonOrTable) -> None:
     """Which budget would meet which wish."""
-    from hdpview.forecast.wishes import estimate_wishes
     from hdpview.pview import PView
     from hdpview.query.present.plots import save
-    from hdpview.query.wishes import Wishes
+    from hdpview.refine.forecast import estimate_wishes
+    from hdpview.wishes import Wishes
 
     found = estimate_wishes(PView.open(view), Wishes.load(wishes))
     if picture is not None:

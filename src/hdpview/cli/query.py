@@ -208,7 +208,7 @@ def wishes(
     Example: hdpview wishes adult.pview --where "age >= 60 AND sex = 'Female'" --within 50
     """
     from hdpview.pview import PView
-    from hdpview.query.wishes import Wishes
+    from hdpview.wishes import Wishes
 
     opened, path = PView.open(view), file or view.with_suffix(".wishes.json")
     if (where is None) != (within is None):

@@ -57,9 +57,9 @@ def refine(
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import name_of
     from hdpview.pview import open_view
-    from hdpview.query.wishes import Wishes
     from hdpview.refine import refine as refine_view
     from hdpview.view.save import Saver
+    from hdpview.wishes import Wishes
 
     saver = Saver(output_path)
     saver.check(force)

@@ -13,11 +13,11 @@ import numpy as np
 
 from hdpview.counts.protocol import Counts
 from hdpview.domain.tables import CodeBoxes
-from hdpview.methods.mixture.refine import why_not_these
 from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.noise import laplace_scale
+from hdpview.refine.tables import why_not_these
 from hdpview.view.blocks import Blocks
 
 

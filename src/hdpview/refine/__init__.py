@@ -10,19 +10,18 @@ from typing import Any
 from hdpview.build import account_of, build, choice_of, salt_of
 from hdpview.counts.contributions import EACH_ROW_UNIT, Contributions
 from hdpview.errors import BudgetError, MethodError
-from hdpview.methods.leaves import FinerCounts
-from hdpview.methods.mixture.refine import Refinement
-from hdpview.methods.protocol import Method
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.ledger import name_of
 from hdpview.privacy.mechanism import NOTHING, Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
-from hdpview.query.wishes import Wishes
+from hdpview.refine.leaves import FinerCounts
+from hdpview.refine.tables import Refinement
 from hdpview.view.blocks import Blocks
 from hdpview.view.file import checksum_of
 from hdpview.view.manifest import Manifest, Spending
+from hdpview.wishes import Wishes
 
 
 def refine(
@@ -81,11 +80,8 @@ def refinement_of(view: PView, focus: Sequence[tuple[str, ...]]) -> Refinement |
             )
         return FinerCounts(part.components, checksum_of(view))
     gaussian = sum((each.epsilon for each in manifest.spending if each.delta), Fraction(0)), manifest.delta
-    method: Method = Refinement(
-        tuple(dict.fromkeys(focus)), tables=part.tables, refined_view=checksum_of(view), before=gaussian
-    )
-    assert isinstance(method, Refinement)
-    return method
+    groups = tuple(dict.fromkeys(focus))
+    return Refinement(groups, tables=part.tables, refined_view=checksum_of(view), before=gaussian)
 
 
 def _check_same_rows(manifest: Manifest, source: Any, options: dict[str, Any]) -> None:

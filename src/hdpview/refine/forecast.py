@@ -11,13 +11,13 @@ import numpy as np
 
 from hdpview.errors import MethodError
 from hdpview.methods.mixture.accounting import Accounting
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
-from hdpview.query.wishes import Wishes
 from hdpview.refine import refinement_of
+from hdpview.refine.tables import Refinement
+from hdpview.wishes import Wishes
 
 # Budgets that are looked at: twelve to a factor of ten, from a hundredth to ten times the view's own.
 _STEPS = np.arange(-24, 13) / 12
