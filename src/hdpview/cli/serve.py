@@ -166,12 +166,15 @@ def _postgres_address(host: str, port: int) -> str:
 
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
+    import threading
+
     from hdpview.explore.answers import warm_up
     from hdpview.explore.server import LOOPBACK, create_app
 
     with listening(host, port) as listener:
         _prepare(lambda: warm_up(opened.values()))
         app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
+        threading.Thread(target=app.state.start_statements, daemon=True).start()
         run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
 
 

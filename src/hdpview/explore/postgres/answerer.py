@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, cast
@@ -141,8 +142,13 @@ class Answerer:
             numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
             wanted = "".join(f", AVG({name}), median({name})" for name in numbers[:1])
             condition = f"{names[-1]} IS NOT NULL"
-            run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
-            run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+            for statement in (
+                f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1",
+                f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1",
+            ):
+                # Attributes of many values may make too many groups; whoever asks for those is told so.
+                with suppress(QueryError):
+                    run(view, statement)
 
     def describe(self, text: str) -> Description:
         """Columns and parameters of a statement."""

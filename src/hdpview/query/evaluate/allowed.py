@@ -12,9 +12,14 @@ from hdpview.errors import QueryError, shortened
 
 MAX_NODES = 20_000
 MAX_DEPTH = 200
+# Scans of the view take 5 to 20 ms each; tools ask for up to 10 in one statement.
+MAX_SELECTS = 100
+# Outputs of a SELECT: each takes up to 5 ms.
+MAX_OUTPUTS = 500
 # Characters that one call of a function may make of nothing.
 MAX_PADDING = 1_000
-MAX_LITERAL = 100_000
+# Functions that compare two texts take time by the product of their lengths.
+MAX_LITERAL = 10_000
 
 WHAT_WORKS = (
     "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with "
@@ -97,10 +102,18 @@ _TABLES = ("view",)
 def check(tree: exp.Expr) -> None:
     """Raise a QueryError for the first thing in a statement that is not on the list."""
     names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    n_selects = 0
     for n, node in enumerate(tree.walk()):
         if n > MAX_NODES:
             raise QueryError(f"The statement has more than {MAX_NODES:,} parts. Ask for less at a time.")
         _check_node(node, names)
+        if isinstance(node, exp.Select):
+            n_selects += 1
+            if n_selects > MAX_SELECTS or len(node.expressions) > MAX_OUTPUTS:
+                raise QueryError(
+                    f"A statement holds at most {MAX_SELECTS} SELECTs of {MAX_OUTPUTS} outputs each. Ask for "
+                    "less at a time."
+                )
     _check_depth(tree)
 
 
