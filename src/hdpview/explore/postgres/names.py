@@ -12,15 +12,13 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
 
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
-_CALLED = dict(
-    pair.split("=")
-    for pair in (
-        "timestamptrunc=date_trunc datetrunc=date_trunc currentversion=version groupconcat=string_agg case=case "
-        "if=case ceil=ceil exists=exists strposition=strpos arrayagg=array_agg countif=count_if "
-        "currenttimestamp=now dpipe=?column? array=array substring=substring explode=unnest timetostr=to_char "
-        "explodinggenerateseries=generate_series regexplike=?column? regexpilike=?column?"
-    ).split()
-)
+_NAMES = """
+    timestamptrunc=date_trunc datetrunc=date_trunc currentversion=version groupconcat=string_agg case=case
+    if=case ceil=ceil exists=exists strposition=strpos arrayagg=array_agg countif=count_if array=array
+    currenttimestamp=now dpipe=?column? substring=substring explode=unnest timetostr=to_char
+    explodinggenerateseries=generate_series regexplike=?column? regexpilike=?column?
+"""
+_CALLED = {key: name for key, _, name in (pair.partition("=") for pair in _NAMES.split())}
 
 
 def output_name(node: exp.Expr) -> str:
