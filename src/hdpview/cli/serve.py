@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,8 +167,6 @@ def _postgres_address(host: str, port: int) -> str:
 
 
 def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
-    import threading
-
     from hdpview.explore.answers import warm_up
     from hdpview.explore.server import LOOPBACK, create_app
 
@@ -216,7 +215,6 @@ def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None,
 def _prepare(warm_up: Callable[[], None]) -> None:
     """Have everything ready before anyone asks: compiling takes longer than an answer may."""
     import gc
-    import threading
 
     at_work = threading.Thread(target=warm_up, daemon=True)
     at_work.start()
