@@ -190,12 +190,7 @@ def checked_for_budget(
 
 def import_schema(
     description: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A description of the table.",
-            show_default=False,
-        ),
+        str, typer.Argument(metavar="FILE", help="A description of the table.", show_default=False)
     ],
     output_path: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the schema here instead of printing it.")
