@@ -164,9 +164,9 @@ class PView(ViewData):
         self, attribute: str, q: float = 0.5, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
         """The value below which a share q of the records lies: the median for 0.5."""
-        from hdpview.query.evaluate import verbs
+        from hdpview.query.interval.quantile_search import quantile
 
-        return verbs.quantile(self, attribute, q, where, **how)
+        return quantile(self, attribute, q, where, **how)
 
     def stddev(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The standard deviation of an attribute."""

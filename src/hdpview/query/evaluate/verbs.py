@@ -1,10 +1,9 @@
-"""Statistics of Python that go the way of SQL: quantiles, spreads, correlations and associations."""
+"""Statistics of Python that go the way of SQL: spreads, correlations and associations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sqlglot import exp
 
 from hdpview.domain import Boolean, Datetime, Ordered
@@ -13,18 +12,6 @@ from hdpview.query.evaluate.run import run
 from hdpview.query.interval.statistics import Statistic
 from hdpview.query.question.where import Where, attribute_number, boxes_of, tree_of
 from hdpview.view.data import ViewData
-
-
-def quantile(view: ViewData, name: str, q: float, where: Where = None, **how: Any) -> Statistic:
-    """A quantile of an attribute."""
-    if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-        raise QueryError("A quantile is a number from 0 to 1, such as 0.5 for the median.")
-    attribute = view.schema.attributes[attribute_number(name, view.schema)]
-    if not isinstance(attribute, Ordered):
-        raise QueryError(
-            f"Quantiles are taken of a numeric or datetime attribute; {name!r} is of type {attribute.kind}."
-        )
-    return _asked(view, exp.func("quantile_cont", _column(view, name), exp.Literal.number(q)), where, **how)
 
 
 def stddev(view: ViewData, name: str, where: Where = None, **how: Any) -> Statistic:
@@ -52,15 +39,10 @@ def _asked(view: ViewData, value: exp.Expr, where: Where, **how: Any) -> Statist
     boxes_of(where, view.schema)  # refuses what is no condition, in its own words
     condition = tree_of(where, view.schema)
     result = run(view, select if condition is None else select.where(condition, dialect="duckdb"), **how)
-    column = result.table.column(0)
-    is_moment = result.outputs[0].type.startswith(("DATE", "TIMESTAMP"))
-    if is_moment:
-        column = column.cast("timestamp[us]").cast("int64")
-    estimate = column.cast("double").to_pylist()[0]
-    unknown = np.full(1, np.nan)
-    lower, upper = (float(ends.get(0, unknown)[0]) for ends in (result.lower, result.upper))
-    value_of_none = float("nan") if estimate is None else estimate
-    return Statistic.of(value_of_none, lower, upper, result.confidence, is_moment)
+    estimate = result.table.column(0).to_pylist()[0]
+    if estimate is None:
+        return Statistic(None, None, None, result.confidence)
+    return Statistic(estimate, float(result.lower[0][0]), float(result.upper[0][0]), result.confidence)
 
 
 def _column(view: ViewData, name: str) -> exp.Column:

@@ -52,9 +52,12 @@ def group_estimates(
     if interval is None:
         estimate = aggregate.value(_sums(groups, aggregate.quantities, counts))
         return Estimates(estimate, np.full(len(estimate), np.nan), np.full(len(estimate), np.nan))
-    if aggregate.kind == "count":
-        floor = 0.0 if counts == "consistent" else -np.inf
-        return _count(groups, aggregate.quantities[0], confidence, counts, interval).within(floor, np.inf)
+    if aggregate.kind == "count" or (aggregate.kind == "sum" and interval == "typical"):
+        floor = aggregate.limits[0] if counts == "consistent" else -np.inf
+        found = _linear(groups, aggregate.quantities[0], confidence, counts, interval).within(floor, np.inf)
+        if aggregate.kind == "count":
+            return found
+        return found.null_where(np.isnan(aggregate.value(_sums(groups, aggregate.quantities, counts))))
     if interval != "typical":
         raise QueryError(f"A {interval} interval is for counts; a {aggregate.kind} has the typical one.")
     return smooth(groups, aggregate.quantities, aggregate.value, aggregate.limits, confidence, counts)
@@ -67,10 +70,10 @@ def _sums(groups: Groups, quantities: Sequence[Quantity], counts: CountKind) -> 
     return np.stack([groups.estimates(quantity) for quantity in quantities])
 
 
-def _count(
+def _linear(
     groups: Groups, quantity: Quantity, confidence: float, counts: CountKind, interval: IntervalKind
 ) -> Estimates:
-    """A count in every group, with the interval that was chosen."""
+    """A count or sum in every group, with the interval that was chosen."""
     of = groups.evaluation(quantity)
     estimate = of.raw if counts == "raw" else of.estimate
     if interval == "noise":

@@ -13,7 +13,7 @@ from hdpview.query.question.boxes import Box
 from hdpview.query.question.quantities import Part, Quantity, count_of
 
 Floats = NDArray[np.float64]
-_EMPTY_COUNT = 1e-9  # an estimated count below this is 0, but for rounding
+EMPTY_COUNT = 1e-9  # an estimated count below this is 0, but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ def total(part: Part) -> Aggregate:
     least = float(part.values.least.min())
     limits = (0.0 if least >= 0 else -math.inf, math.inf)
     records = count_of([part.box])
-    return Aggregate("sum", ([part], records), lambda s: np.where(s[1] > _EMPTY_COUNT, s[0], np.nan), limits)
+    return Aggregate("sum", ([part], records), lambda s: np.where(s[1] > EMPTY_COUNT, s[0], np.nan), limits)
 
 
 def mean(part: Part) -> Aggregate:
@@ -55,6 +55,6 @@ def rate(outcome: Sequence[Box]) -> Aggregate:
 def ratio(sums: Floats) -> Floats:
     """The first sum by the second."""
     found: Floats = np.divide(
-        sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=np.abs(sums[1]) > _EMPTY_COUNT
+        sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=np.abs(sums[1]) > EMPTY_COUNT
     )
     return found
