@@ -25,7 +25,7 @@ BUDGETS = {
     "build refine pview": Budget(877, 620),
     "domain": Budget(2_604, 2_100),
     "view": Budget(2_413, 2_100),
-    "query": Budget(9_927, 5_400),
+    "query": Budget(9_816, 5_400),
     "explore": Budget(4_596, 3_200),
     "privacy": Budget(1_768, 1_200),
     "counts": Budget(4_475, 2_700),

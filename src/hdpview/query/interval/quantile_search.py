@@ -1,4 +1,4 @@
-"""Quantiles of an attribute in closed form: where the share of records up to a code may, and must, reach them."""
+"""Quantiles in closed form: where the share of records up to a code may, and must, reach them."""
 
 from __future__ import annotations
 
