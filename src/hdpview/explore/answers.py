@@ -15,7 +15,7 @@ from hdpview.pview import PView
 from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.spans import Measures
+from hdpview.query.interval.spans import group_estimates
 from hdpview.query.interval.statistics import (
     FilteredItselfError,
     Histogram,
@@ -23,10 +23,9 @@ from hdpview.query.interval.statistics import (
     compare_shares,
     histograms,
     histograms_in,
-    rate_of,
     value_shares,
 )
-from hdpview.query.question.aggregates import count
+from hdpview.query.question.aggregates import COUNT, rate
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql, two_attribute_numbers
@@ -171,7 +170,7 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     numbers = two_attribute_numbers(first, second, view.schema)
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
-    span = Measures(groups).span(count([{}]), confidence)
+    span = group_estimates(groups, COUNT, confidence)
     found: Json = {"notes": list(notes_on(boxes, view))}
     for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
         grid = np.zeros(groups.shape)
@@ -203,6 +202,7 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
         "ratio": _plain(found.ratio),
         "ratio_interval": [_plain(end) for end in found.ratio_interval],
         "is_real": found.is_real,
+        "probability": found.probability,
         "words": str(found),
     }
 
@@ -227,7 +227,7 @@ def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, c
     """Of the records with each value of an attribute, the share that satisfies a condition, in code order."""
     a = attribute_number(attribute, view.schema)
     groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a)])
-    span = Measures(groups).span(rate_of(view, outcome), confidence)
+    span = group_estimates(groups, rate(boxes_of(outcome, view.schema)), confidence)
     found: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
     for key, column in span._asdict().items():
         found[key] = [_plain(value) for value in column.tolist()]

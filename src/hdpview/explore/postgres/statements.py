@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
-from hdpview.query.interval.answers import Kind, Reading
+from hdpview.query.interval.answers import CountKind, IntervalKind
 from hdpview.query.question.where import parse
 
 MOST_CHARACTERS = 200_000
@@ -166,7 +166,7 @@ def _value(text: str) -> str | None:
 
 
 _TRUTHS = dict.fromkeys(("on", "true", "yes", "1"), "on") | dict.fromkeys(("off", "false", "no", "0"), "off")
-_CHOICES = {"hdpview.interval": get_args(Kind), "hdpview.counts": get_args(Reading)}
+_CHOICES = {"hdpview.interval": get_args(IntervalKind), "hdpview.counts": get_args(CountKind)}
 
 
 def checked_setting(name: str, value: str) -> str:

@@ -66,13 +66,14 @@ _FUNCTIONS = _words(
     timestrtotime datestrtodate strtotimestamp strtounix unixtotime year month quarter week
     weekofyear day dayofmonth dayofweek dayofweekiso dayofyear dayname monthname hour minute second
     lastday todays makeinterval epoch date_part datepart timestampadd datetime timestamp time
-    timetounix isodow timestampsub datebin monthsbetween addmonths widthbucket exists array
+    timetounix isodow arraycontains approxquantiles timestampsub datebin monthsbetween addmonths
+    widthbucket exists array
     """
 )
 # Functions by the names that DuckDB and PostgreSQL give them.
 _NAMED = _words(
     """
-    odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high mean quantile_cont
+    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high mean quantile_cont
     quantile_disc favg fsum kahan_sum sum_no_overflow count_star count_if var_pop var_samp variance
     stddev stddev_pop stddev_samp covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count
     regr_avgx regr_avgy skewness kurtosis kurtosis_pop list string_agg array_agg group_concat
