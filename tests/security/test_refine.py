@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,18 @@ from hdpview.privacy import mechanism
 from hdpview.privacy.ledger import Ledger
 from hdpview.refine.forecast import estimate_wishes
 from hdpview.refine.tables import Refinement
+from hdpview_bench.replay import small_fits
 
 N = 3_000
+
+
+@pytest.fixture(autouse=True)
+def _quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fits are post-processing and take most of the time; accuracy needs whole ones."""
+    with nullcontext() if "forecast" in request.node.name else small_fits():
+        yield
+
+
 SCHEMA = hv.Schema(
     [
         hv.Integer(name="age", min=0, max=29),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Format
 from hdpview.errors import QueryError, ViewFileError
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def info(
         Path | None,
         typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
     ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Tell what a view is: what it protects, what it cost, what can be asked.
 
@@ -199,9 +198,7 @@ def wishes(
     within: Annotated[
         float | None, typer.Option(help="With --where: how many records its 95% interval may reach.")
     ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """List what analysts need sharper, and what the view reaches now; or add a wish. Costs no budget.
 
