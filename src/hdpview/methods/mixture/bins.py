@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Schema
+from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
+Ints = NDArray[np.int64]
 # Numbers of bins that a table may have of an attribute.
 LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
 # Variance of the place of a record in an ordered attribute, if all places are equally likely.
@@ -27,18 +28,53 @@ _MISSING_APART = 0.25 / _EVEN_VARIANCE
 @dataclass(frozen=True)
 class Axis:
     """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the
-    others (all categories, and the code for missing values) have no neighbours.
+    others (all categories, and the code for missing values) have no neighbours. cycles: classes of the
+    ordered codes that recur, such as weekdays, shape (n_ordered,) each.
     """
 
     size: int
     n_ordered: int
+    cycles: tuple[Bins, ...] = ()
 
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(
-        Axis(attribute.size, attribute.n_values if attribute.has_order else 0)
+        Axis(attribute.size, attribute.n_values if attribute.has_order else 0, _cycles_of(attribute))
         for attribute in schema.attributes
     )
+
+
+def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
+    """Last digits of whole numbers; of moments the weekday, month, day of the month and hour, as far as no
+    bin lies in two of them.
+    """
+    if isinstance(attribute, Integer):
+        ones = attribute.edges[:-1].astype(np.int64)
+        return (np.mod(ones, 10).astype(np.int32),) if (np.diff(attribute.edges) == 1).all() else ()
+    if not isinstance(attribute, Datetime):
+        return ()
+    first, last = attribute.edges[:-1], attribute.edges[1:] - 1
+    found = []
+    for longest, class_of in _CALENDAR:
+        if (last - first < longest).all() and (class_of(first) == class_of(last)).all():
+            found.append(class_of(first).astype(np.int32))
+    return tuple(found)
+
+
+def _day_of_month(microseconds: Ints) -> Ints:
+    moments = microseconds.astype("M8[us]")
+    days: Ints = (moments.astype("M8[D]") - moments.astype("M8[M]").astype("M8[D]")).astype(np.int64)
+    return days
+
+
+_DAY = calendar.MICROSECONDS_PER_DAY
+# The longest that a moment's class may last, in microseconds, and the class: weekday, month, day, hour.
+_CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
+    (_DAY, lambda microseconds: microseconds // _DAY % 7),
+    (31 * _DAY, lambda microseconds: microseconds.astype("M8[us]").astype("M8[M]").astype(np.int64) % 12),
+    (_DAY, _day_of_month),
+    (_DAY // 24, lambda microseconds: microseconds // (_DAY // 24) % 24),
+)
 
 
 class Cuts:

@@ -28,6 +28,10 @@ _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
 # the place of the first cut decides too much, so what is kept is the mean over several: shares of the length.
 _SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
+# Codes that a class of a cycle has on average at least: sums over fewer have no less noise than ranges.
+_CODES_PER_CLASS = 8
+# Length of a class's indicator beyond those before it; less is what they say already, up to rounding.
+_NEW_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +103,50 @@ def _shrunk_together(
     group = own * (int(level.max()) + 1) + level
     flat, variance = np.concatenate(coefficients), np.concatenate(variances)
     # The sum of all codes is not shrunk: nothing says that it is small.
-    contrast = level > 0
-    flat[contrast] *= kept_shares(flat[contrast], variance[contrast], group[contrast])
+    contrast, kept = level > 0, np.ones(len(flat))
+    kept[contrast] = kept_shares(flat[contrast], variance[contrast], group[contrast])
     ends = np.cumsum(lengths)[:-1]
-    return [basis.backward(part) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
+    split = zip(attributes, bases, *(np.split(each, ends) for each in (flat, kept, variance)), strict=True)
+    return [
+        _with_cycles(axes[a].cycles, known[a].counts[: len(own)], basis, own * share, share, noise)
+        for a, basis, own, share, noise in split
+    ]
+
+
+def _with_cycles(
+    cycles: Sequence[Bins],
+    counts: Floats,
+    contrasts: _Contrasts,
+    shrunk: Floats,
+    kept: Floats,
+    variance: Floats,
+) -> Floats:
+    """Counts from shrunk contrasts, with what shrinkage took from classes of codes that recur.
+
+    Sums over all Sundays are known well, but runs of days hardly show them. So departures of the counts from
+    the shrunk ones are shrunk once more along the cycles, as far as they are noise that was not yet kept.
+    """
+    smooth = contrasts.backward(shrunk)
+    basis, group = _cycle_basis([bins for bins in cycles if len(bins) >= _CODES_PER_CLASS * (bins.max() + 1)])
+    if not len(group):
+        return smooth
+    noise = (contrasts.forward(basis) * (1.0 - kept)[:, None]) ** 2
+    least = _LEAST_VARIANCE * float(variance.max())
+    departures = basis.T @ (counts - smooth)
+    smooth += basis @ (departures * kept_shares(departures, np.maximum(variance @ noise, least), group))
+    return smooth
+
+
+def _cycle_basis(cycles: Sequence[Bins]) -> tuple[Floats, NDArray[np.int64]]:
+    """An orthonormal basis of what differs between classes, shape (n, n_differences), and each one's cycle."""
+    if not cycles:
+        return np.zeros((0, 0)), np.zeros(0, np.int64)
+    members = [(bins[:, None] == np.unique(bins)[1:]).astype(np.float64) for bins in cycles]
+    basis, triangle = np.linalg.qr(np.concatenate([np.ones((len(cycles[0]), 1)), *members], axis=1))
+    new = np.abs(np.diag(triangle)) > _NEW_DIRECTION
+    new[0] = False  # the sum of all codes
+    group = np.repeat(np.arange(len(members)), [own.shape[1] for own in members])
+    return basis[:, new], np.unique(group[new[1:]], return_inverse=True)[1]
 
 
 def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]) -> Floats:
