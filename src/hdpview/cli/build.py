@@ -56,11 +56,11 @@ Focus = Annotated[
         show_default=False,
     ),
 ]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not record this build in a ledger.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing view.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
 MemoryLimit = Annotated[
-    str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
+    str | None, typer.Option(help="Memory limit of the database, such as 4GB; the rest spills to disk.")
 ]
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")

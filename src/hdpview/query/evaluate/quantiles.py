@@ -54,7 +54,7 @@ def ordered_values(
 
 def _check_size(n: int) -> None:
     if n > MAX_NUMBERS:
-        raise QueryError("Quantiles of so many groups take too long. Group by less, or narrow with WHERE.")
+        raise QueryError("Quantiles of so many groups take too long. Use fewer groups, or narrow with WHERE.")
 
 
 def _of_bins(

@@ -183,7 +183,7 @@ class Measures:
         if len(self.groups) > _MAX_QUANTILES:
             raise QueryError(
                 f"Quantiles of {len(self.groups):,} groups take too long; the limit is "
-                f"{_MAX_QUANTILES:,}. Group by less."
+                f"{_MAX_QUANTILES:,}. Use fewer groups."
             )
         boxes = [intersect(own, aggregate.boxes) for own in self.groups.boxes]
         estimates = np.full(len(boxes), np.nan)

@@ -122,9 +122,7 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
     """Write a picture; the name's ending says what kind."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise QueryError(
-            f"Pictures are written as {', '.join(_SUFFIXES)}; {target.name!r} has another ending."
-        )
+        raise QueryError(f"Unsupported file type {target.name!r}. Use {', '.join(_SUFFIXES)}.")
     if not target.parent.is_dir():
         raise QueryError(f"Cannot write {str(path)!r}: the folder does not exist.")
     if target.suffix.lower() in _RENDERED:

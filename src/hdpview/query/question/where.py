@@ -274,7 +274,7 @@ class _Reader:
 
 
 def _as_comparisons(node: exp.Between) -> exp.Expr:
-    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say.
+    """`x BETWEEN low AND high` spelled out, so that NULL on one side does not decide the other.
     SYMMETRIC: in either order.
     """
 
