@@ -48,32 +48,29 @@ def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
     """Last digits of whole numbers; of moments the weekday, month, day of the month and hour, as far as no
     bin lies in two of them.
     """
-    if isinstance(attribute, Integer):
-        ones = attribute.edges[:-1].astype(np.int64)
-        return (np.mod(ones, 10).astype(np.int32),) if (np.diff(attribute.edges) == 1).all() else ()
-    if not isinstance(attribute, Datetime):
+    if not isinstance(attribute, (Integer, Datetime)):
         return ()
-    first, last = attribute.edges[:-1], attribute.edges[1:] - 1
-    found = []
-    for longest, class_of in _CALENDAR:
-        if (last - first < longest).all() and (class_of(first) == class_of(last)).all():
-            found.append(class_of(first).astype(np.int32))
-    return tuple(found)
+    edges = attribute.edges.astype(np.int64)
+    first, last = edges[:-1], edges[1:] - 1
+    return tuple(
+        class_of(first).astype(np.int32)
+        for longest, class_of in (_CALENDAR if isinstance(attribute, Datetime) else _DIGITS)
+        if ((last - first < longest) & (class_of(first) == class_of(last))).all()
+    )
 
 
-def _day_of_month(microseconds: Ints) -> Ints:
-    moments = microseconds.astype("M8[us]")
-    days: Ints = (moments.astype("M8[D]") - moments.astype("M8[M]").astype("M8[D]")).astype(np.int64)
-    return days
+def _months(moments: Ints) -> NDArray[np.datetime64]:
+    return moments.astype("M8[us]").astype("M8[M]")
 
 
-_DAY = calendar.MICROSECONDS_PER_DAY
-# The longest that a moment's class may last, in microseconds, and the class: weekday, month, day, hour.
+_HOUR, _DAY = 3_600_000_000, calendar.MICROSECONDS_PER_DAY
+# How long a class may last, and the class of each place on the axis.
+_DIGITS: tuple[tuple[int, Callable[[Ints], Ints]], ...] = ((1, lambda x: x % 10),)
 _CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
-    (_DAY, lambda microseconds: microseconds // _DAY % 7),
-    (31 * _DAY, lambda microseconds: microseconds.astype("M8[us]").astype("M8[M]").astype(np.int64) % 12),
-    (_DAY, _day_of_month),
-    (_DAY // 24, lambda microseconds: microseconds // (_DAY // 24) % 24),
+    (_DAY, lambda x: x // _DAY % 7),
+    (31 * _DAY, lambda x: _months(x).astype(np.int64) % 12),
+    (_DAY, lambda x: (x - _months(x).astype("M8[us]").astype(np.int64)) // _DAY),
+    (_HOUR, lambda x: x // _HOUR % 24),
 )
 
 
