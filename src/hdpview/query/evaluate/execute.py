@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -289,20 +290,14 @@ class Execution:
 def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
     """SQL in which scans are the rows of one draw."""
 
-    def to_table(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table) and node.name.startswith(f"{SECRET}_scan"):
-            i = node.name.removeprefix(f"{SECRET}_scan")
-            source = sqlglot.parse_one(
-                f"SELECT k.*, b.* EXCLUDE ({SECRET}g, {SECRET}d) FROM {SECRET}_b{i} AS b "
-                f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw}",
-                read="duckdb",
-            )
-            return exp.Subquery(
-                this=source, alias=exp.TableAlias(this=exp.to_identifier(node.alias or node.name))
-            )
-        return node
+    def rows(place: re.Match[str]) -> str:
+        i = place.group(1)
+        return (
+            f"(SELECT k.*, b.* EXCLUDE ({SECRET}g, {SECRET}d) FROM {SECRET}_b{i} AS b "
+            f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw})"
+        )
 
-    return text_of(tree.copy().transform(to_table))
+    return re.sub(rf'"?{SECRET}_scan(\d+)"?', rows, text_of(tree))
 
 
 @dataclass(frozen=True, eq=False)
