@@ -208,11 +208,6 @@ class Execution:
             heap = heaps.errors(scan)
             if heap is not None:
                 total += heap
-            if scan.extra_variance.any():
-                half = np.random.default_rng([seed & 0xFFFFFFFF, scan.n_groups]).standard_normal(
-                    (n_draws // 2, 1, scan.n_groups)
-                )
-                total += np.concatenate([half, -half]) * np.sqrt(scan.extra_variance)
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws, heaps)

@@ -20,7 +20,6 @@ from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
-from hdpview.query.evaluate.released import is_material
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
@@ -158,7 +157,7 @@ def _run(
     ranks: bool,
 ) -> Result:
     bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or _is_closed(bare, view)):
+    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
     from hdpview.query.evaluate.execute import Execution, deadline
 
@@ -170,12 +169,6 @@ def _run(
                 f"Intervals here are typical ones: {interval} intervals are for plain counts."
             )
         return _result(execution, confidence, counts, with_intervals, ranks)
-
-
-def _is_closed(bare: Bare, view: ViewData) -> bool:
-    """True if the closed form gives what the general path would."""
-    attributes = {*bare.keys, *(a for box in bare.boxes for a in box)}
-    return is_clear(bare, view.schema) and not (attributes and is_material(view, sorted(attributes)))
 
 
 def _guarded(ask: Callable[[], T]) -> T:

@@ -21,7 +21,6 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, point_type, points_table
-from hdpview.query.evaluate.released import corrections
 from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
@@ -207,7 +206,6 @@ class Scan:
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
         # Of what released counts have moved the estimate by, shape of the estimate, or (1, 1).
-        self.extra_variance: Floats = np.zeros((1, 1))
         # True if nothing but the existence of groups is asked for, by a statement around this one.
         self.counts_groups = False
         # Base sums whose least and greatest summands are wanted.
@@ -301,12 +299,6 @@ class Scan:
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, weight)
-            corrected = corrections(part, self)
-            if corrected is not None:
-                added, variance = corrected
-                is_count = np.array([[base.is_count] for base in self.bases])
-                total += np.where(is_count & (not raw), np.maximum(added, -total), added)
-                self.extra_variance = self.extra_variance + variance
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 
@@ -516,8 +508,8 @@ class _Compiler:
         distinct = table.drop_columns(["i", "code", "share", "extra"]).take(pa.array(first))
         self.cursor.register(f"{SECRET}_classes{a}", distinct)  # type: ignore[attr-defined]
         n_points = len(kept)
-        extra_codes = table.column("code").to_numpy()[n_points:].tolist()
-        extras = dict(zip(extra_codes, cls[n_points:].tolist(), strict=True))
+        conditions = ["w", *kinds] if isinstance(attribute, Ordered) else []
+        extras = _extras(table, n_points, conditions)
         cls = cls[:n_points]
         if per_bin is None:
             self._note_cuts(a, table, cls, kinds, atoms.used, extras)
@@ -589,6 +581,22 @@ class _Compiler:
         for code, own in extras.items():
             if not (cls[codes == code] == own).any():
                 self.scan.cuts.beyond.add(a)
+
+
+def _extras(table: pa.Table, n_points: int, conditions: Sequence[str]) -> dict[int, int]:
+    """Code → class of values that no point shows.
+
+    Of conditions on values beyond the schema's bounds: only where one holds there and at no point of the bin.
+    What some values of a bin satisfy is asked of the whole bin, as in Python.
+    """
+    codes, cls = (table.column(name).to_numpy() for name in ("code", "cls"))
+    extras = dict(zip(codes[n_points:].tolist(), cls[n_points:].tolist(), strict=True))
+    if not conditions or not extras:
+        return extras
+    holds = np.stack([table.column(name).fill_null(False).to_numpy() for name in conditions]).astype(bool)
+    beyond = {code: i for i, code in enumerate(codes[n_points:].tolist(), n_points)}
+    inside = {code: holds[:, :n_points][:, codes[:n_points] == code].any(axis=1) for code in extras}
+    return {code: own for code, own in extras.items() if (holds[:, beyond[code]] & ~inside[code]).any()}
 
 
 @dataclass(frozen=True, eq=False)
