@@ -133,7 +133,7 @@ def query(
     result = run(opened, sql, confidence, interval=interval.value, dialect=dialect, ranks=ranks)
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
-        budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
+        budget = dict(zip(("epsilon", "delta"), map(float, opened.manifest.total), strict=True))
         notes = [*result.notes, *result.inferred]
         output.print_json(
             {"columns": columns, "rows": rows, "confidence": confidence, **budget, "notes": notes}
@@ -214,7 +214,7 @@ def _write(table: pa.Table, path: Path | None) -> None:
         pc.write_csv(table, sys.stdout.buffer)
         return
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise QueryError(f"Records are written as .csv or .parquet; {path.name!r} has another ending.")
+        raise QueryError(f"Unsupported file type {path.name!r}. Use .csv or .parquet.")
     try:
         pq.write_table(table, path) if path.suffix.lower() == ".parquet" else pc.write_csv(table, path)
     except OSError as problem:
