@@ -30,10 +30,9 @@ def open_page(
     import secrets
 
     from hdpview.cli.serve import listening, run_app
-    from hdpview.curate.curation import Curation, check_folder
+    from hdpview.curate.curation import Curation
     from hdpview.curate.server import create_app
 
-    check_folder(folder)
     curation, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
     with listening("127.0.0.1", port) as listener:
         app = create_app(curation, token)

@@ -53,6 +53,8 @@ class Curation:
     """
 
     def __init__(self, data: str, folder: Path, ledger: Path | None = None, table: str | None = None) -> None:
+        if not folder.is_dir():
+            raise HdpviewError(f"The folder {str(folder)!r} does not exist. Make it first.")
         self.data, self.folder = data, folder
         self.table = table or name_of(data)
         self.ledger = Ledger(ledger or ledger_for(data, table) or default_ledger())
@@ -192,7 +194,7 @@ class Curation:
             "bins": {} if schema is None else {each.name: _bins(each.labels()) for each in schema},
             "cells": None if schema is None else float(schema.n_cells),
             "warnings": [dataclasses.asdict(warning) for warning in warnings],
-            "command": _command("hdpview", "schema", "check", self.schema_path.name, self.data),
+            "command": shlex.join(["hdpview", "schema", "check", self.schema_path.name, self.data]),
         }
 
     def warnings_about(self, schema: Schema) -> list[SchemaWarning]:
@@ -319,7 +321,7 @@ class Curation:
         words += ["--learn-delta", budget.delta] if budget.delta.strip() else []
         person = budget.privacy_unit
         words += ["--privacy-unit", person, "--max-rows", str(budget.max_rows)] if person else []
-        return _command(*words, *self.ledger_words())
+        return shlex.join([*words, *self.ledger_words()])
 
     def budget(self) -> dict[str, Any]:
         """What has been spent on the table, and what is left."""
@@ -332,14 +334,9 @@ class Curation:
             "limit": None if limit.epsilon is None else float(limit.epsilon),
             "left": None if limit.epsilon is None else float(limit.epsilon - spent),
             "charges": [
-                {
-                    "purpose": charge.purpose,
-                    "epsilon": float(charge.epsilon),
-                    "when": charge.charged_at,
-                    "state": charge.state,
-                    "view": charge.view or "",
-                }
-                for charge in self.ledger.charges(self.table)
+                {"purpose": each.purpose, "epsilon": float(each.epsilon), "when": each.charged_at}
+                | {"state": each.state, "view": each.view or ""}
+                for each in self.ledger.charges(self.table)
             ],
         }
 
@@ -363,14 +360,8 @@ class Curation:
             "epsilon": forecast.epsilon,
             "errors": {kind: error._asdict() for kind, error in forecast.errors.items()},
             "relations": {kind: error._asdict() for kind, error in forecast.relations.items()},
-            "command": _command(*words),
+            "command": shlex.join(words),
         }
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that nothing can be written to."""
-    if not folder.is_dir():
-        raise HdpviewError(f"The folder {str(folder)!r} does not exist. Make it first.")
 
 
 def _with_default(form: ColumnForm, other: Any) -> ColumnForm:
@@ -398,7 +389,3 @@ def _open_keys(fields: dict[str, Any]) -> list[str]:
 def _bins(labels: list[str]) -> dict[str, Any]:
     shown = labels if len(labels) <= _MOST_BINS_SHOWN else [*labels[:3], "…", *labels[-2:]]
     return {"n": len(labels), "shown": shown}
-
-
-def _command(*words: str) -> str:
-    return shlex.join(words)

@@ -198,12 +198,7 @@ def _begin(curation: Curation, job: BuildJob, asked: Building) -> dict[str, Any]
 
 
 def _progress(curation: Curation, job: BuildJob) -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "state": job.state,
-        "stage": job.stage,
-        "fraction": job.fraction,
-        "message": job.message,
-    }
+    state = {key: getattr(job, key) for key in ("state", "stage", "fraction", "message")}
     if job.state in ("done", "failed", "cancelled"):
         state["ledger"] = curation.budget()
     if job.state == "done" and job.view is not None and job.path is not None:
@@ -217,20 +212,16 @@ def _progress(curation: Curation, job: BuildJob) -> dict[str, Any]:
             "findings": in_brief(job.view.diagnosis()),
             "commands": {
                 "explore": shlex.join(["hdpview", "explore", name]),
-                "publish": shlex.join(["hdpview", "publish", name, "-o", _page_name(name)]),
+                "publish": shlex.join(["hdpview", "publish", name, "-o", _beside(name, ".html")]),
                 "serve": shlex.join(["hdpview", "serve", name, "--postgres"]),
-                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _card_name(name)]),
+                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _beside(name, "-card.html")]),
             },
         }
     return state
 
 
-def _page_name(view: str) -> str:
-    return view.removesuffix(".pview") + ".html"
-
-
-def _card_name(view: str) -> str:
-    return view.removesuffix(".pview") + "-card.html"
+def _beside(view: str, ending: str) -> str:
+    return view.removesuffix(".pview") + ending
 
 
 def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) -> None:
@@ -257,7 +248,7 @@ def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) ->
     @app.post("/api/publish")
     def publish() -> dict[str, Any]:
         name, view = built()
-        page = _page_name(name)
+        page = _beside(name, ".html")
         if (curation.folder / page).exists():
             raise HdpviewError(f"{page} is there already. Move it away first.")
         return write(page, view.publish)
@@ -265,7 +256,7 @@ def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) ->
     @app.post("/api/keep-card")
     def keep_card() -> dict[str, Any]:
         name, view = built()
-        return write(_card_name(name), view.privacy_card().save)
+        return write(_beside(name, "-card.html"), view.privacy_card().save)
 
     @app.post("/api/serve")
     def serve() -> dict[str, Any]:
