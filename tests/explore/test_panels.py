@@ -116,7 +116,7 @@ def test_results_are_taken_away(visitor: Visitor, hospital: PView, tmp_path: Pat
             saved[kind] = tmp_path / download.value.suggested_filename
             download.value.save_as(saved[kind])
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save as Parquet").click()
+        saves(page, "the table", "Parquet")
     table = pq.read_table(download.value.path())
     assert {"sex", "records", "records_lower", "records_upper"} <= set(table.column_names)
     title, where, origin, head, *rows = saved["CSV"].read_text().splitlines()

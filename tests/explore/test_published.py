@@ -6,7 +6,6 @@ import math
 import random
 import re
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 from visitor import PATIENCE_MS, bar, brush, grain, picture, saves, shown_count, unfold
 
 from hdpview.cli.main import app
-from hdpview.domain import Attribute, Boolean
 from hdpview.errors import ViewFileError
 from hdpview.explore.answers import rates_answer, shares_answer
 from hdpview.explore.publish import page as page_of
@@ -133,13 +131,14 @@ def test_pairs_and_comparisons_equal_pythons(reader: Reader, hospital: PView) ->
 
 def test_rates_equal_pythons(reader: Reader, hospital: PView) -> None:
     """Rates of an outcome by the values of an attribute are Python's to 1e-9, with their intervals."""
+    measure = {"kind": "rate", "attribute": "readmitted", "code": 1, "missing": "no"}
     for where in (None, "sex = 'Female' AND cost > 700", "age > 200"):
-        found = reader.ask("/api/rates", where=where, outcome="readmitted = TRUE", attribute="age")
+        found = reader.ask("/api/histograms", where=where, attributes=["age"], measure=measure)
+        values = found["histograms"]["age"]["value"]
         expected = rates_answer(hospital, where, "readmitted = TRUE", "age", 0.95)
-        assert found["codes"] == expected["codes"]
-        assert set(expected["notes"]) <= set(found["notes"])  # the page also explains bins that are cut
         for key in ("estimate", "lower", "upper"):
-            _close(*(np.array(each[key], np.float64) for each in (found, expected)))
+            ours = [values[key][code] for code in expected["codes"]]
+            _close(np.array(ours, np.float64), np.array(expected[key], np.float64))
 
 
 _STATISTICS = """async (asked) => {
@@ -147,64 +146,33 @@ _STATISTICS = """async (asked) => {
   for (const each of asked) found.push(await hdpview.ask("/api/statistics", each));
   return found;
 }"""
+_SHARES = (0.25, 0.5, 0.9)
 
 
 def test_statistics_equal_pythons(reader: Reader, hospital: PView) -> None:
-    """Means, sums and quantiles under 100 random filters, of all records or by the values of an attribute,
-    are Python's to 1e-9, with their intervals."""
+    """Means and quantiles under 100 random filters are Python's to 1e-9, with their intervals."""
     rng = random.Random(22)
-    numbers = [a for a in hospital.schema if a.kind in ("integer", "real")]
-    groups = [a for a in hospital.schema if a.size <= 12]
+    numbers = [a.name for a in hospital.schema if a.kind in ("integer", "real")]
     filters = [None, *random_filters(hospital.schema, 99, seed=22)]
     asked = [
-        {
-            "where": where,
-            "attribute": rng.choice(numbers).name,
-            "by": rng.choice([None, None, rng.choice(groups).name]),
-            "measures": ["mean", "sum", 0.25, 0.5, 0.9],
-        }
+        {"where": where, "attribute": rng.choice(numbers), "measures": ["mean", *_SHARES]}
         for where in filters
     ]
-    for question in asked:
-        if question["by"]:  # ends of quantiles of several groups are looked for together, at other places
-            question["measures"] = ["mean", "sum"]
-    found = reader.page.evaluate(_STATISTICS, asked)
-    for question, answer in zip(asked, found, strict=True):
-        expected = _statistics(hospital, question, answer["codes"])
-        for ours, theirs in zip(answer["found"], expected, strict=True):
-            for key, column in zip(("estimate", "lower", "upper"), theirs, strict=True):
-                _close(np.array(ours[key], np.float64), np.array(column, np.float64))
+    for question, answer in zip(asked, reader.page.evaluate(_STATISTICS, asked), strict=True):
+        _close(*_statistics(hospital, question, answer))
 
 
-def _statistics(view: PView, question: dict[str, Any], codes: list[int]) -> list[list[list[float]]]:
-    """The three columns of each statistic, in the order of the groups, by the view's own functions."""
-    x, by, where = question["attribute"], question["by"], question["where"]
-    groups = [_value(view.schema[by], code) for code in codes] if by else [None]
-    wheres = [" AND ".join(part for part in (where, group) if part) or None for group in groups]
-    columns = []
-    for measure in question["measures"]:
-        found = [
-            view.quantile(x, measure, under)
-            if isinstance(measure, float)
-            else {"mean": view.mean, "sum": view.sum}[measure](x, under)
-            for under in wheres
-        ]
-        columns.append(
-            [[_number(getattr(each, end)) for each in found] for end in ("estimate", "lower", "upper")]
-        )
-    return columns
+def _statistics(view: PView, question: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, Any]:
+    """Each statistic with its ends, as the page has them and as the view's own functions do."""
+    x, where = question["attribute"], question["where"]
+    expected = [view.mean(x, where), *(view.quantile(x, share, where) for share in _SHARES)]
+    ends = ("estimate", "lower", "upper")
+    ours = [[math.nan if each is None else each[end] for end in ends] for each in answer["found"]]
+    return ours, [[_number(getattr(each, end)) for end in ends] for each in expected]
 
 
 def _number(value: float | None) -> float:
     return math.nan if value is None or math.isinf(value) else float(value)
-
-
-def _value(attribute: Attribute, code: int) -> str:
-    """The condition that an attribute has the value of a code."""
-    if code == attribute.null_code:
-        return f"{attribute.name} IS NULL"
-    label = attribute.labels()[code]
-    return f"{attribute.name} = {label.upper() if isinstance(attribute, Boolean) else repr(label)}"
 
 
 def test_shares_of_values_equal_pythons(reader: Reader, hospital: PView) -> None:
@@ -273,11 +241,8 @@ def test_other_views_equal_pythons(browser: Browser, hospital: PView, blocky: PV
         if view is blocky:
             expect(person.page.locator("#tab-numbers")).to_be_hidden()
         else:
-            asked = {"where": where, "attribute": "age", "by": "ward", "measures": ["mean", "sum", 0.5]}
-            answer = person.ask("/api/statistics", **asked)
-            expected = _statistics(view, asked, answer["codes"])
-            for ours, theirs in zip(answer["found"], expected, strict=True):
-                _close([ours[key] for key in ("estimate", "lower", "upper")], theirs)
+            asked = {"where": where, "attribute": "age", "measures": ["mean", *_SHARES]}
+            _close(*_statistics(view, asked, person.ask("/api/statistics", **asked)))
         person.leave()
 
 
@@ -395,12 +360,3 @@ def test_the_page_is_small(hospital: PView) -> None:
     content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text)
     assert content is not None
     assert len(text.encode()) - len(content[1]) < 250_000
-
-
-def test_every_module_is_fetched_at_once() -> None:
-    """The served page names all its modules, so that none waits for another to ask for it."""
-    folder = resources.files("hdpview.explore") / "static"
-    engine = {f"{name}.js" for name in ("worker", "engine", "components", "boxes", "moments", "numbers")}
-    modules = {path.name for path in folder.iterdir() if path.name.endswith(".js")} - {"app.js", *engine}
-    named = re.findall(r'modulepreload" href="(.+?)"', (folder / "index.html").read_text("utf-8"))
-    assert sorted(named) == sorted(modules)

@@ -26,7 +26,14 @@ _MOST_MOVES = 20  # of one gesture
 _LEAST_BINS = 4  # of an attribute that is worth a gesture
 _DRAWN = (0.1, 0.9)  # shares of a chart's width between which the range is drawn
 _WINDOW = {"width": 1400, "height": 1000}
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The headless shell first: half of the work, the same pages.
+_BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 # Notes for each move that asked for something: when it happened, when the last of the other charts changed,
 # and when that was painted.

@@ -78,7 +78,7 @@ def page(view: PView, name: str) -> str:
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
-    found = _INDENTATION.sub("", _PRELOAD.sub("", _asset("index.html")))
+    found = _INDENTATION.sub("", _asset("index.html"))
     for old, new in replaced.items():
         assert found.count(old) == 1
         found = found.replace(old, new)
@@ -179,7 +179,6 @@ def _packed(array: NDArray[Any]) -> Json:
     return {"packed": packed(array.astype(np.uint16 if whole else np.float64)), "kind": "u" if whole else "f"}
 
 
-_PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js" />\n')
 _INDENTATION = re.compile(r"^ +", re.MULTILINE)
 
 

@@ -59,8 +59,8 @@ export class Beside {
   }
 
   /** The answer of the other view to the same question; null where none is shown. */
-  ask(question) {
-    return this.name ? ask("/api/histograms", { ...question, view: this.name }, "beside") : null;
+  ask(question, lane) {
+    return this.name ? ask("/api/histograms", { ...question, view: this.name }, `beside ${lane}`) : null;
   }
 
   /** Show that answer, each pair of charts on one scale. */

@@ -3,7 +3,7 @@
 import { movable } from "./drag.js";
 import { grainsOf } from "./grain.js";
 import { exhibitMenu } from "./menu.js";
-import { modelOf, nameOf, titleOf, wordsOf } from "./model.js";
+import { isMeasured, modelOf, nameOf, titleOf, wordsOf } from "./model.js";
 import { describing, element, percents, rounded, say, selectOf, set } from "./parts.js";
 import { plot, show } from "./plot.js";
 import { inWords } from "./state.js";
@@ -16,6 +16,8 @@ const FOUND = 40; // and by a search
 const FEW_BARS = 24; // of a rate or a mean: with more of them, each could be almost anything
 const PINNED = 8; // rows of a chart that stays in sight
 const GRIP = 7; // of a range's ends, in pixels
+const GAP = 11;
+const TRACK = 8; // between cards, and of the rows of the grid that they stand in
 
 export class Chart {
   /**
@@ -54,13 +56,15 @@ export class Chart {
       );
     this.card.addEventListener("pointerleave", () => this.leave());
     this.#drag();
-    new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
+      this.card.style.gridRowEnd = `span ${Math.ceil((this.card.offsetHeight + GAP) / TRACK)}`;
       const isSame = width === this.width && (height === this.height || !attribute.ends);
       if (isSame || width < 40) return;
       Object.assign(this, { width, height });
       this.redraw();
-    }).observe(this.svg.parentElement);
+    });
+    for (const each of [this.svg.parentElement, this.card]) observer.observe(each);
   }
 
   #head() {
@@ -159,9 +163,10 @@ export class Chart {
   }
 
   get grain() {
-    const isMeasured = ["rate", "mean"].includes(this.page.measure.kind);
-    const few = isMeasured ? this.grains.find(({ groups }) => groups.length <= FEW_BARS) : null;
-    return this.grains.find(({ value }) => value === this.chosen) ?? few ?? this.grains[0];
+    const most = isMeasured(this.page.measure) ? FEW_BARS : Infinity;
+    const suits = ({ groups }) => groups.length <= most;
+    const chosen = this.grains.find(({ value }) => value === this.chosen);
+    return chosen ?? this.grains.find(suits) ?? this.grains[0];
   }
 
   /** The bars to ask for; null where each bin is one. */

@@ -1,7 +1,9 @@
 // Two attributes as a picture. A few paths hold all cells; one of them is pointed at, by mouse or arrows, and
 // read in words.
 
-import { about, element, inFull, percent, percentWords, percents, rounded, set, shortened } from "./parts.js";
+import {
+  about, element, inFull, percent, percentWords, percents, rounded, set, shortened, widthOf,
+} from "./parts.js";
 
 // Light to dark in grey, too.
 const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"];
@@ -148,7 +150,8 @@ export class Heatmap {
   #names() {
     const { a, b } = this;
     const every = Math.ceil(b.labels.length / 26);
-    const wide = Math.max(1, Math.ceil(60 / this.width));
+    const longest = Math.max(...a.labels.map((label) => widthOf(label, 11)));
+    const wide = Math.max(1, Math.ceil(Math.min(48, longest + 6) / this.width));
     const room = wide * this.width - 4;
     // A name for every cell stands in its middle; one for several at their beginning.
     const place = (i) => this.left + (wide === 1 ? i + 0.5 : i) * this.width;

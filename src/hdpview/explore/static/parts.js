@@ -129,6 +129,9 @@ export const bound = (label, atEnd) => /^(.+) to (.+)$/.exec(label)?.[atEnd ? 2 
 const plain = (label) =>
   label.replace(/^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/, (_, a, b, c, d) => `${a ?? c} to ${b ?? d}`);
 
+/** The same in a sentence. */
+export const plainNote = (text) => text.replace(/\[([-\d.]+), ([-\d.]+)[)\]]/g, "$1 to $2");
+
 /** Labels as people read them: the last bin of a number also holds what lies beyond it. */
 export function plainLabels({ labels, kind, nullable, ends }) {
   const told = labels.map(plain);

@@ -30,6 +30,7 @@ export function topOf(values, uppers) {
 
 /** Values on an axis as shares of its length, and the marks on it as [value, text, is minor]. */
 function axisOf({ from, to, isLog, unit }) {
+  if (!(to > from)) return { place: () => 0, marks: [] };
   const log = (value) => Math.log1p(Math.max(0, value)) / Math.log1p(to);
   const place = isLog ? log : (value) => (value - from) / (to - from || 1);
   const text = (value) => (unit === "%" ? `${value}%` : short(value));
@@ -125,7 +126,7 @@ function drawColumns(model, drawing) {
   const bottom = height - 18 - (model.axisNote ? 14 : 0);
   const y = (value) => bottom - (bottom - top) * clamped(place(value));
   const at = (i) => left + i * step;
-  const thick = Math.max(step * 0.86, Math.min(step, 0.6));
+  const thick = Math.max(step * 0.86, 1);
   const isDense = step < DENSE;
   for (const [value, , isMinor] of marks)
     paths[isMinor ? "minor" : "rule"].push(`M${tidy(left)} ${tidy(y(value))}H${tidy(width)}`);

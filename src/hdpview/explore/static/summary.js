@@ -34,8 +34,8 @@ export class SummaryPanel extends Panel {
     const vague = [];
     const rows = this.numeric.map((attribute, i) => {
       const ends = attribute.ends.map(Number);
-      const cells = answers[i].found.flatMap(({ estimate, lower, upper }, k) => {
-        const span = [estimate[0], lower[0], upper[0]];
+      const cells = answers[i].found.flatMap((found, k) => {
+        const span = [found?.estimate, found?.lower, found?.upper];
         if (span.some((each) => typeof each !== "number")) return ["", "", ""];
         if (span[2] - span[1] > VAGUE * (ends.at(-1) - ends[0])) vague.push(i);
         // Quantiles of whole numbers are whole.
