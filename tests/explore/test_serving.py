@@ -27,16 +27,7 @@ def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospit
     share a name.
     """
     hospital.save(tmp_path / "a.pview")
-    command = [
-        sys.executable,
-        "-m",
-        "hdpview",
-        "explore",
-        str(tmp_path / "a.pview"),
-        "--no-open",
-        "--port",
-        "0",
-    ]
+    command = [*f"{sys.executable} -m hdpview explore --no-open --port 0".split(), str(tmp_path / "a.pview")]
     done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--token" in done.stderr

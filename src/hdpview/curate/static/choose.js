@@ -73,7 +73,7 @@ export class Choose {
     );
   }
 
-  /** Which column says whose row it is. */
+  /** The column that identifies the person. */
   unit(label) {
     const { settings, document: doc } = this.page;
     const options = [
@@ -93,7 +93,7 @@ export class Choose {
   proposal() {
     const { identifiers } = this.page.told;
     const name = identifiers.find((each) => PERSON.test(each)) ?? identifiers[0];
-    return name ? ` The column ${name} looks as if it says whose row it is.` : "";
+    return name ? ` The column ${name} looks like it identifies the person.` : "";
   }
 
   /** What the budget buys. */

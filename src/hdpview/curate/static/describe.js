@@ -97,7 +97,7 @@ export class Describe {
     fields.replaceChildren();
     if (!form.use) {
       const isIdentifier = this.page.told.identifiers.includes(form.name);
-      const why = "left out: its name looks like an identifier. It can say whose row it is, in step 2.";
+      const why = "left out: its name looks like an identifier. It can identify the person, in step 2.";
       fields.append(element("span", { class: "quiet" }, isIdentifier ? why : "left out"));
       return;
     }
@@ -269,7 +269,7 @@ export class Describe {
     this.learnError.textContent = "";
     if (!page.settings.unitIsChosen) {
       this.learnError.textContent =
-        "First say whose row it is: learning protects rows or persons, as the view will." +
+        "First choose whose row it is: learning protects rows or persons, as the view will." +
         page.steps.choose.proposal();
       this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
       return;

@@ -54,7 +54,9 @@ export class Chart {
         this.handle, this.card, (how) => page.arrange(name, how),
         (other, isAfter) => page.arrangeBeside(name, other, isAfter),
       );
-    this.card.addEventListener("pointerleave", () => this.leave());
+    this.card.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.leave(); // a finger has left when it is lifted
+    });
     this.#drag();
     const observer = new ResizeObserver(() => {
       const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
@@ -531,6 +533,8 @@ export class Chart {
     if (event.pointerType === "touch" && this.tapped !== code) {
       this.tapped = code;
       this.tell(code, event);
+      for (const next of ["pointerdown", "scroll"])
+        document.addEventListener(next, () => this.leave(), { once: true });
       return;
     }
     this.tapped = null;

@@ -7,6 +7,7 @@ import { topOf } from "./plot.js";
 const LINE_FROM = 12; // dates in so many bars are a line
 const MOST_NAMES = 34; // letters of all names together that have room beside each other
 const LARGE = 10_000; // from here on numbers under an axis are written in short
+const NOTHING = 0.2; // a count below this part of its upper end has no distribution worth drawing
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -63,7 +64,7 @@ export function modelOf(chart) {
   const { attribute, groups, data, filter, other, measure, look, difference, listed, range, top } = chart;
   const kind = kindOf(data, measure);
   const spans = spansOf(data, kind);
-  const isFlat = data.total !== undefined && data.total.lower <= 0;
+  const isFlat = data.total !== undefined && isNothing(data.total);
   const others = isFlat ? null : othersOf(other, data, kind);
   const isMissing = (group) => attribute.nullable && group.first === attribute.labels.length - 1;
   const isCount = kind === "records" || kind === "percent";
@@ -90,7 +91,9 @@ export function modelOf(chart) {
   return { ...model, axis: axisOf(model, shown, look.isLog, top) };
 }
 
-/** In place of a distribution where a count cannot be distinguished from 0. */
+/** Whether a count is so small beside its interval that a distribution would be one of noise. */
+const isNothing = ({ estimate, lower, upper }) => lower <= 0 && estimate <= NOTHING * upper;
+
 function flatWords({ estimate, lower, upper }) {
   const [told, , most] = rounded(estimate, lower, upper);
   return upper <= 0 ? "no records" : `${told}, at most ${most}`;
