@@ -87,9 +87,9 @@ def build(
             this machine, and an address such as `spark://host:7077` that cluster. The same test key gives the
             same view on all of them.
         threads: number of threads; by default all cores.
-        memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
-        privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is
-            protected, and not the single row; rows without a value there are left out.
+        memory_limit: memory limit of the embedded database, such as "4GB"; beyond it, data spills to disk.
+        privacy_unit: the column that identifies the person, such as "patient_id". Protects people, not single
+            rows; rows without a value there are left out.
         max_rows: how many rows of each person are counted, chosen at random. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
         no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are

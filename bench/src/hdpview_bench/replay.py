@@ -12,7 +12,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -64,6 +64,7 @@ class Draw:
     exact: NDArray[np.float64]
     rate: float
     noise: NDArray[np.float64] | None = None
+    delta: float = 0.0
 
 
 @dataclass
@@ -113,10 +114,10 @@ def noting(recording: Recording) -> Iterator[None]:
         recording.draws.append(Draw("choice", np.array(scores, float), float(rate)))
         return chosen(scores, rate, *rest)
 
-    def note_texts(exact: Any, scale: float, *rest: Any) -> Any:
+    def note_texts(exact: Any, scale: float, epsilon: Fraction, delta: Fraction, k: int) -> Any:
         counts = np.array([exact[text] for text in sorted(exact)], float)
-        recording.draws.append(Draw("texts", counts, 1 / scale))
-        return thresholded(exact, scale, *rest)
+        recording.draws.append(Draw("texts", counts, 1 / scale, delta=float(delta)))
+        return thresholded(exact, scale, epsilon, delta, k)
 
     def note_finer(coarse: Any, rate: Fraction, finer_rate: Fraction, *rest: Any) -> Any:
         # The old noise is known to have the old rate, so what is drawn now costs the difference. [P17]
@@ -408,13 +409,15 @@ def problems_of_learning() -> list[str]:
 
     def learnt(recording: Recording, table: pa.Table) -> Learnt:
         with noting(recording), patch("hdpview.counts.learn.secrets", SimpleNamespace(token_hex=token)):
-            return learn(table, kinds, epsilon, delta, limits, outcomes=recording)
+            return learn(table, kinds, epsilon, delta, limits, charged=lambda: nullcontext(recording))
 
     first, found = Recording(), list[str]()
     said = learnt(first, people())
     nominal = sum(draw.rate for draw in first.draws) * limits.max_rows
     if not math.isclose(nominal, float(epsilon), rel_tol=1e-9):
         return [f"learning draws at {nominal:g} where {float(epsilon):g} was paid"]
+    if sum(draw.delta for draw in first.draws) > float(delta):
+        return ["texts pass more often than delta allows"]
     for table in (people(300, 9, youngest=2_000), people(extra=7)):
         second = Recording(of=first)
         if learnt(second, table) != said:

@@ -56,18 +56,17 @@ Focus = Annotated[
         show_default=False,
     ),
 ]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no account of this build.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a view that is there already.")]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not record this build in a ledger.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing view.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
 MemoryLimit = Annotated[
-    str | None, typer.Option(help="Memory of the embedded database before it uses the disk, such as 4GB.")
+    str | None, typer.Option(help="Memory limit of the database, such as 4GB; the rest spills to disk.")
 ]
 TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
 ]
 AcceptLosses = Annotated[
-    bool,
-    typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost."),
+    bool, typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost.")
 ]
 Resume = Annotated[
     bool,
@@ -168,7 +167,8 @@ def _built(
     account = account_of(data, options["ledger"], options["table"], is_test=is_test)
     name = None if account is None else options["table"] or name_of(data)
     tell: Callable[[SchemaWarning], object] = tell_warning
-    if check_epsilon is not None:
+    # A build that is resumed was checked before it was charged.
+    if check_epsilon is not None and not options["resume"]:
         _check_for_budget(data, described, check_epsilon, options)
         # The build's own check has nothing to add, and nobody may see what it says.
         options["accept_losses"], tell = True, str
@@ -178,13 +178,7 @@ def _built(
     def build_and_save() -> tuple[PView, str | None]:
         with ProgressBar() as progress:
             view = build_view(
-                data,
-                described,
-                epsilon,
-                progress=progress,
-                on_warning=tell,
-                on_charge=saver.keep,
-                **options,
+                data, described, epsilon, progress=progress, on_warning=tell, on_charge=saver.keep, **options
             )
             progress(None, "writing the view")
             return view, saver.save(view)
@@ -255,16 +249,7 @@ def _check_for_budget(data: str, schema: Schema, epsilon: str, options: dict[str
     from hdpview.counts.check import refuse_losses
 
     with ProgressBar() as progress:
-        warnings = checked_for_budget(
-            data,
-            schema,
-            epsilon,
-            options["ledger"] or None,
-            options["table"],
-            options["privacy_unit"],
-            options["max_rows"],
-            progress,
-        )
+        warnings = checked_for_budget(data, schema, epsilon, options, progress)
     refuse_losses(warnings, options["accept_losses"], tell_warning)
 
 

@@ -214,7 +214,7 @@ def _write(table: pa.Table, path: Path | None) -> None:
         pc.write_csv(table, sys.stdout.buffer)
         return
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise QueryError(f"Records are written as .csv or .parquet; {path.name!r} has another ending.")
+        raise QueryError(f"Unsupported file type {path.name!r}. Use .csv or .parquet.")
     try:
         pq.write_table(table, path) if path.suffix.lower() == ".parquet" else pc.write_csv(table, path)
     except OSError as problem:

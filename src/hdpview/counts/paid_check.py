@@ -38,10 +38,15 @@ def paid_check(
     ledger: Ledger,
     table: str,
     options: ReadOptions = READ_ALL,
+    *,
+    resume: bool = False,
 ) -> list[SchemaWarning]:
     """As `check.check_table`, for a budget that is charged to a table's ledger; without shapes. [P12]"""
-    ledger.check(table, epsilon)
     limits = options.limits
+    order = {"check": schema.to_dict(), "limits": repr(limits), "epsilon": str(epsilon)}
+    terms = (PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows)
+    if not resume:
+        ledger.check(table, epsilon)
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
         columns = [
@@ -52,16 +57,18 @@ def paid_check(
         codes = Schema([Integer(name=f"state {i}", min=0, max=len(_STATES) - 1) for i in range(len(schema))])
         with (
             streamed_counts(states, codes, options) as counts,
-            ledger.charged(table, epsilon, PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows),
+            ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt,
         ):
             shapes = [TableShape.of_codes((i,), codes.sizes) for i in range(len(columns))]
-            mechanism = Mechanism(epsilon, Randomness.fresh(), max_rows=limits.max_rows)
+            key, drawn = Randomness.fresh(), receipt.outcomes
+            mechanism = Mechanism(epsilon, key, max_rows=limits.max_rows, outcomes=drawn)
             amount = mechanism.total / len(columns)  # a row has one state in each column
             noisy = [
                 mechanism.noisy(f"{PURPOSE}: {column.attribute.name}", exact, amount)
                 for column, exact in zip(columns, counts.exact_tables(shapes), strict=True)
             ]
             mechanism.close()
+        receipt.outcomes.close(remove=True)
         # Laplace noise of this scale stays below it everywhere, save with the probability stated.
         scale = 1 / float(amount)
         threshold = scale * math.log(len(columns) * len(_STATES) / _FALSE_ALARM)

@@ -95,7 +95,7 @@ class BuildJob:
             self.state, self.message = "failed", self._after(f"Internal error: {problem}")
         except HdpviewError as problem:
             self.state, self.message = "failed", self._after(str(problem))
-        except Exception as problem:  # its words may quote values
+        except Exception as problem:  # the message may quote values
             self.state = "failed"
             self.message = self._after(f"The build broke off ({type(problem).__name__}).")
         else:

@@ -40,7 +40,7 @@ from hdpview.domain.drafting import DraftColumn
 from hdpview.domain.places import open_lines
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import DataError, HdpviewError, SchemaError
-from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
+from hdpview.privacy.ledger import Ledger, Receipt, default_ledger, ledger_for, name_of
 
 _MOST_BINS_SHOWN = 6
 
@@ -287,13 +287,13 @@ class Curation:
         document = saved.document
         budget, slack = price.exact()
         by_name = {form.name: form for form in document.columns}
-        unknown = [name for name in columns if name not in by_name]
-        if unknown or not columns:
+        if not columns or set(columns) - by_name.keys():
             raise DataError("Choose the columns to learn about.")
         kinds = {name: by_name[name].kind for name in columns}
         limits = Contributions(price.privacy_unit, price.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
-        learnt = learn_charged(self.ledger, self.table, self.data, kinds, budget, slack, limits, text)
+        receipts, terms = list[Receipt](), (self.table, self.data, kinds, budget, slack, limits, text)
+        learnt = learn_charged(self.ledger, *terms, resume=None, on_charge=receipts.append)
         known = {
             name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
             for name, attribute in learnt.attributes.items()
@@ -302,11 +302,13 @@ class Curation:
         for key, cost in (("learnt_epsilon", budget), ("learnt_delta", slack)):
             if total := Fraction(document.learnt.get(key, 0)) + cost:
                 document.learnt[key] = str(total)
+        version = self.keep(saved)
+        receipts[0].name_view(None)
         return {
             "columns": {name: form.model_dump(exclude={"use"}) for name, form in known.items()},
             "open": [name for name in columns if name not in known],
             "learnt": document.learnt,
-            "version": self.keep(saved),
+            "version": version,
             "ledger": self.budget(),
             "command": self._learning_command(columns, price),
         }
@@ -379,9 +381,7 @@ def _with_default(form: ColumnForm, other: Any) -> ColumnForm:
 
 def _about(problem: SchemaError, name: str) -> str:
     """The words of a problem without the file and the attribute that the page shows them beside."""
-    words = str(problem)
-    mark = f"Attribute {name!r}: "
-    return words[words.index(mark) + len(mark) :] if mark in words else words.removeprefix("the schema: ")
+    return str(problem).split(f"Attribute {name!r}: ", 1)[-1].removeprefix("the schema: ")
 
 
 def _is_open(form: ColumnForm) -> bool:

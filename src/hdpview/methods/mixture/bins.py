@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Schema
+from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
+Ints = NDArray[np.int64]
 # Numbers of bins that a table may have of an attribute.
 LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
 # Variance of the place of a record in an ordered attribute, if all places are equally likely.
@@ -27,18 +28,50 @@ _MISSING_APART = 0.25 / _EVEN_VARIANCE
 @dataclass(frozen=True)
 class Axis:
     """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the
-    others (all categories, and the code for missing values) have no neighbours.
+    others (all categories, and the code for missing values) have no neighbours. cycles: classes of the
+    ordered codes that recur, such as weekdays, shape (n_ordered,) each.
     """
 
     size: int
     n_ordered: int
+    cycles: tuple[Bins, ...] = ()
 
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(
-        Axis(attribute.size, attribute.n_values if attribute.has_order else 0)
+        Axis(attribute.size, attribute.n_values if attribute.has_order else 0, _cycles_of(attribute))
         for attribute in schema.attributes
     )
+
+
+def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
+    """Last digits of whole numbers; of moments the weekday, month, day of the month and hour, as far as no
+    bin lies in two of them.
+    """
+    if not isinstance(attribute, (Integer, Datetime)):
+        return ()
+    edges = attribute.edges.astype(np.int64)
+    first, last = edges[:-1], edges[1:] - 1
+    return tuple(
+        class_of(first).astype(np.int32)
+        for longest, class_of in (_CALENDAR if isinstance(attribute, Datetime) else _DIGITS)
+        if ((last - first < longest) & (class_of(first) == class_of(last))).all()
+    )
+
+
+def _months(moments: Ints) -> NDArray[np.datetime64]:
+    return moments.astype("M8[us]").astype("M8[M]")
+
+
+_HOUR, _DAY = 3_600_000_000, calendar.MICROSECONDS_PER_DAY
+# How long a class may last, and the class of each place on the axis.
+_DIGITS: tuple[tuple[int, Callable[[Ints], Ints]], ...] = ((1, lambda x: x % 10),)
+_CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
+    (_DAY, lambda x: x // _DAY % 7),
+    (31 * _DAY, lambda x: _months(x).astype(np.int64) % 12),
+    (_DAY, lambda x: (x - _months(x).astype("M8[us]").astype(np.int64)) // _DAY),
+    (_HOUR, lambda x: x // _HOUR % 24),
+)
 
 
 class Cuts:
