@@ -65,9 +65,9 @@ def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor: Visitor, hospi
     before = spoken(page, "readmitted", 0)
     card(page, "age").evaluate("one => one.scrollIntoView({ block: 'center' })")
     (x, y, _, _), (end, _, _, _) = place(bar(page, "age", 20)), place(bar(page, "age", 60))
-    page.mouse.move(x, y + 60)
+    page.mouse.move(x + 1, y + 60)
     page.mouse.down()
-    page.mouse.move(end, y + 60)
+    page.mouse.move(end + 1, y + 60)
     shows(page, "age >= 20")
     assert spoken(page, "readmitted", 0) == before
     page.mouse.up()

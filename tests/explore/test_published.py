@@ -266,9 +266,10 @@ def test_by_command(hospital: PView, tmp_path: Path) -> None:
 
 
 def test_the_page_is_small(hospital: PView) -> None:
-    """Scripts and style take less than 250 kB of the page: with the numbers of a view of Adult it has less
-    than 400 kB."""
+    """Scripts and style take less than 130 kB of the page: with the numbers of a view of Adult it has less
+    than 400 kB.
+    """
     text = page_of(hospital, "hospital.pview")
     content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text)
     assert content is not None
-    assert len(text.encode()) - len(content[1]) < 250_000
+    assert len(text.encode()) - len(content[1]) < 130_000

@@ -2,8 +2,8 @@
 JavaScript.
 
 The page holds what the file of the view holds, but for the counts of the released tables, which only
-guaranteed intervals need. It reaches no network: its content security policy allows the script that it
-carries, by hash, and nothing else.
+guaranteed intervals need. It reaches no network: its content security policy allows the loader that it
+carries, by hash, and the scripts that the loader unpacks, and nothing else.
 """
 
 from __future__ import annotations
@@ -58,18 +58,19 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
-    script = _script("app")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    loader = _script("loader")
+    digest = base64.b64encode(hashlib.sha256(loader.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
     data = [f'<script type="application/json" id="facts">{_json(facts)}</script>']
-    for key, text in (("content", _json(page_content(view, name))), ("engine", _script("worker"))):
+    content = _json(page_content(view, name))
+    for key, text in (("content", content), ("engine", _script("worker")), ("app", _script("app"))):
         data.append(f'<script type="text/plain" id="{key}">{_zipped(text)}</script>')
-    scripts = [f'<script type="module">{script}</script>']
+    scripts = [f'<script type="module">{loader}</script>']
     replaced = {
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
@@ -141,10 +142,10 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         {
             "attributes": list(piece.attributes),
             "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
-            "noise": piece.noise,
-            "kept": piece.kept,
-            "within": piece.within,
-            "scatter": list(piece.scatter),
+            "noise": _short(piece.noise),
+            "kept": _short(piece.kept),
+            "within": _short(piece.within),
+            "scatter": [_short(each) for each in piece.scatter],
         }
         for piece in model.pieces.values()
     ]
@@ -171,6 +172,11 @@ def _shares(mixture: Mixture, a: int) -> Json:
     share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
     bins, within = mixture.bin_of_code[a], mixture.within_bin_share[a]
     return {"share": share, "binOfCode": _packed(bins), "shape": _packed(within)}
+
+
+def _short(x: float) -> float:
+    """A number to 12 digits: far more than intervals need, and shorter as text."""
+    return float(f"{x:.12g}")
 
 
 def _packed(array: NDArray[Any]) -> Json:
