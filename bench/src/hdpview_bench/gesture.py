@@ -79,9 +79,9 @@ def gesture_row(view: Path) -> dict[str, Any]:
     return {
         "gestures": len(brushed),
         "moves": len(moves),
-        **{f"redrawn_p{share}_ms": round(float(np.percentile(redrawn, share)), 1) for share in (50, 90)},
+        **{f"redrawn_p{share}_ms": round(float(np.percentile(redrawn, share)), 1) for share in (50, 95)},
         "redrawn_max_ms": round(float(redrawn.max()), 1),
-        **{f"painted_p{share}_ms": round(float(np.percentile(painted, share)), 1) for share in (50, 90)},
+        **{f"painted_p{share}_ms": round(float(np.percentile(painted, share)), 1) for share in (50, 95)},
     }
 
 

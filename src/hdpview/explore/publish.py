@@ -61,8 +61,8 @@ def page(view: PView, name: str) -> str:
     loader = _script("loader")
     digest = base64.b64encode(hashlib.sha256(loader.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
