@@ -1,7 +1,7 @@
 // Step 2: whose secret it is, how much of it may show, and what that buys.
 
-import { button, errorLine, field, paragraph, table, trim, typed } from "./inputs.js";
-import { element, selectOf, shown } from "./parts.js";
+import { button, errorLine, field, paragraph, trim, typed } from "./inputs.js";
+import { element, selectOf, shown, tableOf } from "./parts.js";
 import { post } from "./server.js";
 
 const HEIGHT = 26;
@@ -148,7 +148,7 @@ export class Choose {
     ]);
     this.ledger.replaceChildren(
       paragraph(`Epsilon ${trim(ledger.spent)} has been spent on ${ledger.table} so far. ${left}`),
-      ...(rows.length ? [table(["when", "on what", "epsilon", "state"], rows)] : []),
+      ...(rows.length ? [tableOf(["when", "on what", "epsilon", "state"], rows)] : []),
       paragraph(`Ledger: ${ledger.path}${ledger.exists ? "" : " (made by the first charge)"}`, "quiet"),
     );
   }

@@ -269,9 +269,8 @@ export class Describe {
     this.learnError.textContent = "";
     if (!page.settings.unitIsChosen) {
       this.learnError.textContent =
-        "First choose the column that identifies the person: learning protects rows or persons, as the view " +
-        "will." +
-        page.steps.choose.proposal();
+        "First choose the column that identifies the person: learning protects rows or persons, as the " +
+        `view will.${page.steps.choose.proposal()}`;
       this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
       return;
     }

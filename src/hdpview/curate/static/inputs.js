@@ -30,11 +30,3 @@ export const errorLine = (id = null) => element("div", { class: "error", role: "
 
 /** A number without zeros that say nothing. */
 export const trim = (x) => String(Number(x.toPrecision(6)));
-
-export function table(heads, rows) {
-  const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
-  return element(
-    "table", {}, element("thead", {}, row("th", heads)),
-    element("tbody", {}, ...rows.map((cells) => row("td", cells))),
-  );
-}

@@ -12,7 +12,7 @@ import { MeasureControl } from "./measure.js";
 import { isMeasured, nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
 import {
-  about, dimmed, element, inferred, inferredNote, percentWords, plainLabels, plainNote, rounded, say,
+  about, dimmed, element, inferred, inferredNote, makeReadable, percentWords, plainNote, rounded, say,
 } from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
@@ -258,10 +258,7 @@ class Page {
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
     if (view !== this.wanted) return; // meanwhile another one was chosen
     forget();
-    for (const attribute of schema.attributes) {
-      attribute.rawLabels = attribute.labels;
-      attribute.labels = plainLabels(attribute);
-    }
+    makeReadable(schema);
     const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
     const kept = !hash && isAlike ? this.state.snapshot() : null;
     Object.assign(this, {

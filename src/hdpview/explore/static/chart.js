@@ -1,10 +1,10 @@
 // The card of an attribute: a chart that filters, and what can be done with it.
 
 import { movable } from "./drag.js";
-import { grainsOf } from "./grain.js";
+import { grainsOf, singles } from "./grain.js";
 import { exhibitMenu } from "./menu.js";
-import { isMeasured, modelOf, nameOf, titleOf, wordsOf } from "./model.js";
-import { describing, element, percents, rounded, say, selectOf, set } from "./parts.js";
+import { isMeasured, modelOf, nameOf, textsOf, titleOf, wordsOf } from "./model.js";
+import { describing, element, rounded, say, selectOf, set, three } from "./parts.js";
 import { plot, show } from "./plot.js";
 import { inWords } from "./state.js";
 import { statementOf } from "./statements.js";
@@ -329,15 +329,10 @@ export class Chart {
     const kind = model.kind;
     const isCount = kind === "records";
     const head = isCount ? "records" : kind === "percent" ? "percent" : nameOf(page.measure, attributeOf);
-    const counts = isCount ? [] : ["records", "records_lower", "records_upper"];
+    const counts = isCount ? [] : three("records");
     const every = [...model.bars, ...this.#others()];
-    const ends = (bar) => {
-      if (bar.value === null) return ["", "", ""];
-      const least = { records: 1, mean: 0 }[kind];
-      return least === undefined
-        ? percents(bar.value / 100, bar.lower / 100, bar.upper / 100)
-        : rounded(bar.value, bar.lower, bar.upper, least);
-    };
+    const ends = ({ value, lower, upper }) =>
+      value === null ? ["", "", ""] : textsOf([value, lower, upper], kind);
     const rows = every.map((bar) => [
       bar.label, ...ends(bar),
       ...(isCount ? [] : rounded(data.estimate[bar.index], data.lower[bar.index], data.upper[bar.index])),
@@ -347,7 +342,7 @@ export class Chart {
       file: attribute.name,
       where,
       lines: this.#captions(filter, other),
-      columns: [attribute.name, head, `${head}_lower`, `${head}_upper`, ...counts],
+      columns: [attribute.name, ...three(head), ...counts],
       nNames: 1,
       rows,
       sql: statementOf(attribute, isCount ? { kind } : page.measure, where, attributeOf, this.grain.value),
@@ -541,5 +536,3 @@ export class Chart {
     this.toggle(code, event.shiftKey);
   }
 }
-
-const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));

@@ -12,7 +12,7 @@ const CALENDAR = {
 const dayOf = (end) => new Date(`${/'(.+)'/.exec(end)[1].replace(" ", "T")}Z`);
 
 /** One group for each bin: [first, last] code, label. */
-const single = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));
+export const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));
 
 /** Gather neighbouring bins with the same key. */
 function gathered(attribute, keyOf, labelOf) {
@@ -44,7 +44,7 @@ const byCalendar = (attribute, unit) =>
 
 /** The grains of an attribute's chart, the finest first, each { value, name, groups }. */
 export function grainsOf(attribute) {
-  const finest = { value: "", name: "each bin", groups: single(attribute) };
+  const finest = { value: "", name: "each bin", groups: singles(attribute) };
   if (!attribute.ends || attribute.unequal) return [finest];
   let choices = [];
   if (attribute.kind === "datetime")

@@ -2,7 +2,7 @@
 
 import { isMeasured, nameOf } from "./model.js";
 import { LISTED, Panel } from "./panel.js";
-import { choose, inferredNote, percents, rounded } from "./parts.js";
+import { choose, inferredNote, percents, rounded, three } from "./parts.js";
 import { statementOf } from "./statements.js";
 import { offline } from "./transport.js";
 
@@ -80,7 +80,6 @@ export class GroupsPanel extends Panel {
         ? percents(share.estimate[i], share.lower[i], share.upper[i])
         : UNKNOWN;
     const leftOut = hasMeasure && measure.kind === "rate" ? page.leftOut : "";
-    const three = (head) => [head, `${head}_lower`, `${head}_upper`];
     return {
       title: `${title[0].toUpperCase()}${title.slice(1)}`,
       columns: [...three("records"), ...three("share"), ...(hasMeasure ? three(title) : [])],
@@ -100,7 +99,7 @@ export class GroupsPanel extends Panel {
     const [estimate, lower, upper] = ["estimate", "lower", "upper"].map((key) => answer[key].flat());
     const label = (i) => [a.labels[Math.floor(i / b.labels.length)], b.labels[i % b.labels.length]];
     return {
-      title: "Records", columns: ["records", "records_lower", "records_upper"],
+      title: "Records", columns: three("records"),
       rows: estimate.map((value, i) => [...label(i), ...rounded(value, lower[i], upper[i])]),
       counts: estimate, least: lower, most: upper, notes: answer.notes,
     };

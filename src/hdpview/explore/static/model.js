@@ -49,12 +49,11 @@ function othersOf(other, data, kind) {
   return base > 0 ? other.estimate.map((value) => (value * all) / base) : null;
 }
 
-const textOf = (span, kind) => {
-  if (!span) return "—";
-  const [value, low, high] = span;
-  if (kind === "records") return rounded(value, low, high)[0];
-  return kind === "mean" ? rounded(value, low, high, 0)[0] : percents(value / 100, low / 100, high / 100)[0];
-};
+/** A value and the ends of its interval, in the unit of the axis, as text. */
+export const textsOf = (span, kind) =>
+  kind === "records" || kind === "mean"
+    ? rounded(...span, Number(kind === "records"))
+    : percents(...span.map((end) => end / 100));
 
 /**
  * groups: what each bar gathers; data: an answer of the engine; other: one to compare with; measure: what is
@@ -73,7 +72,7 @@ export function modelOf(chart) {
   const bars = groups.map((group, i) => ({
     index: i, code: group.first, label: group.label, isMissing: isMissing(group),
     value: spans[i]?.[0] ?? null, lower: spans[i]?.[1] ?? null, upper: spans[i]?.[2] ?? null,
-    number: isFlat ? "" : textOf(spans[i], kind), isFaint: isFaint(spans[i]),
+    number: isFlat ? "" : spans[i] ? textsOf(spans[i], kind)[0] : "—", isFaint: isFaint(spans[i]),
     isOff: isOff(attribute, group, filter),
     isDifferent: difference?.lower[i] > 0 || difference?.upper[i] < 0, other: others?.[i] ?? null,
   }));

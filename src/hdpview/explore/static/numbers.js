@@ -1,10 +1,10 @@
 // Values of numbers and their quantiles, as hdpview/query/question/quantities.py and
 // hdpview/query/interval/spans.py have them.
 
+import { isPoint } from "./moments.js";
+
 const NOTHING = 1e-9; // an estimated count below this is 0, but for rounding
 const N_PLACES = 12; // looked at together in a search for quantiles, as in Python
-
-const isPoint = (f) => !(f instanceof Float64Array);
 
 /** What the codes of a number stand for: a bin for its middle, a missing value for nothing. */
 export function valuesOf(attribute) {

@@ -15,8 +15,11 @@ const LAYERS = [
   "axis",
 ];
 
-const tidy = (x) => Math.round(x * 100) / 100;
-const box = (x, y, width, height) => `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
+/** A number of pixels as paths have it. */
+export const tidy = (x) => Math.round(x * 100) / 100;
+/** The path around a box. */
+export const box = (x, y, width, height) =>
+  `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
 const arc = (r, width) => `a${r} ${r} 0 1 0 ${width} 0`;
 const dot = (x, y, r = 3.5) => `M${tidy(x - r)} ${tidy(y)}${arc(r, 2 * r)}${arc(r, -2 * r)}z`;
 

@@ -1,11 +1,10 @@
 // The panel of means and quartiles of all numbers.
 
 import { Panel } from "./panel.js";
-import { element, rounded } from "./parts.js";
+import { element, rounded, three } from "./parts.js";
 
 // The columns, and what is asked for: the mean, or the share of records below a quantile.
 const STATISTICS = { mean: "mean", "25th percentile": 0.25, median: 0.5, "75th percentile": 0.75 };
-const three = (key) => [key, `${key}_lower`, `${key}_upper`];
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 export class SummaryPanel extends Panel {

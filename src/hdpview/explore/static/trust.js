@@ -10,7 +10,7 @@ export const spent = ({ epsilon, delta }) => `ε = ${epsilon}${delta ? `, δ = $
 export const reasons = ({ not_private_because: why }) =>
   why.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" ");
 
-const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, ...[item].flat())));
+const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, item)));
 const paragraph = (...content) => element("p", {}, ...content);
 
 /** The content of the dialog; close: what its button does. */
