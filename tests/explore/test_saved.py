@@ -17,8 +17,7 @@ from visitor import Visitor, bar, brush, card, choose, every_label, numbers_in, 
 from hdpview.explore.notebook import Explorer
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Bands stand for whiskers where bars stand close.
-LAYERS = ("bar", "band", "whisker", "point", "line", "beyond", "brush", "other", "overall", "bracket")
+LAYERS = ("bar", "whisker", "point", "line", "beyond", "brush", "other", "overall", "bracket")
 
 
 def _brushed(page: Page) -> None:
@@ -87,7 +86,8 @@ def _told(page: Page, name: str) -> dict[str, list[str]]:
 
 def _layers(pieces: list[list[str]]) -> dict[str, int]:
     """How many pieces of each kind a picture has, from the classes and outlines of its paths."""
-    kinds = [(kind.split(" ")[0], outline.count("M")) for kind, outline in pieces]
+    # Bands stand for whiskers where bars stand close.
+    kinds = [(kind.split(" ")[0].replace("band", "whisker"), outline.count("M")) for kind, outline in pieces]
     return {layer: sum(n for kind, n in kinds if kind == layer) for layer in LAYERS}
 
 
