@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
     from hdpview.query.quality import QualityReport
+    from hdpview.wishes import Wishes
 
 _MOST_PAIRS = 12  # that a card names
 
@@ -204,6 +205,15 @@ class PView(ViewData):
 
         return verbs.association(self, "risk_difference", outcome, exposure, where, **how)
 
+    def wish(self, where: str, within: float) -> Wishes:
+        """Note that a count should be sharper: its 95% interval within so many records of the estimate.
+
+        Join wishes with `+`, `save` them to a file and send it to the curator, who refines the view.
+        """
+        from hdpview.wishes import wish
+
+        return wish(self, where, within)
+
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
         """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""
         from hdpview.view.sample import draw
@@ -290,20 +300,22 @@ class PView(ViewData):
     @cached_property
     def _facts(self) -> dict[str, Any]:
         manifest = self.manifest
+        (epsilon, delta), learning = manifest.total, manifest.learning
+        charges = (*manifest.spending, *([] if learning is None else [learning]))
         return {
             "private": manifest.is_private,
             "not_private_because": list(manifest.not_private_because),
-            "epsilon": float(manifest.epsilon),
-            "delta": float(manifest.delta),
+            "epsilon": float(epsilon),
+            "delta": float(delta),
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
             "about": manifest.estimand,
-            "spending": {spent.purpose: float(spent.epsilon * spent.times) for spent in manifest.spending},
+            "spending": {charge.purpose: float(charge.epsilon * charge.times) for charge in charges},
             "method": manifest.method,
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
-            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
+            "risk": risk_sentence(epsilon, manifest.privacy_unit, delta),
             "quality": self.quality().as_dict(),
             **({"merged": manifest.describe_merge()} if manifest.is_merged else {}),
             "n_components": self.n_components,

@@ -117,8 +117,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "notes": list(result.notes),
         "inferred": list(result.inferred),
         "confidence": confidence,
-        "epsilon": float(view.manifest.epsilon),
-        "delta": float(view.manifest.delta),
+        **dict(zip(("epsilon", "delta"), map(float, view.manifest.total), strict=True)),
     }
 
 
