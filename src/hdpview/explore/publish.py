@@ -142,10 +142,10 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         {
             "attributes": list(piece.attributes),
             "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
-            "noise": _short(piece.noise),
-            "kept": _short(piece.kept),
-            "within": _short(piece.within),
-            "scatter": [_short(each) for each in piece.scatter],
+            "noise": piece.noise,
+            "kept": piece.kept,
+            "within": piece.within,
+            "scatter": list(piece.scatter),
         }
         for piece in model.pieces.values()
     ]
@@ -172,11 +172,6 @@ def _shares(mixture: Mixture, a: int) -> Json:
     share = {**_packed(units.astype(np.int32)), "divide": SHARE_UNITS} if exact else _packed(mixture.share[a])
     bins, within = mixture.bin_of_code[a], mixture.within_bin_share[a]
     return {"share": share, "binOfCode": _packed(bins), "shape": _packed(within)}
-
-
-def _short(x: float) -> float:
-    """A number to 12 digits: far more than intervals need, and shorter as text."""
-    return float(f"{x:.12g}")
 
 
 def _packed(array: NDArray[Any]) -> Json:
