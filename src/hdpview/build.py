@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -133,7 +134,7 @@ def build(
     if account is None and resume:
         raise BudgetError("A build is resumed from its ledger, and none is kept for this table.")
     _log.info(budget_line(account, name, None if resume else budget))
-    salt = randomness.root_key("contributions").tobytes().hex()
+    salt = salt_of(account, name, randomness) or randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
     if not resume:
         refuse_losses(_checked(source, schema, options, engine), accept_losses, on_warning)
@@ -151,7 +152,7 @@ def build(
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
         _right_table(chosen, counts),
         _charged(
-            account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
+            account, name, budget, chosen, limits, _reasons(schema, randomness), salt, order, resume
         ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
@@ -168,8 +169,8 @@ def build(
             quality=quality,
             outcomes=None if receipt is None else receipt.outcomes,
         )
-        if receipt is not None and not randomness.is_test:
-            view = _on_record(view, receipt)
+        choice = None if limits.unit is None else choice_of(salt, limits)
+        view = _on_record(view, None if randomness.is_test else receipt, choice)
     if receipt is not None and on_charge is None:
         receipt.outcomes.close(remove=True)
     _log.info(budget_line(account, name, None))
@@ -265,6 +266,7 @@ def _charged(
     method: Method,
     limits: Contributions,
     why_not_private: Sequence[str],
+    salt: str,
     order: dict[str, Any],
     resume: bool,
 ) -> AbstractContextManager[Receipt | None]:
@@ -279,9 +281,21 @@ def _charged(
         limits.max_rows,
         delta_of(method),
         "; ".join(why_not_private) or None,
+        None if limits.unit is None or TEST_KEY_REASON in why_not_private else salt,
         order=order,
         resume=resume,
     )
+
+
+def salt_of(account: Ledger | None, name: str | None, randomness: Randomness) -> str | None:
+    """By which each person's rows were chosen before; None where no ledger knows. A test key has its own."""
+    known = None if account is None or name is None or randomness.is_test else account.salt(name)
+    return randomness.root_key("contributions").tobytes().hex() if randomness.is_test else known
+
+
+def choice_of(salt: str, limits: Contributions) -> str:
+    """A fingerprint of a choice of rows: another salt, or other rules, would choose others. [P17]"""
+    return hashlib.sha256(f"{salt}|{limits!r}".encode()).hexdigest()[:16]
 
 
 @cache
@@ -402,9 +416,11 @@ def release(
     return PView(manifest, (part,))
 
 
-def _on_record(view: PView, receipt: Receipt) -> PView:
-    """The view with what the ledger says of its table."""
-    manifest = replace(view.manifest, table=receipt.table, spent_on_table=receipt.spent)
+def _on_record(view: PView, receipt: Receipt | None, choice: str | None) -> PView:
+    """The view with what the ledger says of its table, and which rows were chosen."""
+    manifest = replace(view.manifest, choice=choice)
+    if receipt is not None:
+        manifest = replace(manifest, table=receipt.table, spent_on_table=receipt.spent)
     return PView(manifest, view.parts, view.frame)
 
 

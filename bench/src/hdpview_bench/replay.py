@@ -32,13 +32,14 @@ from hdpview.counts.learn import Learnt, learn
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
-from hdpview.view.tables import Table
+from hdpview.pview import PView
+from hdpview.refine.leaves import FinerCounts
+from hdpview.refine.tables import Refinement
 
 Rows = NDArray[np.int64]
 
@@ -364,10 +365,14 @@ def cases() -> list[Case]:
         rows = random_rows(sizes, n, len(sizes), constant)
         return Case(name, integers(sizes), rows, method, Fraction(epsilon), **more)
 
+    blocks = case("refined blocks", (6, 5), 500, paper())
     refined = case("refined, with a focus", (4, 3, 3, 2), 3_000, mixed())
-    refinement = Refinement((("a0", "a3"),), tables=_tables_of(refined), refined_view="the first")
+    refinement = Refinement(
+        (("a0", "a3"),), tables=_view_of(refined).parts[0].tables, refined_view="the first"
+    )
     return [
         replace(refined, method=refinement),
+        replace(blocks, method=FinerCounts(_view_of(blocks).blocks, "the first")),
         case("choices", eight, 5_000, mixed()),
         case("choices with delta", eight, 4_000, mixed(delta=tiny), 2),
         case("delta for a person of three", six, 3_000, mixed(delta=tiny), 4, max_rows=3),
@@ -382,12 +387,11 @@ def cases() -> list[Case]:
     ]
 
 
-def _tables_of(case: Case) -> tuple[Table, ...]:
-    """The tables of a view of a case, to refine."""
+def _view_of(case: Case) -> PView:
+    """A view of a case, to refine."""
     with small_fits():
         key = Randomness.from_test_key(b"before")
-        view = release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
-    return view.parts[0].tables
+        return release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
 
 
 def people(n: int = 600, extra: int = 0, youngest: int = 20) -> pa.Table:

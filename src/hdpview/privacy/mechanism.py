@@ -40,6 +40,7 @@ _WIDEST_TABLE = 2**12
 _LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)
 # By this much OpenDP's certificate may be above what was asked for: it rounds up.
 _CERTIFIED = 1 + Fraction(1, 10**9)
+NOTHING = Fraction(0), Fraction(0)  # ε and δ
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Mechanism:
     epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and
         all
         amounts are for one record. [P11]
+    before: ε and δ of Gaussian tables whose account goes on: ρ is what both budgets together buy beyond it.
     outcomes: of a build that broke off and is continued; what is in it is not drawn again.
     """
 
@@ -98,16 +100,21 @@ class Mechanism:
         delta: Fraction = Fraction(0),
         max_rows: int = 1,
         law: Law | None = None,
+        before: tuple[Fraction, Fraction] = NOTHING,
         outcomes: Outcomes | None = None,
     ) -> None:
         self.epsilon, self.delta, self.max_rows = epsilon, delta, max_rows
-        self.law: Law = law or ("gaussian" if delta else "laplace")
+        self.law: Law = law or ("gaussian" if delta + before[1] else "laplace")
         self.total = epsilon / max_rows
         if self.law == "gaussian":
-            self.total = rho_of(self.total, delta_of_one_record(delta, epsilon, max_rows))
+            self.total = self._rho(epsilon + before[0], delta + before[1])
+            self.total -= self._rho(*before) if before[0] else 0  # [P17]
         self._spent: dict[str, Fraction] = {}
         self._charges: dict[str, Charge] = {}
         self._randomness, self._outcomes = randomness, outcomes or Outcomes()
+
+    def _rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        return rho_of(epsilon / self.max_rows, delta_of_one_record(delta, epsilon, self.max_rows))
 
     @property
     def remaining(self) -> Fraction:
