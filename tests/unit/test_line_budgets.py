@@ -28,7 +28,7 @@ BUDGETS = {
     "query": Budget(9_927, 5_400),
     "explore": Budget(4_596, 3_200),
     "privacy": Budget(1_768, 1_200),
-    "counts": Budget(4_475, 2_700),
+    "counts": Budget(4_200, 2_700),
     "spark": Budget(1_166, 1_000),
     "partition": Budget(1_590, 1_500),
     "methods": Budget(2_211, 1_950),
