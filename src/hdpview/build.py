@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -88,9 +89,9 @@ def build(
             this machine, and an address such as `spark://host:7077` that cluster. The same test key gives the
             same view on all of them.
         threads: number of threads; by default all cores.
-        memory_limit: how much memory the embedded database may take before it uses the disk, such as "4GB".
-        privacy_unit: the column that says whose row it is, such as "patient_id". Then the whole person is
-            protected, and not the single row; rows without a value there are left out.
+        memory_limit: memory limit of the embedded database, such as "4GB"; beyond it, data spills to disk.
+        privacy_unit: the column that identifies the person, such as "patient_id". Protects people, not single
+            rows; rows without a value there are left out.
         max_rows: how many rows of each person are counted, chosen at random. All noise grows with it.
         count: for a table that is already aggregated: the column that says how many records a row stands for.
         no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are
@@ -132,7 +133,7 @@ def build(
     if account is None and resume:
         raise BudgetError("A build is resumed from its ledger, and none is kept for this table.")
     _log.info(budget_line(account, name, None if resume else budget))
-    salt = randomness.root_key("contributions").tobytes().hex()
+    salt = salt_of(account, name, randomness) or randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
 
     def check(counts: Counts) -> None:
@@ -154,7 +155,7 @@ def build(
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
         _right_table(chosen, counts, check),
         _charged(
-            account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
+            account, name, budget, chosen, limits, _reasons(schema, randomness), salt, order, resume
         ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
@@ -163,8 +164,8 @@ def build(
         view = release(
             counts, budget, chosen, randomness, threads, progress, limits, where, quality, outcomes
         )
-        if receipt is not None and not randomness.is_test:
-            view = _on_record(view, receipt)
+        choice = None if limits.unit is None else choice_of(salt, limits)
+        view = _on_record(view, None if randomness.is_test else receipt, choice)
     if receipt is not None and on_charge is None:
         receipt.outcomes.close(remove=True)
     _log.info(budget_line(account, name, None))
@@ -262,6 +263,7 @@ def _charged(
     method: Method,
     limits: Contributions,
     why_not_private: Sequence[str],
+    salt: str,
     order: dict[str, Any],
     resume: bool,
 ) -> AbstractContextManager[Receipt | None]:
@@ -276,9 +278,21 @@ def _charged(
         limits.max_rows,
         delta_of(method),
         "; ".join(why_not_private) or None,
+        None if limits.unit is None or TEST_KEY_REASON in why_not_private else salt,
         order=order,
         resume=resume,
     )
+
+
+def salt_of(account: Ledger | None, name: str | None, randomness: Randomness) -> str | None:
+    """By which each person's rows were chosen before; None where no ledger knows. A test key has its own."""
+    known = None if account is None or name is None or randomness.is_test else account.salt(name)
+    return randomness.root_key("contributions").tobytes().hex() if randomness.is_test else known
+
+
+def choice_of(salt: str, limits: Contributions) -> str:
+    """A fingerprint of a choice of rows: another salt, or other rules, would choose others. [P17]"""
+    return hashlib.sha256(f"{salt}|{limits!r}".encode()).hexdigest()[:16]
 
 
 @cache
@@ -400,9 +414,11 @@ def release(
     return PView(manifest, (part,))
 
 
-def _on_record(view: PView, receipt: Receipt) -> PView:
-    """The view with what the ledger says of its table."""
-    manifest = replace(view.manifest, table=receipt.table, spent_on_table=receipt.spent)
+def _on_record(view: PView, receipt: Receipt | None, choice: str | None) -> PView:
+    """The view with what the ledger says of its table, and which rows were chosen."""
+    manifest = replace(view.manifest, choice=choice)
+    if receipt is not None:
+        manifest = replace(manifest, table=receipt.table, spent_on_table=receipt.spent)
     return PView(manifest, view.parts, view.frame)
 
 

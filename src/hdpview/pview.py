@@ -13,8 +13,9 @@ import numpy as np
 
 from hdpview.errors import QueryError
 from hdpview.query.interval import answers
-from hdpview.query.interval.answers import Answer, Answers, Interval, Kind, Reading, Where
+from hdpview.query.interval.answers import Answer, Answers, CountKind, Interval, IntervalKind
 from hdpview.query.present.frames import FrameKind, to_frame
+from hdpview.query.question.where import Where
 from hdpview.view import file
 from hdpview.view.blocks import Blocks
 from hdpview.view.card import PrivacyCard, privacy_card
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
     from hdpview.query.quality import QualityReport
-    from hdpview.query.question.aggregates import Aggregate
+    from hdpview.wishes import Wishes
 
 _MOST_PAIRS = 12  # that a card names
 
 
-class How(TypedDict, total=False):
-    """How a statistic is asked for: the arguments that `count` takes beside the condition."""
+class QueryOptions(TypedDict, total=False):
+    """QueryOptions a statistic is asked for: the arguments that `count` takes beside the condition."""
 
     confidence: float
-    counts: Reading
-    interval: Kind
+    counts: CountKind
+    interval: IntervalKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,18 +69,18 @@ class PView(ViewData):
         where: Where = None,
         *,
         confidence: float = 0.95,
-        counts: Reading = "consistent",
-        interval: Kind = "typical",
+        counts: CountKind = "consistent",
+        interval: IntervalKind = "typical",
     ) -> Answer:
-        """How many records satisfy a condition. All three intervals are in the answer."""
+        """QueryOptions many records satisfy a condition. All three intervals are in the answer."""
         found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
         return found
 
-    def count_many(self, wheres: Sequence[Where], **how: Unpack[How]) -> Answers:
+    def count_many(self, wheres: Sequence[Where], **how: Unpack[QueryOptions]) -> Answers:
         """Answer many counting questions at once: much faster than one by one."""
         return answers.count_many(self, wheres, **how)
 
-    def compare(self, first: Where, second: Where, **how: Unpack[How]) -> Comparison:
+    def compare(self, first: Where, second: Where, **how: Unpack[QueryOptions]) -> Comparison:
         """Whether two counts really differ: their difference and ratio, with intervals."""
         from hdpview.query.interval.statistics import compare
 
@@ -98,7 +99,7 @@ class PView(ViewData):
         dialect: str = "duckdb",
         ranks: bool = False,
         as_: FrameKind | None = None,
-        **how: Unpack[How],
+        **how: Unpack[QueryOptions],
     ) -> Any:
         """Answer a SELECT statement over the table `view`; each estimate `n` has `n_lower` and `n_upper`.
 
@@ -122,7 +123,7 @@ class PView(ViewData):
         where: Where = None,
         *,
         as_: FrameKind | None = None,
-        **how: Unpack[How],
+        **how: Unpack[QueryOptions],
     ) -> Any:
         """Counts of the values or bins of an attribute."""
         from hdpview.query.interval.statistics import histogram
@@ -135,76 +136,83 @@ class PView(ViewData):
         where: Where = None,
         *,
         as_: FrameKind | None = None,
-        **how: Unpack[How],
+        **how: Unpack[QueryOptions],
     ) -> Any:
         """Counts of the combinations of values of several attributes, a row each."""
         from hdpview.query.interval.statistics import marginal
 
         return to_frame(marginal(self, attributes, where, **how), as_ or self.frame)
 
-    def mean(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+    def mean(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The mean of an attribute; a bin counts as its middle."""
-        from hdpview.query.interval.statistics import mean_of
+        from hdpview.query.interval import statistics
 
-        return self._statistic(mean_of(self, attribute), where, **how)
+        return statistics.mean(self, attribute, where, **how)
 
-    def sum(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
+    def sum(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The sum of an attribute; a bin counts as its middle."""
-        from hdpview.query.interval.statistics import sum_of
+        from hdpview.query.interval import statistics
 
-        return self._statistic(sum_of(self, attribute), where, **how)
+        return statistics.total(self, attribute, where, **how)
 
-    def quantile(self, attribute: str, q: float = 0.5, where: Where = None, **how: Unpack[How]) -> Statistic:
-        """The value below which a share q of the records lies: the median for 0.5."""
-        from hdpview.query.interval.statistics import quantile_of
-
-        return self._statistic(quantile_of(self, attribute, q), where, **how)
-
-    def stddev(self, attribute: str, where: Where = None, **how: Unpack[How]) -> Statistic:
-        """The standard deviation of an attribute; a bin counts as its middle."""
-        from hdpview.query.interval.statistics import stddev_of
-
-        return self._statistic(stddev_of(self, attribute), where, **how)
-
-    def correlation(self, x: str, y: str, where: Where = None, **how: Unpack[How]) -> Statistic:
-        """Pearson's correlation of two attributes."""
-        from hdpview.query.interval.statistics import correlation_of
-
-        return self._statistic(correlation_of(self, x, y), where, **how)
-
-    def rate(self, outcome: Where, where: Where = None, **how: Unpack[How]) -> Statistic:
+    def rate(self, outcome: Where, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The share of the records of `where` that satisfy a condition."""
-        from hdpview.query.interval.statistics import rate_of
+        from hdpview.query.interval import statistics
 
-        return self._statistic(rate_of(self, outcome), where, **how)
+        return statistics.rate(self, outcome, where, **how)
+
+    def quantile(
+        self, attribute: str, q: float = 0.5, where: Where = None, **how: Unpack[QueryOptions]
+    ) -> Statistic:
+        """The value below which a share q of the records lies: the median for 0.5."""
+        from hdpview.query.interval.quantile_search import quantile
+
+        return quantile(self, attribute, q, where, **how)
+
+    def stddev(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
+        """The standard deviation of an attribute."""
+        from hdpview.query.evaluate import verbs
+
+        return verbs.stddev(self, attribute, where, **how)
+
+    def correlation(self, x: str, y: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
+        """Pearson's correlation of two attributes."""
+        from hdpview.query.evaluate import verbs
+
+        return verbs.correlation(self, x, y, where, **how)
 
     def odds_ratio(
-        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
         """The odds of an outcome among the exposed, by those among the others."""
-        return self._association("odds_ratio", outcome, exposure, where, how)
+        from hdpview.query.evaluate import verbs
+
+        return verbs.association(self, "odds_ratio", outcome, exposure, where, **how)
 
     def risk_ratio(
-        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
         """The rate of an outcome among the exposed, by that among the others."""
-        return self._association("risk_ratio", outcome, exposure, where, how)
+        from hdpview.query.evaluate import verbs
+
+        return verbs.association(self, "risk_ratio", outcome, exposure, where, **how)
 
     def risk_difference(
-        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[How]
+        self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
         """The rate of an outcome among the exposed, less that among the others."""
-        return self._association("risk_difference", outcome, exposure, where, how)
+        from hdpview.query.evaluate import verbs
 
-    def _association(self, kind: str, outcome: Where, exposure: Where, where: Where, how: How) -> Statistic:
-        from hdpview.query.interval.statistics import association_of
+        return verbs.association(self, "risk_difference", outcome, exposure, where, **how)
 
-        return self._statistic(association_of(self, kind, outcome, exposure), where, **how)
+    def wish(self, where: str, within: float) -> Wishes:
+        """Note that a count should be sharper: its 95% interval within so many records of the estimate.
 
-    def _statistic(self, aggregate: Aggregate, where: Where, **how: Unpack[How]) -> Statistic:
-        from hdpview.query.interval.statistics import statistic
+        Join wishes with `+`, `save` them to a file and send it to the curator, who refines the view.
+        """
+        from hdpview.wishes import wish
 
-        return statistic(self, aggregate, where, **how)
+        return wish(self, where, within)
 
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
         """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""
@@ -213,7 +221,7 @@ class PView(ViewData):
         return to_frame(draw(self, n, seed), as_ or self.frame)
 
     def quality(self) -> QualityReport:
-        """How far answers are off, as measured, and which attributes were counted together."""
+        """QueryOptions far answers are off, as measured, and which attributes were counted together."""
         return self._quality
 
     @cached_property
@@ -292,20 +300,22 @@ class PView(ViewData):
     @cached_property
     def _facts(self) -> dict[str, Any]:
         manifest = self.manifest
+        (epsilon, delta), learning = manifest.total, manifest.learning
+        charges = (*manifest.spending, *([] if learning is None else [learning]))
         return {
             "private": manifest.is_private,
             "not_private_because": list(manifest.not_private_because),
-            "epsilon": float(manifest.epsilon),
-            "delta": float(manifest.delta),
+            "epsilon": float(epsilon),
+            "delta": float(delta),
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
             "about": manifest.estimand,
-            "spending": {spent.purpose: float(spent.epsilon * spent.times) for spent in manifest.spending},
+            "spending": {charge.purpose: float(charge.epsilon * charge.times) for charge in charges},
             "method": manifest.method,
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
-            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
+            "risk": risk_sentence(epsilon, manifest.privacy_unit, delta),
             "quality": self.quality().as_dict(),
             **({"merged": manifest.describe_merge()} if manifest.is_merged else {}),
             "n_components": self.n_components,

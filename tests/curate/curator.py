@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import uvicorn
 from playwright.sync_api import Browser, Page
 
+from hdpview.curate.curation import Curation
 from hdpview.curate.server import create_app
-from hdpview.curate.work import Curation
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
 BUILD_MS = 240_000  # for a build to end, on a machine that does much else
@@ -51,12 +51,7 @@ def served_by_command(data: Path, environment: dict[str, str] | None = None) -> 
     """The same, while `hdpview curate` runs in the table's folder, in this environment or in ours."""
     command = [sys.executable, "-u", "-m", "hdpview", "curate", data.name, "--no-open"]
     with subprocess.Popen(
-        command,
-        cwd=data.parent,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        command, cwd=data.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:
         try:
             assert server.stdout is not None

@@ -254,7 +254,7 @@ def test_what_a_budget_buys_is_drawn(curator: Curator) -> None:
 
 
 def test_a_reload_a_restart_and_a_second_tab(curator: Curator, ward: Path, browser: Browser) -> None:
-    """What was typed and chosen is there after a reload and a restart. Learning asks whose row it is first,
+    """What was typed and chosen survives a reload and a restart. Learning first asks for the privacy unit,
     and a tab that does not know of it cannot pay again.
     """
     page = curator.visit()
@@ -270,7 +270,7 @@ def test_a_reload_a_restart_and_a_second_tab(curator: Curator, ward: Path, brows
     assert page.get_by_label("from of cost").input_value() == "7"
     page.locator("#learning summary").click()
     page.locator("#learn").click()
-    expect(page.locator("#learning .error")).to_contain_text("First say whose row it is")
+    expect(page.locator("#learning .error")).to_contain_text("First choose the column that identifies")
     expect(page.locator("#learning .error")).to_contain_text("visit_id")
     page.get_by_label("Whose row is it, for learning").select_option("visit_id")
     curator.checked()

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from questions import GETS, POSTS, asked
 
-from hdpview.explore.recent import Recent
+from hdpview.explore.cache import LruCache
 from hdpview.pview import PView
 
 WHERE = "age >= 65 AND sex = 'Female'"
@@ -129,7 +129,7 @@ def test_views_do_not_share_answers(client: TestClient) -> None:
 
 def test_recent_answers_are_the_same_and_few() -> None:
     """The cache gives back what was kept, lets the oldest go first, and never holds more than it may."""
-    recent = Recent(10)
+    recent = LruCache(10)
     for key in "abc":
         recent.keep(key, b"1234", 4)
     assert (recent.get("a"), recent.get("b"), recent.get("c")) == (None, b"1234", b"1234")

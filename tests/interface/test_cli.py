@@ -362,9 +362,9 @@ BAD_BUILDS = {
     "unknown engine": (["people.csv", "--engine", "lokal"], "Did you mean 'local'?"),
     "missing folder": (["people.csv", "-o", "nowhere/x.pview"], "does not exist"),
     "name too long": (["people.csv", "-o", "x" * 300 + ".pview"], "File name too long"),
-    "the table as output": (["people.csv", "-o", "people.csv"], "is no view"),
-    "the schema as output": (["people.csv", "-o", "people.toml"], "is no view"),
-    "a folder as output": (["people.csv", "-o", "."], "is no view"),
+    "the table as output": (["people.csv", "-o", "people.csv"], "is not a view"),
+    "the schema as output": (["people.csv", "-o", "people.toml"], "is not a view"),
+    "a folder as output": (["people.csv", "-o", "."], "is not a view"),
     "missing schema": (["people.csv", "-s", "nothing.toml"], "Cannot read the schema"),
     "memory limit without unit": (["people.csv", "--memory-limit", "lots"], "such as '4GB'"),
 }

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import hdpview as hv
 from hdpview.cli.main import app
-from hdpview.curate.work import Curation
+from hdpview.curate.curation import Curation
 from hdpview.privacy.ledger import Ledger
 
 N = 400

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import command_line
 import hdpview as hv
+from hdpview.counts.paid_check import paid_check
 from hdpview.errors import BudgetError, HdpviewError
 from hdpview.methods import mixture
 from hdpview.privacy import ledger as ledgers
@@ -130,7 +133,7 @@ def test_a_killed_build_is_finished(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.released"))
     nothing = subprocess.run(again + ["--force"], cwd=tmp_path, capture_output=True, text=True)
     assert nothing.returncode == 2
-    assert "No build of 't' is left to be resumed" in nothing.stderr
+    assert "Nothing that was paid for 't' is left to be resumed" in nothing.stderr
 
 
 def _toml() -> str:
@@ -152,14 +155,68 @@ def test_what_is_resumed_is_what_was_paid_for(change: dict[str, Any], account: L
     assert build(account, resume=True).manifest.epsilon == 1
 
 
+PEOPLE = {"age": [20 + i % 50 for i in range(3_000)], "city": ["Bonn", "Kiel"] * 1_500}
+LEARN = ["schema", "draft", "t.parquet", "--learn-delta", "1e-9", "-o", "t.toml", "--learn-bounds-epsilon"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "hdpview.privacy.mechanism._laplace_with_threshold",  # between two draws
+        "hdpview.counts.learn.Category",
+        "hdpview.counts.draft.learnt_text",
+        "hdpview.domain.places.open_lines",  # the draft is written, and its charge not settled
+        "pathlib.Path.write_text",
+    ],
+)
+def test_learning_that_breaks_off_is_finished_without_paying_again(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was drawn before is used again, what is missing is drawn, and one charge is in the ledger."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(PEOPLE), tmp_path / "t.parquet")
+    monkeypatch.chdir(tmp_path)
+    drawn: list[bytes] = []
+    right = mechanism._sampled
+
+    def noting(*arguments: Any) -> Any:
+        noisy = right(*arguments)
+        drawn.append(noisy.tobytes())
+        return noisy
+
+    monkeypatch.setattr(mechanism, "_sampled", noting)
+    with patch(broken, OutOfMemory()), suppress(MemoryError):
+        assert command_line.run(*LEARN, 2).returncode != 0
+    Path("t.toml").unlink(missing_ok=True)
+    assert "another schema, method, budget" in command_line.run(*LEARN, 1, "--resume").stderr
+    assert command_line.run(*LEARN, 2, "--resume").returncode == 0
+    assert 'values = ["Bonn", "Kiel"]' in Path("t.toml").read_text()
+    assert len(drawn) == 1
+    (charge,) = Ledger(ledgers.LEDGER_NAME).charges()
+    assert (charge.state, charge.epsilon, charge.view) == (FINISHED, 2, "t.toml")
+    assert not list(tmp_path.glob("*.released"))
+
+
+def test_a_paid_check_that_breaks_off_is_finished(account: Ledger) -> None:
+    """For no more than was charged."""
+    with patch("hdpview.counts.paid_check.Mechanism.close", OutOfMemory()), pytest.raises(HdpviewError):
+        paid_check(table(), SCHEMA, Fraction(1), account, "t")
+    assert paid_check(table(), SCHEMA, Fraction(1), account, "t", resume=True) == []
+    assert [(one.state, one.epsilon) for one in account.charges()] == [(FINISHED, 1)]
+    assert not list(account.path.parent.glob("*.released"))
+
+
 def test_a_running_build_cannot_be_resumed(account: Ledger) -> None:
     """Two processes would draw for one charge."""
 
     def meanwhile(*_: Any, **__: Any) -> Any:
         program = (
             "import hdpview as hv, pyarrow as pa, sys\n"
-            "schema = hv.Schema([hv.Integer(name='a', min=0, max=5)])\n"
-            "hv.build(pa.table({'a': [1]}), schema, 1, ledger=sys.argv[1], table='t', resume=True)\n"
+            f"sizes = {SIZES}\n"
+            "schema = hv.Schema([hv.Integer(name=name, min=0, max=n - 1) for name, n in sizes.items()])\n"
+            "table = pa.table({name: [1] for name in sizes})\n"
+            "hv.build(table, schema, 1, ledger=sys.argv[1], table='t', resume=True)\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", program, str(account.path)], capture_output=True, text=True

@@ -28,9 +28,9 @@ def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
 
 
 def draw_for_several(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
-    """A vector of which a record changes three entries, for a person of two records: six times the noise."""
-    mechanism = Mechanism(6 * epsilon, randomness, max_rows=2)
-    return mechanism.noisy("a vector", Exact(EXACT, in_all=3), mechanism.total) - EXACT
+    """For a person of two records: twice the noise."""
+    mechanism = Mechanism(2 * epsilon, randomness, max_rows=2)
+    return mechanism.noisy("a vector", Exact(EXACT), mechanism.total) - EXACT
 
 
 def noisy(exact: np.ndarray, law: Law, amount: Fraction, randomness: Randomness, purpose: str) -> np.ndarray:

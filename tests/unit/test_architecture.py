@@ -14,7 +14,7 @@ import hdpview
 
 ROOT = Path(hdpview.__file__).parent
 FOUNDATION = ["_version", "errors", "jit", "machine", "progress", "domain"]
-RELEASED = ["view", "query", "pview", "explore"]  # each may use those before it
+RELEASED = ["view", "query", "wishes", "pview", "explore"]  # each may use those before it
 PRIVATE = ["privacy", "counts", "partition", "spark"]  # likewise
 BOTH_SIDES = ["methods", "build", "refine", "forecast", "demo", "curate", "cli"]
 ENTRANCES = ["__init__", "__main__"]

@@ -26,7 +26,7 @@ from hdpview.errors import BudgetError, MethodError, ViewFileError
 from hdpview.methods import METHODS
 from hdpview.privacy.budget import exact_delta
 from hdpview.privacy.noise import gaussian_scale
-from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
+from hdpview.privacy.zcdp import delta_of_one_record, rho_of
 from hdpview.pview import PView
 from hdpview.view.file import MANIFEST_KEY
 from hdpview.view.manifest import Spending
@@ -89,28 +89,6 @@ def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon: str, delta: s
     p, q = (np.exp(-((z - shift) ** 2) / (2 * scale**2)) for shift in (0, 1))
     excess = np.maximum(0.0, p - math.exp(float(epsilon)) * q).sum() / p.sum()
     assert 0.01 * float(delta) < excess <= float(delta)
-
-
-@FEW
-@given(st.fractions(Fraction(1, 10**20), 10**4), st.integers(1, 60))
-def test_choices_cost_what_they_may_and_no_more(rho: Fraction, times: int) -> None:
-    """`times` choices of ε²/8 each cost ρ at most, exactly, and hardly less."""
-    cost = times * epsilon_of_choices(rho, times) ** 2 / 8
-    assert rho * (1 - Fraction(1, 10**9)) <= cost <= rho
-
-
-def test_a_choice_by_the_exponential_mechanism_is_as_concentrated_as_charged() -> None:
-    """For random scores that differ by one at most, D_α ≤ α·ε²/8 for all α tried; and it comes near that."""
-    rng, worst = np.random.default_rng(4), 0.0
-    for _ in range(1000):
-        epsilon, n = rng.uniform(0.01, 3), rng.integers(2, 6)
-        scores = rng.uniform(0, 4, n)
-        changed = scores + (rng.uniform(-1, 1, n) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], n))
-        p, q = (np.exp(epsilon / 2 * each) / np.exp(epsilon / 2 * each).sum() for each in (scores, changed))
-        alpha = 1 + rng.exponential(3)
-        divergence = math.log((p**alpha * q ** (1 - alpha)).sum()) / (alpha - 1)
-        worst = max(worst, divergence / (alpha * epsilon**2 / 8))
-    assert 0.9 < worst <= 1 + 1e-9
 
 
 @FEW

@@ -14,12 +14,11 @@ from hdpview.query.bounds.paper import error_bound
 from hdpview.query.errors.closed import evaluate
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.evaluate import run
-from hdpview.query.interval import spans
-from hdpview.query.interval.answers import Kind
+from hdpview.query.interval.answers import IntervalKind
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.spans import Measures
+from hdpview.query.interval.spans import group_estimates
 from hdpview.query.interval.statistics import histograms
-from hdpview.query.question.aggregates import count
+from hdpview.query.question.aggregates import COUNT
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.batch import pack, times_functions
 from hdpview.query.question.quantities import count_of
@@ -209,31 +208,15 @@ def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PVi
 
 
 @pytest.mark.parametrize("kind", ["typical", "noise", "guaranteed"])
-def test_histograms_all_at_once_are_those_one_by_one(view: hv.PView, kind: Kind) -> None:
+def test_histograms_all_at_once_are_those_one_by_one(view: hv.PView, kind: IntervalKind) -> None:
     """The histograms of all attributes have the numbers that each has by itself, whatever the filter."""
     for where in (None, *QUESTIONS, "age < 30 AND ward = 'surgery' OR systolic_bp IS NULL AND cost < 1200"):
         boxes = boxes_of(where, view.schema)
         for a, found in enumerate(histograms(view, where, interval=kind)):
             groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
             alone = np.zeros((3, view.schema.sizes[a]))
-            alone[:, groups.cells] = Measures(groups, interval=kind).span(count([{}]), 0.95)
+            alone[:, groups.cells] = group_estimates(groups, COUNT, interval=kind)
             assert np.stack(found[2:]) == pytest.approx(alone, rel=1e-9, abs=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["typical", "noise"])
-def test_quantiles_are_the_same_by_looking_at_all_codes_and_by_searching(
-    view: hv.PView, kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Attributes with few codes are looked at whole, those with many are searched: the ends are the same."""
-    asked = [
-        (name, q, where)
-        for name in ("age", "cost", "systolic_bp")
-        for q in (0.1, 0.5)
-        for where in QUESTIONS[:4]
-    ]
-    at_once = [view.quantile(name, q, where, interval=kind) for name, q, where in asked]
-    monkeypatch.setattr(spans, "_MOST_CODES", 0)
-    assert [view.quantile(name, q, where, interval=kind) for name, q, where in asked] == at_once
 
 
 def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> None:

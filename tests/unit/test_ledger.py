@@ -56,9 +56,20 @@ def test_a_purpose_is_drawn_for_once() -> None:
     """The same draw again would be another look at the table."""
     budget = mechanism()
     budget.noisy("a", EXACT, Fraction(1, 2))
-    for again in (budget.noisy, budget.choose):
-        with pytest.raises(BudgetError, match="'a' was drawn already"):
-            again("a", EXACT, Fraction(1, 2))
+    with pytest.raises(BudgetError, match="'a' was drawn already"):
+        budget.noisy("a", EXACT, Fraction(1, 2))
+    with pytest.raises(BudgetError, match="'a' was drawn already"):
+        budget.choose("a", EXACT, Fraction(1, 2), np.ones(3))
+
+
+def test_no_mechanism_is_used_where_its_argument_does_not_hold() -> None:
+    """Choices cost epsilon, not rho; noise is made for counts of which a record changes one."""
+    with pytest.raises(BudgetError, match="Choices cost epsilon"):
+        Mechanism(Fraction(1), Randomness.fresh(), delta=Fraction(1, 10**6)).choose(
+            "a", EXACT, Fraction(1, 10**6), np.ones(3)
+        )
+    with pytest.raises(BudgetError, match="counted more than once"):
+        mechanism().noisy("a", Exact(np.arange(3), in_all=3), Fraction(1))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-1), Fraction(0)])

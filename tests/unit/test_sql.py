@@ -57,7 +57,7 @@ REFUSED = {
     "SELECT MAX(age) FROM view": "QUANTILE_CONT(age, 0.99)",
     "SELECT COUNT(DISTINCT region) FROM view": "COUNT(*) … GROUP BY region",
     "SELECT SUM(region) FROM view": "sum(VARCHAR)",
-    "SELECT SUM(day) FROM view": "sum(TIMESTAMP)",
+    "SELECT SUM(day) FROM view": "sum(DATE)",
     "SELECT MEDIAN(region) FROM view": "Quantiles are taken of numbers and dates",
     "SELECT quantile_cont(age, 2) FROM view": "in the range",
     "SELECT COUNT(*) FROM view JOIN view AS v ON view.age = v.age": "one table",

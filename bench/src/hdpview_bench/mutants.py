@@ -24,6 +24,7 @@ from types import CodeType, FunctionType, ModuleType
 
 _TESTS = (
     "tests/statistical/test_gradual.py",
+    "tests/security/test_refine.py",
     "tests/property/test_choice.py",
     "tests/security/test_learn.py",
     "tests/unit/test_exact.py",

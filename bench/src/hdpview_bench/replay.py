@@ -12,7 +12,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,13 +32,14 @@ from hdpview.counts.learn import Learnt, learn
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
-from hdpview.view.tables import Table
+from hdpview.pview import PView
+from hdpview.refine.leaves import FinerCounts
+from hdpview.refine.tables import Refinement
 
 Rows = NDArray[np.int64]
 
@@ -64,6 +65,7 @@ class Draw:
     exact: NDArray[np.float64]
     rate: float
     noise: NDArray[np.float64] | None = None
+    delta: float = 0.0
 
 
 @dataclass
@@ -113,10 +115,10 @@ def noting(recording: Recording) -> Iterator[None]:
         recording.draws.append(Draw("choice", np.array(scores, float), float(rate)))
         return chosen(scores, rate, *rest)
 
-    def note_texts(exact: Any, scale: float, *rest: Any) -> Any:
+    def note_texts(exact: Any, scale: float, epsilon: Fraction, delta: Fraction, k: int) -> Any:
         counts = np.array([exact[text] for text in sorted(exact)], float)
-        recording.draws.append(Draw("texts", counts, 1 / scale))
-        return thresholded(exact, scale, *rest)
+        recording.draws.append(Draw("texts", counts, 1 / scale, delta=float(delta)))
+        return thresholded(exact, scale, epsilon, delta, k)
 
     def note_finer(coarse: Any, rate: Fraction, finer_rate: Fraction, *rest: Any) -> Any:
         # The old noise is known to have the old rate, so what is drawn now costs the difference. [P17]
@@ -363,10 +365,14 @@ def cases() -> list[Case]:
         rows = random_rows(sizes, n, len(sizes), constant)
         return Case(name, integers(sizes), rows, method, Fraction(epsilon), **more)
 
+    blocks = case("refined blocks", (6, 5), 500, paper())
     refined = case("refined, with a focus", (4, 3, 3, 2), 3_000, mixed())
-    refinement = Refinement((("a0", "a3"),), tables=_tables_of(refined), refined_view="the first")
+    refinement = Refinement(
+        (("a0", "a3"),), tables=_view_of(refined).parts[0].tables, refined_view="the first"
+    )
     return [
         replace(refined, method=refinement),
+        replace(blocks, method=FinerCounts(_view_of(blocks).blocks, "the first")),
         case("choices", eight, 5_000, mixed()),
         case("choices with delta", eight, 4_000, mixed(delta=tiny), 2),
         case("delta for a person of three", six, 3_000, mixed(delta=tiny), 4, max_rows=3),
@@ -381,12 +387,11 @@ def cases() -> list[Case]:
     ]
 
 
-def _tables_of(case: Case) -> tuple[Table, ...]:
-    """The tables of a view of a case, to refine."""
+def _view_of(case: Case) -> PView:
+    """A view of a case, to refine."""
     with small_fits():
         key = Randomness.from_test_key(b"before")
-        view = release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
-    return view.parts[0].tables
+        return release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
 
 
 def people(n: int = 600, extra: int = 0, youngest: int = 20) -> pa.Table:
@@ -408,13 +413,15 @@ def problems_of_learning() -> list[str]:
 
     def learnt(recording: Recording, table: pa.Table) -> Learnt:
         with noting(recording), patch("hdpview.counts.learn.secrets", SimpleNamespace(token_hex=token)):
-            return learn(table, kinds, epsilon, delta, limits, outcomes=recording)
+            return learn(table, kinds, epsilon, delta, limits, charged=lambda: nullcontext(recording))
 
     first, found = Recording(), list[str]()
     said = learnt(first, people())
     nominal = sum(draw.rate for draw in first.draws) * limits.max_rows
     if not math.isclose(nominal, float(epsilon), rel_tol=1e-9):
         return [f"learning draws at {nominal:g} where {float(epsilon):g} was paid"]
+    if sum(draw.delta for draw in first.draws) > float(delta):
+        return ["texts pass more often than delta allows"]
     for table in (people(300, 9, youngest=2_000), people(extra=7)):
         second = Recording(of=first)
         if learnt(second, table) != said:

@@ -34,9 +34,7 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    help="Write and check schemas: the public description of a table.",
+    cls=Commands, no_args_is_help=True, help="Write and check schemas: the public description of a table."
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Track the budget spent on each table.")
 app.add_typer(schema_app, name="schema")
@@ -54,6 +52,7 @@ ledger_app.command("limit")(ledger.limit)
 app.command("info")(query.info)
 app.command("query")(query.query)
 app.command("plot")(query.plot)
+app.command("wishes")(query.wishes)
 app.command("sample")(query.sample)
 app.command("merge")(query.merge)
 app.command("explore")(serve.explore)

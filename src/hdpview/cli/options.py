@@ -50,7 +50,7 @@ Format = Annotated[output.JsonOrTable, typer.Option(help="table for people, json
 PrivacyUnit = Annotated[
     str | None,
     typer.Option(
-        help="Column that says whose row it is: protects the person, not the row.", show_default=False
+        help="Column that identifies the person. Protects people, not single rows.", show_default=False
     ),
 ]
 MaxRows = Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Format
 from hdpview.errors import QueryError, ViewFileError
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def info(
         Path | None,
         typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
     ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Tell what a view is: what it protects, what it cost, what can be asked.
 
@@ -133,7 +132,7 @@ def query(
     result = run(opened, sql, confidence, interval=interval.value, dialect=dialect, ranks=ranks)
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
-        budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
+        budget = dict(zip(("epsilon", "delta"), map(float, opened.manifest.total), strict=True))
         notes = [*result.notes, *result.inferred]
         output.print_json(
             {"columns": columns, "rows": rows, "confidence": confidence, **budget, "notes": notes}
@@ -187,6 +186,42 @@ def plot(
         save(opened.plot.histogram(columns[0], where), output_path)
 
 
+def wishes(
+    view: View,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The file of wishes; by default VIEW's name with .wishes.json."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Add a wish: the condition whose count should be sharper.")
+    ] = None,
+    within: Annotated[
+        float | None, typer.Option(help="With --where: how many records its 95% interval may reach.")
+    ] = None,
+    format: Format = output.JsonOrTable.table,
+) -> None:
+    """List what analysts need sharper, and what the view reaches now; or add a wish. Costs no budget.
+
+    Example: hdpview wishes adult.pview --where "age >= 60 AND sex = 'Female'" --within 50
+    """
+    from hdpview.pview import PView
+    from hdpview.wishes import Wishes
+
+    opened, path = PView.open(view), file or view.with_suffix(".wishes.json")
+    if (where is None) != (within is None):
+        raise QueryError("A wish has a condition and a number of records: --where and --within.")
+    if where is not None and within is not None:
+        new = opened.wish(where, within)
+        (Wishes.load(path) + new if path.exists() else new).save(path)
+        typer.echo(f"Wrote {path}. Send it to the curator of the view.", err=True)
+    report = Wishes.load(path).report(opened)
+    if format == output.JsonOrTable.json:
+        output.print_json(report)
+    else:
+        rows = [{**row, "met": "yes" if row["met"] else "no"} for row in report]
+        output.print_table(["where", "within", "now", "met"], rows)
+
+
 def sample(
     view: View,
     n: Annotated[int, typer.Option("-n", "--rows", help="How many records.", show_default=False)],
@@ -214,7 +249,7 @@ def _write(table: pa.Table, path: Path | None) -> None:
         pc.write_csv(table, sys.stdout.buffer)
         return
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise QueryError(f"Records are written as .csv or .parquet; {path.name!r} has another ending.")
+        raise QueryError(f"Unsupported file type {path.name!r}. Use .csv or .parquet.")
     try:
         pq.write_table(table, path) if path.suffix.lower() == ".parquet" else pc.write_csv(table, path)
     except OSError as problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,11 @@ from hdpview.errors import SchemaError
 if TYPE_CHECKING:
     from hdpview.counts.losses import SchemaWarning
     from hdpview.domain import Schema
+    from hdpview.privacy.ledger import Receipt
 
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Finish what broke off after its charge, without paying again.")
+]
 _OTHER_FORMATS = (".yaml", ".yml", ".json", ".csv", ".parquet")  # names of files that are not TOML
 
 
@@ -48,6 +53,7 @@ def draft(
     max_rows: MaxRows = 1,
     ledger: LedgerFile = None,
     table: TableName = None,
+    resume: Resume = False,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. You fill in what needs knowledge.
 
@@ -60,32 +66,34 @@ def draft(
     from hdpview.privacy.budget import exact_delta, exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    _check_learning(from_data_not_private, learn_bounds_epsilon, learn_delta, privacy_unit)
+    _check_learning(from_data_not_private, learn_bounds_epsilon, learn_delta, privacy_unit, resume)
     _check_place(output_path)
     wanted, unwanted = output.names_in(columns), output.names_in(exclude)
+    receipts: list[Receipt] = []
     if learn_bounds_epsilon is not None:
         epsilon, delta = exact_epsilon(learn_bounds_epsilon), exact_delta(learn_delta or "0")
         limits = Contributions(privacy_unit, max_rows)
         draft, kinds = learnable_draft(data, wanted, unwanted, privacy_unit)
         account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
-        learnt = learn_charged(
-            account, name, data, kinds, epsilon, delta, limits, draft.source or TextFormat()
-        )
+        terms = (kinds, epsilon, delta, limits, draft.source or TextFormat())
+        learnt = learn_charged(account, name, data, *terms, resume=resume, on_charge=receipts.append)
         typer.echo(account.describe(name), err=True)
         text = learnt_text(draft, learnt, epsilon, delta)
     else:
         text = draft_schema(data, from_data_not_private, columns=wanted, exclude=unwanted)
     not_private = "It is drawn from the data, so views built on it are NOT PRIVATE"
     _write(text, output_path, data, not_private if from_data_not_private else "")
+    for receipt in receipts:
+        receipt.name_view(None if output_path is None else str(output_path))
 
 
-def _check_learning(not_private: bool, epsilon: str | None, delta: str | None, unit: str | None) -> None:
+def _check_learning(
+    not_private: bool, epsilon: str | None, delta: str | None, unit: str | None, resume: bool
+) -> None:
     if not_private and epsilon is not None:
-        raise SchemaError(
-            "Give either --from-data-not-private, for public data, or --learn-bounds-epsilon, which "
-            "costs budget."
-        )
-    for name, given in (("--learn-delta", delta is not None), ("--privacy-unit", bool(unit))):
+        raise SchemaError("--from-data-not-private is free; --learn-bounds-epsilon costs budget. Give one.")
+    needing = {"--learn-delta": delta is not None, "--privacy-unit": bool(unit), "--resume": resume}
+    for name, given in needing.items():
         if given and epsilon is None:
             raise SchemaError(f"{name} goes with --learn-bounds-epsilon, the budget for learning.")
 
@@ -109,6 +117,7 @@ def check(
     max_rows: MaxRows = 1,
     ledger: LedgerFile = None,
     table: TableName = None,
+    resume: Resume = False,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Check a schema, and what a build would lose of a table; exit code 1 on what would stop a build.
@@ -125,11 +134,12 @@ def check(
         from hdpview.build import preview
 
         with ProgressBar() as progress:
-            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows, "progress": progress}
+            who: dict[str, Any] = {"privacy_unit": privacy_unit, "max_rows": max_rows}
+            paying = {"ledger": ledger, "table": table, "resume": resume, **who}
             warnings = (
-                preview(data, checked, engine=engine, **who)
+                preview(data, checked, engine=engine, progress=progress, **who)
                 if epsilon is None
-                else checked_for_budget(data, checked, epsilon, ledger, table, **who)
+                else checked_for_budget(data, checked, epsilon, paying, progress)
             )
     is_blocked = any(warning.is_blocking for warning in warnings)
     rows = [
@@ -165,37 +175,28 @@ def check(
 
 
 def checked_for_budget(
-    data: str,
-    schema: Schema,
-    epsilon: str,
-    ledger: Path | None,
-    table: str | None,
-    privacy_unit: str | None,
-    max_rows: int,
-    progress: ProgressBar,
+    data: str, schema: Schema, epsilon: str, paying: dict[str, Any], progress: ProgressBar
 ) -> list[SchemaWarning]:
-    """A check that is charged, and says so."""
+    """A check that is charged, and says so. paying: ledger, table, resume, privacy_unit and max_rows."""
     from hdpview.counts.contributions import Contributions
     from hdpview.counts.ingest import ReadOptions
     from hdpview.counts.paid_check import paid_check
     from hdpview.privacy.budget import exact_epsilon
     from hdpview.privacy.ledger import Ledger, default_ledger, ledger_for, name_of
 
-    account, name = Ledger(ledger or ledger_for(data, table) or default_ledger()), table or name_of(data)
-    options = ReadOptions(Contributions(privacy_unit, max_rows), secrets.token_hex(16), progress=progress)
-    warnings = paid_check(data, schema, exact_epsilon(epsilon), account, name, options)
+    name = paying["table"] or name_of(data)
+    account = Ledger(paying["ledger"] or ledger_for(data, paying["table"]) or default_ledger())
+    limits = Contributions(paying["privacy_unit"], paying["max_rows"])
+    options = ReadOptions(limits, secrets.token_hex(16), progress=progress)
+    budget, resume = exact_epsilon(epsilon), paying["resume"]
+    warnings = paid_check(data, schema, budget, account, name, options, resume=resume)
     typer.echo(account.describe(name), err=True)
     return warnings
 
 
 def import_schema(
     description: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A description of the table.",
-            show_default=False,
-        ),
+        str, typer.Argument(metavar="FILE", help="A description of the table.", show_default=False)
     ],
     output_path: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the schema here instead of printing it.")
@@ -259,8 +260,8 @@ def _check_place(output_path: Path | None) -> None:
             f"Schema files are written in TOML, and {str(output_path)!r} is named like another format. "
             f"Write {str(output_path.with_suffix('.toml'))!r} instead."
         )
-    if not output_path.parent.is_dir():
-        raise SchemaError(f"The folder of {str(output_path)!r} does not exist. Make it first.")
+    if not os.access(output_path.parent, os.W_OK):
+        raise SchemaError(f"The folder of {str(output_path)!r} does not exist, or you may not write to it.")
 
 
 def _write(text: str, output_path: Path | None, data: str, note: str = "") -> None:
@@ -270,7 +271,13 @@ def _write(text: str, output_path: Path | None, data: str, note: str = "") -> No
     if output_path is None:
         typer.echo(text, nl=False)
         return
-    output_path.write_text(text, encoding="utf-8")
+    try:
+        output_path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise SchemaError(
+            f"Cannot write {str(output_path)!r}: {problem.strerror or problem}. If the draft was paid for, "
+            "name another place and add --resume: it costs nothing more."
+        ) from None
     n_open = len(open_lines(text))
     next_step = note or (f"Replace each ? in it ({n_open} lines)" if n_open else "Look it through")
     typer.echo(

@@ -187,7 +187,7 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
     if 0 < exact["persons"] < FEW_PERSONS and n_rows > FEW_PERSONS:
         sentence = (
             "the privacy unit has so few different values that it hardly identifies persons; nearly all "
-            "rows would be left out. Name the column that says whose row it is."
+            "rows would be left out. Name the column that identifies the person."
         )
         yield SchemaWarning(limits.unit, sentence, is_blocking=True)
     elif exact["persons"] * limits.max_rows < (1 - MANY_SHARE) * exact["named"]:

@@ -51,8 +51,8 @@ class Contributions:
             )
         if self.unit is None and self.count is None and self.max_rows != 1:
             raise DataError(
-                "max_rows bounds the rows of a person, so it needs privacy_unit: the column that says "
-                "whose row it is."
+                "max_rows bounds the rows of a person, so it needs privacy_unit: the column that "
+                "identifies the person."
             )
         if isinstance(self.anonymous_values, str) or not all(
             isinstance(value, str) for value in self.anonymous_values
@@ -64,8 +64,8 @@ class Contributions:
             )
         if self.unit == EACH_ROW_UNIT:
             raise DataError(
-                "A view that protects each row says so by the word 'row'. Rename the column 'row' that "
-                "says whose row it is."
+                "'row' is the privacy unit of views that protect each row. Rename the column 'row' that "
+                "identifies the person."
             )
         if self.unit is not None and self.unit == self.count:
             raise DataError(f"Column {self.unit!r} cannot both name the person and count records.")

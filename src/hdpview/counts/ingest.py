@@ -131,7 +131,7 @@ def read_with(
             if not (parallel_csv and needs_one_reader(refusal)):
                 break
     assert problem is not None
-    raise problem  # not in the handler: there the original, with its words, would become its context
+    raise problem  # not in the handler: there the original, with its message, would become its context
 
 
 def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:

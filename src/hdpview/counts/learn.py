@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -29,7 +29,7 @@ from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real
 from hdpview.domain.text_format import PLAIN
 from hdpview.errors import BudgetError, DataError
 from hdpview.privacy.exact import Exact
-from hdpview.privacy.ledger import Ledger
+from hdpview.privacy.ledger import Ledger, Receipt
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 
@@ -63,9 +63,8 @@ _LEAST_DELTA = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Learnt:
-    """kinds: per column, the type of attribute it becomes, with those that were learnt.
-    attributes: what was found, by column. The other columns need a person's knowledge, such as texts where no
-        δ was given or too few rows.
+    """kinds: per column, the type of attribute it becomes. attributes: what was learnt, by column; the others
+    need a person's knowledge, such as texts where no δ was given or too few rows.
     """
 
     kinds: dict[str, str]
@@ -81,20 +80,33 @@ def learn_charged(
     delta: Fraction,
     limits: Contributions,
     text: TextFormat = PLAIN,
+    *,
+    resume: bool | None = False,
+    on_charge: Callable[[Receipt], object],
 ) -> Learnt:
-    """As `learn`, for a budget that is charged to a table's ledger when all that can fail has been tried.
-    [P12]
+    """As `learn`, for a budget that is charged to a ledger when all that can fail has been tried. [P12]
+
+    resume: finish a learning of the same terms that broke off, and charge nothing. None: if there is one.
+    on_charge: called with the receipt, whose `name_view` ends the chance to resume: call it when the result
+        is written.
     """
     if 0 < delta < _LEAST_DELTA:
         raise BudgetError(
             f"Categories are learnt for a delta of {float(_LEAST_DELTA):g} or more, such as 1e-9, not "
             f"{float(delta):g}."
         )
-    ledger.check(table, epsilon, delta)
+    order = {"learn": dict(kinds), "text": text.to_dict(), "limits": repr(limits)}
+    order |= {"epsilon": str(epsilon), "delta": str(delta)}
+    resume = ledger.is_unfinished(table, order) if resume is None else resume
+    if not resume:
+        ledger.check(table, epsilon, delta)
 
-    def charged() -> AbstractContextManager[object]:
-        unit = limits.unit or EACH_ROW_UNIT
-        return ledger.charged(table, epsilon, "learn bounds", unit, limits.max_rows, delta)
+    @contextmanager
+    def charged() -> Iterator[Outcomes]:
+        terms = ("learn bounds", limits.unit or EACH_ROW_UNIT, limits.max_rows, delta)
+        with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
+            on_charge(receipt)
+            yield receipt.outcomes
 
     return learn(source, kinds, epsilon, delta, limits, text, charged)
 
@@ -106,8 +118,7 @@ def learn(
     delta: Fraction,
     limits: Contributions = EACH_ROW,
     text: TextFormat = PLAIN,
-    charged: Callable[[], AbstractContextManager[object]] = nullcontext,
-    outcomes: Outcomes | None = None,
+    charged: Callable[[], AbstractContextManager[Outcomes]] = lambda: nullcontext(Outcomes()),
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
 
@@ -115,7 +126,7 @@ def learn(
         the budget is divided among the columns.
     limits: who is protected. Of each person at most `max_rows` rows are looked at.
     text: how texts are written, by the curator's word: signs, dates and marks for missing values.
-    charged: entered after all checks of public facts and before anything is drawn.
+    charged: entered after all checks of public facts, before any draw; gives what was drawn before.
     """
     _check_learnable(kinds, delta)
 
@@ -123,12 +134,11 @@ def learn(
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            learning = _Learning(opened, limits, text, epsilon, delta, outcomes)
-            learning.try_reading(kinds)
-            with charged():
-                found = Learnt(dict(kinds), learning.attributes(kinds))
-                learning.mechanism.close()
-                return found
+            learning = _Learning(opened, limits, text, delta)
+            # Read the rows as learning will, so that a refusal of the table comes before the charge.
+            learning.prepare(kinds)
+            with charged() as outcomes:
+                return Learnt(dict(kinds), learning.attributes(kinds, epsilon, outcomes))
 
     return quoting_no_value(source, read)
 
@@ -151,34 +161,12 @@ def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
 class _Learning:
     """What one budget learns about the columns of a table that is open."""
 
-    def __init__(
-        self,
-        opened: OpenSource,
-        limits: Contributions,
-        text: TextFormat,
-        epsilon: Fraction,
-        delta: Fraction,
-        outcomes: Outcomes | None,
-    ) -> None:
+    def __init__(self, opened: OpenSource, limits: Contributions, text: TextFormat, delta: Fraction) -> None:
         self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
-        self.mechanism = Mechanism(
-            epsilon,
-            Randomness.fresh(),
-            delta=delta,
-            max_rows=limits.max_rows,
-            law="laplace",
-            outcomes=outcomes,
-        )
-        self._is_read = False
 
-    def try_reading(self, kinds: Mapping[str, str]) -> None:
-        """Read and keep the bins and texts of the rows that count, so that a refusal of the table comes
-        before the
-        charge: of all rows, or of each person a choice of at most k. [P13]
-        """
+    def prepare(self, kinds: Mapping[str, str]) -> None:
+        """Keep bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]"""
         asked, types = self._asked(kinds), self.opened.types
-        if not asked or self._is_read:
-            return
         schema = Schema([replace(_BINS[kind], name=name) for name, kind in asked.items()], source=self.text)
         texts = {
             f"t_{i}": f"CAST({plain_sql(name_sql(name), types[name], _BINS[kind], self.text)} AS VARCHAR)"
@@ -187,15 +175,15 @@ class _Learning:
         }
         rows = rows_sql(types, schema, ReadOptions(self.limits, secrets.token_hex(16)), texts)
         self.opened.connection.execute(f"CREATE OR REPLACE TEMP TABLE learnt AS {rows}")
-        self._is_read = True
 
-    def attributes(self, kinds: Mapping[str, str]) -> dict[str, Attribute]:
-        """What was learnt of each column, in their order."""
+    def attributes(
+        self, kinds: Mapping[str, str], epsilon: Fraction, outcomes: Outcomes
+    ) -> dict[str, Attribute]:
+        """What was learnt of each column, in their order. outcomes: what was drawn for that before."""
+        budget = {"delta": self.delta, "max_rows": self.limits.max_rows, "outcomes": outcomes}
+        self.mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
         asked = self._asked(kinds)
-        if not asked:
-            self.mechanism.forgo("bounds and categories")
-        amount = self.mechanism.remaining / max(1, len(asked))
-        self.try_reading(kinds)
+        amount = self.mechanism.total / len(asked)
         learnt: dict[str, Attribute | None] = {
             name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
         }
@@ -205,6 +193,7 @@ class _Learning:
                 learnt[name] = self._category(i, name, amount, self.delta / n_texts)
             else:
                 learnt[name] = self._ordered(i, name, kind, amount)
+        self.mechanism.close()
         return {name: attribute for name in kinds if (attribute := learnt.get(name)) is not None}
 
     def _asked(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -256,9 +245,8 @@ class _Learning:
             f"WHERE length({text}) BETWEEN 1 AND {_LONGEST_TEXT} GROUP BY text"
         )
         exact_counts = {row["text"]: row["n"] for row in self.opened.rows(query) if "\0" not in row["text"]}
-        noisy = self.mechanism.frequent(
-            f"bounds and categories: {name}", Exact(exact_counts), amount, delta
-        )  # [P13]
+        purpose = f"bounds and categories: {name}"
+        noisy = self.mechanism.frequent(purpose, Exact(exact_counts), amount, delta)  # [P13]
         values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
         if not values:
             return None

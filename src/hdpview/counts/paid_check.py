@@ -36,22 +36,29 @@ def paid_check(
     ledger: Ledger,
     table: str,
     options: ReadOptions = READ_ALL,
+    *,
+    resume: bool = False,
 ) -> list[SchemaWarning]:
     """As `check.check_table`, for a budget that is charged to a table's ledger; without shapes. [P12]"""
-    ledger.check(table, epsilon)
     limits, types = options.limits, column_types(source, schema.source)
+    order = {"check": schema.to_dict(), "limits": repr(limits), "epsilon": str(epsilon)}
+    terms = (PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows)
+    if not resume:
+        ledger.check(table, epsilon)
     states = read_states(source, schema, options)
     columns = [CheckedColumn(i, each, types[each.name]) for i, each in enumerate(schema)]
     n_read = states.exact_rows - states.exact_counts.sum(axis=1, keepdims=True)
     exact_states = np.concatenate([states.exact_counts, n_read], axis=1)
-    with ledger.charged(table, epsilon, PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows):
-        mechanism = Mechanism(epsilon, Randomness.fresh(), max_rows=limits.max_rows)
+    with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
+        key, drawn = Randomness.fresh(), receipt.outcomes
+        mechanism = Mechanism(epsilon, key, max_rows=limits.max_rows, outcomes=drawn)
         amount = mechanism.total / len(columns)  # a row has one state in each column
         noisy = [
             mechanism.noisy(f"{PURPOSE}: {column.attribute.name}", Exact(exact), amount)
             for column, exact in zip(columns, exact_states, strict=True)
         ]
         mechanism.close()
+    receipt.outcomes.close(remove=True)
     # Laplace noise of this scale stays below it everywhere, save with the probability stated.
     scale = 1 / float(amount)
     threshold = scale * math.log(len(columns) * (len(State) + 1) / _FALSE_ALARM)

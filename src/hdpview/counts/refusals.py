@@ -27,7 +27,7 @@ def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
         raise
     except Exception as refusal:
         problem = without_values(refusal, source)
-    raise problem  # not in the handler: there the original, with its words, would become its context
+    raise problem  # not in the handler: there the original, with its message, would become its context
 
 
 def without_values(refusal: Exception, source: Any) -> DataError:
@@ -45,7 +45,7 @@ def without_values(refusal: Exception, source: Any) -> DataError:
         )
     advice = "Check that it is complete and of the kind its name says, and that you may read it."
     return DataError(
-        f"The database refused to read {name} ({kind}; its words may quote values and are not shown). "
+        f"The database refused to read {name} ({kind}; the message may quote values, so it is withheld). "
         f"{advice} {_where_its_words_are(refusal)}"
     )
 
@@ -53,8 +53,8 @@ def without_values(refusal: Exception, source: Any) -> DataError:
 def _where_its_words_are(refusal: Exception) -> str:
     """With HDPVIEW_DEBUG=1 they are in a new file that only its owner can read, otherwise nowhere."""
     if os.environ.get(DEBUG_VARIABLE, "") in ("", "0"):
-        return f"{DEBUG_VARIABLE}=1 has its words written to a file that only you can read."
+        return f"{DEBUG_VARIABLE}=1 writes the message to a file that only you can read."
     handle, path = tempfile.mkstemp(".txt", "hdpview-debug-")  # mode 0600
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(traceback.format_exception(refusal))
-    return f"Its words are in {path}, which only you can read: they may quote values, so delete it when done."
+    return f"The message is in {path}, which only you can read. It may quote values, so delete it when done."

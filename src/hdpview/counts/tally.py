@@ -71,7 +71,7 @@ def exact_box_counts(
 
 def counts_of_boxes(exact_sums: Ints) -> Exact:
     """Records in each box. A record may be in all of them."""
-    return Exact(exact_sums, per_entry=1, in_all=max(1, len(exact_sums)))
+    return Exact(exact_sums, in_all=max(1, len(exact_sums)))
 
 
 def add_all(tally: Tally, parts: Iterable[Rows]) -> Ints:

@@ -168,7 +168,7 @@ class _Lists:
     def _read(self, name: str) -> list[dict[str, str]]:
         if not name.lower().endswith((".csv", ".tsv", ".txt")):
             known = [*self.lists, "a file such as codes.csv"]
-            raise SchemaError(unknown_name("list", name, known, "After an @ stands one of [lists] or a file"))
+            raise SchemaError(unknown_name("list", name, known, "After @, give a [lists] name or a CSV file"))
         path = self.folder / name
         try:
             if path.stat().st_size > MAX_LIST_BYTES:

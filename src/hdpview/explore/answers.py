@@ -15,7 +15,7 @@ from hdpview.pview import PView
 from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.spans import Measures
+from hdpview.query.interval.spans import group_estimates
 from hdpview.query.interval.statistics import (
     FilteredItselfError,
     Histogram,
@@ -23,10 +23,9 @@ from hdpview.query.interval.statistics import (
     compare_shares,
     histograms,
     histograms_in,
-    rate_of,
     value_shares,
 )
-from hdpview.query.question.aggregates import count
+from hdpview.query.question.aggregates import COUNT, rate
 from hdpview.query.question.axes import attribute_axis
 from hdpview.query.question.quantities import count_of
 from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql, two_attribute_numbers
@@ -35,6 +34,22 @@ from hdpview.view.blocks import Blocks
 Json = dict[str, Any]
 _UNEQUAL = 1.25  # months differ by less
 MAX_ROWS = 20_000  # of one result
+
+
+class Statements:
+    """SQL over the views in these files; strangers' statements are evaluated by one in a child process."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._views = {name: PView.open(path) for name, path in paths.items()}
+        for view in self._views.values():
+            condition = f"{name_in_sql(view.schema.names[0])} IS NULL"
+            sql_answer(view, f"SELECT COUNT(*) FROM view WHERE {condition}", 0.95)
+
+    def sql(self, view: str, sql: str, confidence: float) -> Json:
+        return sql_answer(self._views[view], sql, confidence)
+
+    def table(self, view: str, sql: str, confidence: float, kind: str) -> bytes:
+        return table_file(self._views[view], sql, confidence, kind)
 
 
 def describe(name: str, view: PView) -> Json:
@@ -102,8 +117,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "notes": list(result.notes),
         "inferred": list(result.inferred),
         "confidence": confidence,
-        "epsilon": float(view.manifest.epsilon),
-        "delta": float(view.manifest.delta),
+        **dict(zip(("epsilon", "delta"), map(float, view.manifest.total), strict=True)),
     }
 
 
@@ -155,7 +169,7 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     numbers = two_attribute_numbers(first, second, view.schema)
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
-    span = Measures(groups).span(count([{}]), confidence)
+    span = group_estimates(groups, COUNT, confidence)
     found: Json = {"notes": list(notes_on(boxes, view))}
     for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
         grid = np.zeros(groups.shape)
@@ -187,6 +201,7 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
         "ratio": _plain(found.ratio),
         "ratio_interval": [_plain(end) for end in found.ratio_interval],
         "is_real": found.is_real,
+        "probability": found.probability,
         "words": str(found),
     }
 
@@ -211,7 +226,7 @@ def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, c
     """Of the records with each value of an attribute, the share that satisfies a condition, in code order."""
     a = attribute_number(attribute, view.schema)
     groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a)])
-    span = Measures(groups).span(rate_of(view, outcome), confidence)
+    span = group_estimates(groups, rate(boxes_of(outcome, view.schema)), confidence)
     found: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
     for key, column in span._asdict().items():
         found[key] = [_plain(value) for value in column.tolist()]

@@ -1,9 +1,8 @@
-"""Outcomes on the disk: what a build has drawn, so that a build that breaks off is finished without paying
-again.
+"""Outcomes on the disk, so that work that was paid for and breaks off is finished without paying again.
 
 The file lies beside the ledger and holds released numbers alone: noisy tables, choices, public seeds. It
-    begins with an order, the public facts that decide what is drawn. A build of the same order finds its
-    outcomes there and draws only what is missing. The file goes when the view has been written.
+begins with an order, the public facts that decide what is drawn. Work of the same order finds its outcomes
+there and draws only what is missing. The file goes when what was paid for has been written.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _log = logging.getLogger("hdpview")
 
 
 class Checkpoint(Outcomes):
-    """The outcomes of one charge. A file that cannot be written costs the chance to resume, never the
-    build.
-    """
+    """The outcomes of one charge. A file that cannot be written costs the chance to resume, nothing else."""
 
     def __init__(self, path: Path, order: dict[str, Any], *, resume: bool = False) -> None:
         super().__init__()
@@ -37,28 +34,21 @@ class Checkpoint(Outcomes):
             self._file = os.open(path, os.O_RDWR | (0 if resume else os.O_CREAT | os.O_EXCL), 0o600)
             _lock(self._file)
             if resume:
-                self._read(path.read_bytes(), first)
+                self._read(path.read_bytes(), len(first))
             else:
-                os.write(self._file, first)
+                self._append(first)
         except BlockingIOError:
             self.close(remove=False)
-            raise BudgetError("That build is still running. Wait for it to end.") from None
+            raise BudgetError("That is still running. Wait for it to end.") from None
         except OSError as problem:
             self._give_up(problem)
-        except BudgetError:
-            self.close(remove=False)
-            raise
 
     def keep(self, purpose: str, terms: str, arrays: list[NDArray[Any]]) -> None:
         super().keep(purpose, terms, arrays)
-        if self._file is None:
-            return
         kinds = [(array.dtype.str, array.shape) for array in arrays]
-        record = {"purpose": purpose, "terms": terms, "arrays": kinds}
-        data = _line(record) + b"".join(array.tobytes() for array in arrays)
+        record = _line({"purpose": purpose, "terms": terms, "arrays": kinds})
         try:
-            if os.write(self._file, data) < len(data):
-                raise OSError(28, "no space left on the disk")
+            self._append(record + b"".join(array.tobytes() for array in arrays))
         except OSError as problem:
             self._give_up(problem)
 
@@ -77,30 +67,26 @@ class Checkpoint(Outcomes):
             with contextlib.suppress(OSError):
                 self.path.unlink(missing_ok=True)
 
+    def _append(self, data: bytes) -> None:
+        if self._file is not None and os.write(self._file, data) < len(data):
+            raise OSError(28, "no space left on the disk")
+
     def _give_up(self, problem: OSError) -> None:
-        _log.warning(
-            "Cannot write %s (%s): if this build breaks off, it cannot be resumed.", self.path, problem
-        )
+        _log.warning("Cannot write %s (%s): if this breaks off, it cannot be resumed.", self.path, problem)
         self.close(remove=False)
 
-    def _read(self, data: bytes, first: bytes) -> None:
-        """Take in all whole records. What a dying build wrote of its last one is cut off."""
-        if not data.startswith(first):
-            raise BudgetError(
-                f"{str(self.path)!r} is of a build with another schema, method, budget or privacy unit. "
-                "Resume with the same arguments."
-            )
-        at = len(first)
+    def _read(self, data: bytes, at: int) -> None:
+        """Take in all whole records. What a dying process wrote of its last one is cut off."""
         while (end := data.find(b"\n", at)) >= 0:
             record = json.loads(data[at:end])
             arrays, start = [], end + 1
             for kind, shape in record["arrays"]:
                 dtype = np.dtype(kind)
-                n_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-                if start + n_bytes > len(data) or dtype.hasobject:
+                stop = start + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+                if stop > len(data) or dtype.hasobject:
                     break
-                arrays.append(np.frombuffer(data[start : start + n_bytes], dtype).reshape(shape).copy())
-                start += n_bytes
+                arrays.append(np.frombuffer(data[start:stop], dtype).reshape(shape).copy())
+                start = stop
             if len(arrays) < len(record["arrays"]):
                 break
             super().keep(record["purpose"], record["terms"], arrays)
@@ -108,6 +94,16 @@ class Checkpoint(Outcomes):
         if self._file is not None:
             os.ftruncate(self._file, at)
             os.lseek(self._file, at, os.SEEK_SET)
+
+
+def is_of(path: Path, order: dict[str, Any]) -> bool:
+    """Whether a file holds outcomes of this order."""
+    first = _line({"order": order})
+    try:
+        with path.open("rb") as file:
+            return file.read(len(first)) == first
+    except OSError:
+        return False
 
 
 def _lock(file: int) -> None:

@@ -1,8 +1,8 @@
 """What has been spent on each table, kept in a file: the budget that outlives a build.
 
 Tables go by the name the curator gives them; nothing in the file is derived from the data. A charge is on the
-disk before any noise is drawn, and stays there whatever becomes of the build: a view that was lost half-way
-may still have been seen. Two builds at once queue for the file, so that together they cannot exceed a limit.
+disk before any noise is drawn, and stays there whatever becomes of the work: what was lost half-way may still
+have been seen. Two builds at once queue for the file, so that together they cannot exceed a limit.
 
 A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside
 the table's own file.
@@ -26,15 +26,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hdpview.errors import BudgetError
-from hdpview.privacy.checkpoint import Checkpoint
+from hdpview.privacy.checkpoint import Checkpoint, is_of
 from hdpview.privacy.mechanism import Outcomes
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
 LEDGER_VARIABLE = "HDPVIEW_LEDGER"
-# on what may be spent of δ on a table for which nothing else was said
+# Of δ, for a table whose limit nobody stated.
 DEFAULT_DELTA_LIMIT = Fraction(1, 10**6)
-_WAIT_SECONDS = 60.0  # for other builds that write at the same moment
-_VERSION = 2
+# For other builds that write at the same moment.
+_WAIT_SECONDS = 60.0
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT);
 CREATE TABLE charges (
@@ -43,16 +44,28 @@ CREATE TABLE charges (
     state TEXT NOT NULL, view TEXT, not_private TEXT
 );
 """
-_FROM_VERSION_1 = "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT"
-_Found = TypeVar("_Found")
+# What each version added to the one before.
+_ADDED = (
+    "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT;",
+    "CREATE TABLE salts (name TEXT PRIMARY KEY, salt TEXT NOT NULL)",
+)
+_NEW_CHARGE = (
+    "INSERT INTO charges (name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state, "
+    "not_private) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_NEW_LEDGER = (
+    "NEW LEDGER %s started for the table %r: it knows of nothing that was spent before. "
+    f"If this table has a ledger elsewhere, name that one (ledger=, --ledger or {LEDGER_VARIABLE})."
+)
+_NEW_SALT = "INSERT OR IGNORE INTO salts SELECT account(?1), ?2 WHERE ?2 IS NOT NULL"
 BEGUN, FINISHED, FAILED, LOST = "begun", "finished", "failed", "lost"
-_HOW_TO_RESUME = " To finish it without paying again, repeat the command with --resume (resume=True)."
+_Answer = TypeVar("_Answer")
 _log = logging.getLogger("hdpview")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """One charge. state: `finished`; `failed`, where the build broke off; `lost`, where its view could not be
+    """One charge. state: `finished`; `failed`, where the work broke off; `lost`, where its view could not be
     written; `begun`, where it is under way or was killed. All count.
 
     not_private: why the promise does not hold for what was built, such as a test key; None where it does.
@@ -83,7 +96,7 @@ class Limits:
 class Receipt:
     """A charge that is on the disk. spent: on the table in all, this charge included.
 
-    outcomes: what has been drawn for it; its file is kept until the view has been written.
+    outcomes: what has been drawn for it; its file is kept until what was paid for has been written.
     """
 
     ledger: Ledger
@@ -93,15 +106,14 @@ class Receipt:
     spent: Fraction
     outcomes: Outcomes
 
-    def name_view(self, view: str) -> None:
-        """Note the file that this charge's view went into. Nothing is left to be resumed."""
+    def name_view(self, view: str | None) -> None:
+        """What was paid for is written, to the file `view` if it is one. Nothing is left to be resumed."""
         self.ledger.settle(self.number, FINISHED, view)
         self.outcomes.close(remove=True)
 
     def lose_view(self) -> None:
-        """Note that there is no view: it could not be written."""
+        """There is no view: it could not be written."""
         self.ledger.settle(self.number, LOST)
-        self.outcomes.close(remove=False)
 
 
 class Ledger:
@@ -123,22 +135,27 @@ class Ledger:
     def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
         """State what may be spent on a table in all; of δ, by default 1e-6. What is spent stays spent."""
         with self._write() as con:
-            wanted = {"epsilon": epsilon, "delta": delta}
             _check_amounts(epsilon, delta or Fraction(0))
-            for (what, limit), spent in zip(wanted.items(), _spent(con, _checked(table)), strict=True):
+            limits = (("epsilon", epsilon), ("delta", delta))
+            for (what, limit), spent in zip(limits, _spent(con, _checked(table)), strict=True):
                 if limit is not None and spent > limit:
                     raise BudgetError(
                         f"{_shown(spent)} of {what} has been spent on {table!r} already; its limit cannot "
                         f"be {_shown(limit)}."
                     )
-            row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("DELETE FROM limits WHERE account(name) = account(?)", (table,))
+            row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("INSERT INTO limits VALUES (?, ?, ?)", row)
 
     def charges(self, table: str | None = None) -> list[Spent]:
         """All charges, oldest first."""
         query = "SELECT * FROM charges WHERE ?1 IS NULL OR account(name) = account(?1) ORDER BY id"
         return self._read(lambda con: [_charge(row) for row in con.execute(query, (table,))], [])
+
+    def salt(self, table: str) -> str | None:
+        """By which rows of each person in this table are chosen; None where no build has chosen any."""
+        query = "SELECT salt FROM salts WHERE name = account(?)"
+        return self._read(lambda con: (con.execute(query, (table,)).fetchone() or (None,))[0], None)
 
     def spent(self, table: str) -> Fraction:
         return self._read(lambda con: _spent(con, table)[0], Fraction(0))
@@ -155,19 +172,17 @@ class Ledger:
         spent, limit = self.spent(table), self.limit(table).epsilon
         left = "no limit is set" if limit is None else f"{_shown(limit - spent)} of {_shown(limit)} left"
         if coming is None:
-            return f"Budget: epsilon {_shown(spent)} spent on {table!r} in all, {left}. Ledger: {self.path}"
-        return (
-            f"Budget: this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so "
-            f"far, {left}. Ledger: {self.path}"
-        )
+            said = f"epsilon {_shown(spent)} spent on {table!r} in all"
+        else:
+            said = f"this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so far"
+        return f"Budget: {said}, {left}. Ledger: {self.path}"
 
-    def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
-        """Refuse, before any work, a budget that is not there; the charge checks again. Returns the name."""
+    def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> None:
+        """Refuse, before any work, a budget that is not there; the charge checks again."""
         name = _checked(table)
         self._read(lambda con: _refuse_beyond_limit(con, name, epsilon, delta), None)
         if not self.path.exists() and delta > DEFAULT_DELTA_LIMIT:
             raise BudgetError(_beyond("delta", delta, name, DEFAULT_DELTA_LIMIT, DEFAULT_DELTA_LIMIT))
-        return table
 
     def charge(
         self,
@@ -178,93 +193,86 @@ class Ledger:
         max_rows: int = 1,
         delta: Fraction = Fraction(0),
         not_private: str | None = None,
+        salt: str | None = None,
     ) -> int:
-        """Spend a budget on a table, for good: on return it is on the disk. Returns the number of the charge.
-        [P12]
+        """Spend a budget on a table, for good: on return it is on the disk. Returns the charge's number.
 
-        not_private: why the promise will not hold for what is built; None where it will.
+        not_private: why the promise will not hold for what is built; None where it will. salt: by which rows
+            of each person are chosen; kept, so that the same ones can be chosen again. [P11]
         """
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         _check_amounts(epsilon, delta)
+        row = (table, str(epsilon), str(delta), purpose, privacy_unit, max_rows, moment, BEGUN, not_private)
         with self._write() as con:  # [P12] looked up and written under one lock
             _refuse_beyond_limit(con, _checked(table), epsilon, delta)
-            budget, protected = (str(epsilon), str(delta)), (privacy_unit, max_rows)
-            names = "name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state, not_private"
-            number = con.execute(
-                f"INSERT INTO charges ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (table, *budget, purpose, *protected, moment, BEGUN, not_private),
-            ).lastrowid
+            number = con.execute(_NEW_CHARGE, row).lastrowid
+            con.execute(_NEW_SALT, (table, salt))
         assert number is not None
         if is_new:
-            _log.warning(
-                "NEW LEDGER %s started for the table %r: it knows of nothing that was spent before. "
-                "If this table has a ledger elsewhere, name that one (ledger=, --ledger or %s).",
-                self.path,
-                table,
-                LEDGER_VARIABLE,
-            )
+            _log.warning(_NEW_LEDGER, self.path, table)
         return number
 
     def settle(self, number: int, state: str, view: str | None = None) -> None:
-        """Note what became of a charge, which stays what it is. Where the ledger is busy, only the note is
-        lost.
-        """
+        """Note what became of a charge. Where the ledger is busy, only the note is lost."""
+        noted = "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?"
         try:
             with self._write() as con:
-                noted = "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?"
                 con.execute(noted, (state, view, number))
         except BudgetError as problem:
             _log.warning("Charge %d stays as it is in the ledger, and is %s: %s", number, state, problem)
 
     @contextmanager
     def charged(
-        self,
-        table: str,
-        epsilon: Fraction,
-        *terms: Any,
-        order: dict[str, Any] | None = None,
-        resume: bool = False,
+        self, table: str, epsilon: Fraction, *terms: Any, order: dict[str, Any], resume: bool = False
     ) -> Iterator[Receipt]:
-        """Work that was paid for: charged before it begins, settled by how it ends, never refunded.
+        """Work that was paid for: charged before it begins, settled by how it ends, never refunded. [P12]
 
-        terms: as of `charge`. order: what is built, in public words. resume: go on with the last charge of
-            this
-            table that has outcomes on the disk, and charge nothing.
+        terms: as of `charge`. order: what is paid for, in public words. resume: go on with the last charge of
+            this order whose outcomes are on the disk, and charge nothing.
         """
         spent = self.spent(table) + (0 if resume else epsilon)
-        number = self._unfinished(table) if resume else self.charge(table, epsilon, *terms)
+        number = self._unfinished(table, order) if resume else self.charge(table, epsilon, *terms)
         place = self._place_of(number)
-        outcomes = Outcomes() if order is None else Checkpoint(place, order, resume=resume)
+        outcomes = Checkpoint(place, order, resume=resume)
         try:
             yield Receipt(self, number, table, epsilon, spent, outcomes)
         except BaseException:
             self.settle(number, FAILED)
-            outcomes.close(remove=False)
+            how = "To finish it without paying again, repeat the command with --resume (resume=True)."
             _log.warning(
-                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says.%s",
-                _shown(epsilon),
-                table,
-                number,
-                self.path,
-                _HOW_TO_RESUME if place.exists() else "",
+                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says. %s",
+                *(_shown(epsilon), table, number, self.path, how if place.exists() else ""),
             )
             raise
-        self.settle(number, FINISHED)
+        else:
+            self.settle(number, FINISHED)
+        finally:
+            outcomes.close(remove=False)
+
+    def is_unfinished(self, table: str, order: dict[str, Any]) -> bool:
+        """Whether work of this order was paid for and broke off, so that it can be resumed."""
+        return any(is_of(self._place_of(charge.id), order) for charge in self.charges(_checked(table)))
+
+    def _unfinished(self, table: str, order: dict[str, Any]) -> int:
+        left = [charge for charge in self.charges(_checked(table)) if self._place_of(charge.id).exists()]
+        for charge in reversed(left):
+            if is_of(self._place_of(charge.id), order):
+                return charge.id
+        if not left:
+            raise BudgetError(
+                f"Nothing that was paid for {table!r} is left to be resumed, as far as {str(self.path)!r} "
+                "shows. Leave out --resume (resume=True)."
+            )
+        listed = ", ".join(f"charge {charge.id}: {charge.purpose}" for charge in left)
+        raise BudgetError(
+            f"What is left to be resumed for {table!r} is of another schema, method, budget or privacy unit "
+            f"({listed}). Resume with the same arguments."
+        )
 
     def _place_of(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.stem}-charge-{number}.released")
 
-    def _unfinished(self, table: str) -> int:
-        """The last charge of a table whose outcomes are on the disk."""
-        for charge in reversed(self.charges(_checked(table))):
-            if self._place_of(charge.id).exists():
-                return charge.id
-        raise BudgetError(
-            f"No build of {table!r} is left to be resumed, as far as {str(self.path)!r} shows. "
-            "Build without --resume."
-        )
-
-    def _read(self, work: Callable[[sqlite3.Connection], _Found], if_absent: _Found) -> _Found:
+    def _read(self, work: Callable[[sqlite3.Connection], _Answer], if_absent: _Answer) -> _Answer:
         if not self.path.exists():
             return if_absent
         with self._open() as con:
@@ -290,7 +298,7 @@ class Ledger:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             con = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
             try:
-                # the folder is synchronised too when the journal goes
+                # The folder is synchronised too when the journal goes.
                 con.execute("PRAGMA synchronous = EXTRA")
                 con.create_function("account", 1, _account, deterministic=True)
                 _prepare(con, self.path)
@@ -309,8 +317,7 @@ class Ledger:
 
 
 def ledger_for(source: Any, table: str | None = None) -> Path | None:
-    """The ledger of a table for which none was named: that of HDPVIEW_LEDGER, or else the one beside its
-    file.
+    """The ledger of a table for which none was named: HDPVIEW_LEDGER, or the one beside the table's file.
 
     A table that is no file has one only where it has a name, given or in a catalogue: in the working
     directory. None where there is none to be found.
@@ -320,11 +327,9 @@ def ledger_for(source: Any, table: str | None = None) -> Path | None:
         return None
     if configured:
         return Path(configured).expanduser()
-    return (
-        Path(LEDGER_NAME)
-        if place is None
-        else _folder_beside(place.resolve() if place.is_symlink() else place) / LEDGER_NAME
-    )
+    if place is None:
+        return Path(LEDGER_NAME)
+    return _folder_beside(place.resolve() if place.is_symlink() else place) / LEDGER_NAME
 
 
 def default_ledger() -> Path:
@@ -333,9 +338,8 @@ def default_ledger() -> Path:
 
 
 def name_of(source: Any) -> str:
-    """The name of a table that the curator gave no other name to: that of its file or folder. Of a pattern,
-    what stands before the first sign that means anything else: `visits-*.parquet` is `visits`, `visits/*.csv`
-    too.
+    """The name of a table that has no other: its file's or folder's; of a pattern, what comes before the
+    first wildcard: `visits-*.parquet` is `visits`, and so is `visits/*.csv`.
     """
     if not isinstance(source, (str, Path)):
         raise BudgetError("Name the table that the ledger is charged for, such as table='admissions'.")
@@ -343,9 +347,8 @@ def name_of(source: Any) -> str:
     if glob.has_magic(str(source)) and not path.exists():
         before = re.split(r"[*?\[]", path.name)[0].strip("-_. ")
         return before or _folder_beside(path).resolve().name or str(source)
-    return re.sub(
-        r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.gz)?$", "", path.resolve().name, flags=re.IGNORECASE
-    ) or str(source)
+    ending = r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.gz)?$"
+    return re.sub(ending, "", path.resolve().name, flags=re.IGNORECASE) or str(source)
 
 
 def _path_of(source: Any) -> Path | None:
@@ -365,17 +368,18 @@ def _folder_beside(path: Path) -> Path:
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, or add what a ledger of the first version does not have."""
+    """Make the tables of a new file, or add what a ledger of an earlier version does not have."""
     version = con.execute("PRAGMA user_version").fetchone()[0]
     if version == _VERSION:
         return
     is_new = version == 0 and not con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if version != 1 and not is_new:
+    if not 1 <= version < _VERSION and not is_new:
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
     con.execute("BEGIN IMMEDIATE")
     # Unless another build did it while this one waited.
     if con.execute("PRAGMA user_version").fetchone()[0] == version:
-        for statement in filter(str.strip, (_SCHEMA if is_new else _FROM_VERSION_1).split(";")):
+        steps = _SCHEMA + _ADDED[-1] if is_new else "".join(_ADDED[version - 1 :])
+        for statement in filter(str.strip, steps.split(";")):
             con.execute(statement)
         con.execute(f"PRAGMA user_version = {_VERSION}")
     con.execute("COMMIT")
@@ -415,8 +419,10 @@ def _limit(con: sqlite3.Connection, table: str) -> Limits:
     query = "SELECT epsilon, delta FROM limits WHERE account(name) = account(?)"
     rows = con.execute(query, (table,)).fetchall()
     deltas = [_amount(delta) for _, delta in rows if delta is not None]
-    epsilons = [_amount(epsilon) for epsilon, _ in rows]
-    return Limits(min(epsilons, default=None), min(deltas, default=DEFAULT_DELTA_LIMIT))
+    return Limits(
+        min((_amount(epsilon) for epsilon, _ in rows), default=None),
+        min(deltas, default=DEFAULT_DELTA_LIMIT),
+    )
 
 
 def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:

@@ -26,12 +26,12 @@ from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.gradual import finer_noise
 from hdpview.privacy.noise import Law, Noise, laplace_scale
 from hdpview.privacy.randomness import Randomness, Uniform, draw_many
-from hdpview.privacy.zcdp import delta_of_one_record, epsilon_of_choices, rho_of
+from hdpview.privacy.zcdp import delta_of_one_record, rho_of
 from hdpview.progress import Progress, silent
 
 Integers = NDArray[np.int64]
 
-WITH_DELTA = "histograms, choices and tables, with delta"
+WITH_DELTA = "histograms and tables, with delta"
 # Entries of a long vector that are drawn at once: OpenDP takes lists, and about a second for so many.
 _ENTRIES_AT_ONCE = 2**17
 # Records. Beyond this σ, a rounded normal variable is the discrete Gaussian for any test.
@@ -40,6 +40,7 @@ _WIDEST_TABLE = 2**12
 _LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)
 # By this much OpenDP's certificate may be above what was asked for: it rounds up.
 _CERTIFIED = 1 + Fraction(1, 10**9)
+NOTHING = Fraction(0), Fraction(0)  # ε and δ
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Mechanism:
     epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and
         all
         amounts are for one record. [P11]
+    before: ε and δ of Gaussian tables whose account goes on: ρ is what both budgets together buy beyond it.
     outcomes: of a build that broke off and is continued; what is in it is not drawn again.
     """
 
@@ -98,16 +100,21 @@ class Mechanism:
         delta: Fraction = Fraction(0),
         max_rows: int = 1,
         law: Law | None = None,
+        before: tuple[Fraction, Fraction] = NOTHING,
         outcomes: Outcomes | None = None,
     ) -> None:
         self.epsilon, self.delta, self.max_rows = epsilon, delta, max_rows
-        self.law: Law = law or ("gaussian" if delta else "laplace")
+        self.law: Law = law or ("gaussian" if delta + before[1] else "laplace")
         self.total = epsilon / max_rows
         if self.law == "gaussian":
-            self.total = rho_of(self.total, delta_of_one_record(delta, epsilon, max_rows))
+            self.total = self._rho(epsilon + before[0], delta + before[1])
+            self.total -= self._rho(*before) if before[0] else 0  # [P17]
         self._spent: dict[str, Fraction] = {}
         self._charges: dict[str, Charge] = {}
         self._randomness, self._outcomes = randomness, outcomes or Outcomes()
+
+    def _rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        return rho_of(epsilon / self.max_rows, delta_of_one_record(delta, epsilon, self.max_rows))
 
     @property
     def remaining(self) -> Fraction:
@@ -121,19 +128,14 @@ class Mechanism:
     def noisy(
         self, purpose: str, exact: Exact, amount: Fraction, progress: Progress | None = None
     ) -> Integers:
-        """Whole numbers with noise on each, in their shape. [P6] [P8]
+        """A table of counts with noise on each, in its shape. [P6] [P8]"""
+        _check_table(exact)
+        noise = self.noise(amount)
 
-        Laplace noise of ε/in_all on each entry costs ε. Gaussian noise costs ρ times the sum of squared
-        changes, which is at most per_entry · in_all.
-        """
-        squares = exact.per_entry * exact.in_all
-        noise = Noise(self.law, amount / (exact.in_all if self.law == "laplace" else squares))
-        (noisy,) = self._once(
-            purpose,
-            amount,
-            f"noise on {exact.shape}",
-            lambda: [self._with_noise(exact._exact_value, noise, purpose, progress)],
-        )
+        def draw() -> list[NDArray[Any]]:
+            return [self._with_noise(exact._exact_value, noise, purpose, progress)]
+
+        (noisy,) = self._once(purpose, amount, f"noise on {exact.shape}", draw)
         return noisy
 
     def refined(
@@ -144,8 +146,9 @@ class Mechanism:
         released, scale: the old release and the scale of its Laplace noise. The new noise has the scale
         of both amounts together, and the old release is the new one with independent noise added.
         """
-        if self.law != "laplace" or exact.in_all != 1 or released.shape != exact.shape:
-            raise BudgetError("Only tables of counts with Laplace noise can be refined.")
+        _check_table(exact)
+        if self.law != "laplace" or released.shape != exact.shape:
+            raise BudgetError("Only tables with Laplace noise can be refined.")
         rate = 1 / Fraction(scale)
         finer = 1 / Fraction(laplace_scale(rate + amount))
 
@@ -172,25 +175,22 @@ class Mechanism:
         purpose: str,
         scores: Exact,
         amount: Fraction,
-        prior: NDArray[np.float64] | None = None,
-        among: NDArray[np.bool_] | None = None,
+        prior: NDArray[np.float64],
     ) -> int:
-        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2·per_entry). [P9]
-        [P15]
+        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2). [P9] [P15]
 
-        prior: positive and public. among: which may be chosen, public; all by default.
+        prior: positive and public.
         """
-        epsilon = amount if self.law == "laplace" else epsilon_of_choices(amount, 1)
-        rate = epsilon / (2 * scores.per_entry)
-        possible = np.arange(scores.shape[0]) if among is None else np.flatnonzero(among)
-        weights = np.ones(scores.shape[0]) if prior is None else prior
+        if self.law != "laplace":
+            raise BudgetError("Choices cost epsilon; this budget has a delta, and its accounts are in rho.")
+        rate = amount / 2
 
         def draw() -> list[NDArray[Any]]:
-            exact_scores: NDArray[np.float64] = scores._exact_value[possible].astype(np.float64)
+            exact_scores: NDArray[np.float64] = scores._exact_value.astype(np.float64)
             uniform = Uniform(self._randomness.root_key("choice of " + purpose), 0)
-            return [possible[[_choose(exact_scores, rate, uniform, weights[possible])]]]
+            return [np.array([_choose(exact_scores, rate, uniform, prior)])]
 
-        (chosen,) = self._once(purpose, amount, f"one of {len(possible)}", draw)
+        (chosen,) = self._once(purpose, amount, f"one of {len(prior)}", draw)
         return int(chosen[0])
 
     def grow(
@@ -246,10 +246,6 @@ class Mechanism:
         if self._randomness.is_test:
             return self._randomness.root_key("public randomness for " + purpose)
         return np.frombuffer(secrets.token_bytes(32), np.uint32)
-
-    def forgo(self, purpose: str) -> None:
-        """Spend the rest on nothing, where a released number shows that nothing is left to ask."""
-        self._charge(purpose, self.remaining)
 
     def close(self) -> tuple[Charge, ...]:
         """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
@@ -310,6 +306,12 @@ class Mechanism:
             part = slice(start, start + _ENTRIES_AT_ONCE)
             noisy[part] = _sampled(flat[part], noise.law, noise.scale, key, start)
         return noisy.clip(-2 * MOST_RECORDS, 2 * MOST_RECORDS).reshape(np.shape(exact_counts))
+
+
+def _check_table(exact: Exact) -> None:
+    """Noise is made for counts of which one record changes a single one."""
+    if exact.in_all != 1:
+        raise BudgetError("A record is counted more than once here; noise is made for tables of counts.")
 
 
 def _sampled(

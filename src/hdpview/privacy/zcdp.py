@@ -47,13 +47,6 @@ def _precise_rho(alpha: Decimal, epsilon: Fraction, delta: Fraction) -> Fraction
     return Fraction(Context(prec=_DIGITS, rounding=ROUND_FLOOR).plus(rho))
 
 
-def epsilon_of_choices(rho: Fraction, times: int) -> Fraction:
-    """The ε of each of `times` choices that together are ρ-zCDP: √(8ρ/times), rounded down. [P14]"""
-    square = 8 * rho / times
-    unit = 10 ** (_DIGITS + max(0, math.ceil(-math.log10(square) / 2)))
-    return Fraction(math.isqrt(square.numerator * unit**2 // square.denominator), unit)
-
-
 def delta_of_one_record(delta: Fraction, epsilon: Fraction, k: int) -> Fraction:
     """The δ of a build for one record, where whoever has k of them is protected with (ε, δ). [P14]"""
     if k == 1:

@@ -204,7 +204,7 @@ def _refuse_what_is_no_view(target: Path) -> None:
         target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))
     ):
         raise ViewFileError(
-            f"Cannot write {str(target)!r}: it is there already and is no view. Choose a name that "
+            f"Cannot write {str(target)!r}: the file exists and is not a view. Choose a name that "
             "ends in .pview."
         )
 

@@ -79,7 +79,7 @@ export class Choose {
     );
   }
 
-  /** Which column says whose row it is. */
+  /** The column that identifies the person. */
   unit(label) {
     const { settings, document: doc } = this.page;
     const onchange = (event) => {
@@ -104,7 +104,7 @@ export class Choose {
   /** A column that identifies persons by its name. */
   proposal() {
     const [found] = this.page.told.identifiers;
-    return found ? ` The column ${found} looks as if it says whose row it is.` : "";
+    return found ? ` The column ${found} looks like it identifies the person.` : "";
   }
 
   /** What is asked where rows belong to persons. */

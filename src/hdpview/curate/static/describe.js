@@ -121,7 +121,7 @@ export class Describe {
           "span",
           { class: "quiet" },
           this.page.told.identifiers.includes(form.name)
-            ? "left out: its name is an identifier’s. It can say whose row it is, in step 2."
+            ? "left out: its name is an identifier’s. It can identify the person, in step 2."
             : "left out",
         ),
       );
@@ -394,7 +394,7 @@ export class Describe {
     this.learnError.textContent = "";
     if (!page.settings.unitIsChosen) {
       this.learnError.textContent =
-        "First say whose row it is: learning protects rows or persons, as the view will." +
+        "First choose the column that identifies the person: learning protects rows or persons, as the view will." +
         page.steps.choose.proposal();
       this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
       return;

@@ -7,7 +7,6 @@ is charged here: a `Mechanism` does that when it draws.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,12 +43,6 @@ class Accounting:
         """
         power = 1 / 3 if self.law == "laplace" else 1 / 2
         return split(amount, [n**power for n in n_cells])
-
-    def n_tables(self, noisy_total: float) -> int:
-        """The n with n² = records · ε; with a δ, of the ε that gives n tables the same noise, 2·√(n·ρ)."""
-        if self.law == "laplace":
-            return int(math.sqrt(max(0.0, noisy_total) * float(self.total)))
-        return int((2 * max(0.0, noisy_total) * math.sqrt(float(self.total))) ** (2 / 3))
 
 
 def split(amount: Fraction, weights: Sequence[float]) -> list[Fraction]:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import term_means
-from hdpview.query.interval.answers import Interval, Where
+from hdpview.query.interval.answers import Interval
 from hdpview.query.question.batch import pack
 from hdpview.query.question.quantities import count_of
-from hdpview.query.question.where import boxes_of
+from hdpview.query.question.where import Where, boxes_of
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 

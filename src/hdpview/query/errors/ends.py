@@ -55,6 +55,19 @@ def _student_5(t: float) -> float:
     return 2 / math.pi * (angle + math.sin(angle) * math.cos(angle) * (1 + 2 / 3 * math.cos(angle) ** 2))
 
 
+def probability_above(estimate: float, half_width: float, confidence: float) -> float:
+    """How likely the truth is above 0, if an interval reaches so far to either side of the estimate."""
+    if half_width <= 0.0:
+        return float(estimate > 0) if estimate else 0.5
+    return (
+        0.5
+        + math.copysign(
+            _student_5(abs(estimate) / half_width * typical_tail(confidence) / _TAIL_SCALE), estimate
+        )
+        / 2
+    )
+
+
 def ends(estimate: Floats, draws: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Lower and upper ends of outputs, shape (n,) each; NaN where no draw has a value.
 

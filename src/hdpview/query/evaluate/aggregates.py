@@ -48,6 +48,12 @@ _QUANTILES = _words(
 _LISTS = _words("arrayagg groupconcat list string_agg array_agg group_concat listagg")
 
 
+_CALLED = {
+    "argmax": "ARG_MAX", "argmin": "ARG_MIN", "groupconcat": "STRING_AGG", "arrayagg": "ARRAY_AGG",
+    "logicalor": "BOOL_OR", "logicaland": "BOOL_AND", "anyvalue": "ANY_VALUE",
+}  # fmt: skip
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """True for an aggregate function, with its FILTER."""
     if isinstance(node, exp.Anonymous):
@@ -331,7 +337,7 @@ class Aggregates:
         )
 
     def _refused(self, name: str, x: exp.Expr | None) -> str:
-        called = name.upper().replace("ARGMAX", "ARG_MAX").replace("GROUPCONCAT", "STRING_AGG")
+        called = _CALLED.get(name, name.upper())
         argument = "x" if x is None else shown(x)
         if name in ("approxdistinct", "approx_count_distinct"):
             raise QueryError(
@@ -342,6 +348,11 @@ class Aggregates:
             raise QueryError(
                 f"{called} lists values of rows, and a view holds no rows. "
                 f"Ask for COUNT(*) … GROUP BY {argument}."
+            )
+        if called in ("BOOL_OR", "BOOL_AND"):
+            raise QueryError(
+                f"{called}({argument}) depends on a single record, which a view must not give away. "
+                f"Ask for COUNT(*) FILTER (WHERE {argument})."
             )
         if name in _SINGLE:
             raise QueryError(

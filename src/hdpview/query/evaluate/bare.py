@@ -18,10 +18,10 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Datetime, Ordered, Schema
 from hdpview.errors import QueryError
-from hdpview.query.interval.answers import Kind, Reading, notes_on
+from hdpview.query.interval.answers import CountKind, IntervalKind, notes_on
 from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.spans import Measures, Span
-from hdpview.query.question.aggregates import count
+from hdpview.query.interval.spans import Estimates, group_estimates
+from hdpview.query.question.aggregates import COUNT
 from hdpview.query.question.axes import BinLabel, attribute_axis
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import code_shares, is_beyond
@@ -161,18 +161,18 @@ class BareAnswer:
     """Columns of a plain count: keys, and the count with its ends."""
 
     columns: list[pa.Array]
-    span: Span
+    span: Estimates
     notes: tuple[str, ...]
     attributes: frozenset[int]
 
 
 def answer_bare(
-    bare: Bare, view: ViewData, confidence: float, counts: Reading, interval: Kind | None
+    bare: Bare, view: ViewData, confidence: float, counts: CountKind, interval: IntervalKind | None
 ) -> BareAnswer:
     """The count in every group, in the order asked for."""
     axes = [attribute_axis(view.schema, a) for a in bare.keys]
     groups = Groups(view, bare.boxes, axes, keep_empty=not axes)
-    span = Measures(groups, counts, interval).span(count([{}]), confidence)
+    span = group_estimates(groups, COUNT, confidence, counts, interval)
     keys = {a: groups.keys(i) for i, a in enumerate(bare.keys)}
     rows = np.arange(len(span.estimate))
     terms = bare.order or tuple((i, False, False) for i, a in enumerate(bare.items) if a is not None)
@@ -191,7 +191,7 @@ def answer_bare(
                 pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a))
             )
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
-    kept = Span(*(column[rows] for column in span))
+    kept = Estimates(*(column[rows] for column in span))
     return BareAnswer(columns, kept, notes_on(list(bare.boxes), view), attributes)
 
 

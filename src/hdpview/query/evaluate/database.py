@@ -93,7 +93,7 @@ class Points:
 
 
 def sql_type(attribute: Attribute) -> str:
-    """DuckDB's type of an attribute."""
+    """DuckDB's type of an attribute, as clients see it."""
     if isinstance(attribute, Datetime):
         return "DATE" if attribute.kind == "date" else "TIMESTAMP"
     if isinstance(attribute, Ordered):
@@ -101,7 +101,17 @@ def sql_type(attribute: Attribute) -> str:
     return "BOOLEAN" if isinstance(attribute, Boolean) else "VARCHAR"
 
 
-def points_of(attribute: Attribute) -> Points:
+def point_type(attribute: Attribute, fine: bool = False) -> str:
+    """DuckDB's type of the points of an attribute.
+
+    Moments that are counted by days are dates, unless a statement looks inside the day (fine).
+    """
+    if isinstance(attribute, Datetime) and attribute.counts_days and not fine:
+        return "DATE"
+    return sql_type(attribute)
+
+
+def points_of(attribute: Attribute, fine: bool = False) -> Points:
     """The points of an attribute, codes in order."""
     null = attribute.nullable
     if not isinstance(attribute, Ordered):
@@ -112,7 +122,7 @@ def points_of(attribute: Attribute) -> Points:
     per_bin = int(np.clip(MAX_POINTS // n_bins, 4, POINTS_PER_BIN))
     runs: list[NDArray[Any]] = []
     shares: list[Floats] = []
-    step = MICROSECONDS_PER_DAY if sql_type(attribute) == "DATE" else 1
+    step = MICROSECONDS_PER_DAY if point_type(attribute, fine) == "DATE" else 1
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if isinstance(attribute, Integer) or step > 1:
             n = -(-(high - low) // step)
@@ -143,7 +153,7 @@ class ViewDatabase:
         self._connection = sandboxed_connection()
         _open.add(self)
         self._lock = threading.Lock()
-        self._points: dict[int, Points] = {}
+        self._points: dict[tuple[int, bool], Points] = {}
         # Names as DuckDB compares them, without regard to case.
         self.names: list[str] = []
         for name in self.schema.names:
@@ -153,7 +163,7 @@ class ViewDatabase:
             self.names.append(own)
         self.number = {name.lower(): a for a, name in enumerate(self.names)}
         self.types = {
-            name.lower(): sql_type(attribute)
+            name.lower(): point_type(attribute)
             for name, attribute in zip(self.names, self.schema.attributes, strict=True)
         }
         columns = ", ".join(f"{quote(name)} {self.types[name.lower()]}" for name in self.names)
@@ -182,20 +192,20 @@ class ViewDatabase:
             and bool((np.diff(attribute.edges) > 1).any() or not attribute.whole)
         )
 
-    def is_binned(self, a: int) -> bool:
+    def is_binned(self, a: int, fine: bool = False) -> bool:
         """True if a group by the plain attribute is a bin, not a value."""
         attribute = self.schema.attributes[a]
         if not isinstance(attribute, Ordered):
             return False
-        step = MICROSECONDS_PER_DAY if sql_type(attribute) == "DATE" else 1
+        step = MICROSECONDS_PER_DAY if point_type(attribute, fine) == "DATE" else 1
         return not attribute.whole or bool((np.diff(attribute.edges) > step).any())
 
-    def points(self, a: int) -> Points:
-        """The points of an attribute; its table `{SECRET}_points{a}` (i, code, share, x, bin) exists then."""
+    def points(self, a: int, fine: bool = False) -> Points:
+        """The points of an attribute; their table (i, code, share, x, bin) exists then."""
         with self._lock:
-            if a not in self._points:
-                self._points[a] = self._create_points(a)
-            return self._points[a]
+            if (a, fine) not in self._points:
+                self._points[a, fine] = self._create_points(a, fine)
+            return self._points[a, fine]
 
     def _labels(self, a: int) -> pa.Array:
         """What a group by the plain attribute shows for each code."""
@@ -211,8 +221,8 @@ class ViewDatabase:
         found: list[Any] = self._labels(a).to_pylist()
         return found
 
-    def _create_points(self, a: int) -> Points:
-        attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a])
+    def _create_points(self, a: int, fine: bool) -> Points:
+        attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a], fine)
         labels = self._labels(a)
         table = pa.table(
             {
@@ -223,14 +233,14 @@ class ViewDatabase:
                 "bin": labels.take(pa.array(points.code)),
             }
         )
-        kind = sql_type(attribute)
+        kind = point_type(attribute, fine)
         label = "VARCHAR"
         if isinstance(attribute, Datetime):
             label = "DATE" if attribute.counts_days else "TIMESTAMP"
         with self.cursor() as cursor:
             cursor.register(f"{SECRET}_arrow", table)
             cursor.execute(
-                f"CREATE TABLE {SECRET}_points{a} AS SELECT i, code, share, "
+                f"CREATE TABLE {points_table(a, fine)} AS SELECT i, code, share, "
                 f"CAST(x AS {kind}) AS x, CAST(bin AS {label}) AS bin FROM {SECRET}_arrow"
             )
             cursor.unregister(f"{SECRET}_arrow")
@@ -269,6 +279,11 @@ def _close() -> None:
 def shortened_line(text: str) -> str:
     """A message of DuckDB, cut to 240 characters."""
     return text if len(text) <= 240 else text[:239] + "…"
+
+
+def points_table(a: int, fine: bool) -> str:
+    """The table of the points of an attribute."""
+    return f"{SECRET}_points{a}{'_fine' if fine else ''}"
 
 
 def quote(name: str) -> str:

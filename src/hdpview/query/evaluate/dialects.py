@@ -32,7 +32,7 @@ _INTEGERS = exp.DataType.INTEGER_TYPES
 
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
     """The statement with the meaning that its dialect gives it, ready to be written as DuckDB's."""
-    tree = tree.transform(_with_buckets)
+    tree = tree.transform(_with_buckets).transform(_respelled)
     _count_truths(tree, types)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
         return _from_postgres(tree, types)
@@ -55,12 +55,7 @@ def _count_truths(tree: exp.Expr, types: Mapping[str, str]) -> None:
 def _from_postgres(tree: exp.Expr, types: Mapping[str, str]) -> exp.Expr:
     _divide_whole_numbers(tree, types)
 
-    def change(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, (exp.ToChar, exp.TimeToStr)):
-            return _formatted(node)
-        return node
-
-    return tree.transform(change)
+    return tree.transform(lambda node: _formatted(node) if isinstance(node, exp.TimeToStr) else node)
 
 
 def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
@@ -154,6 +149,27 @@ def _special(value: str, code: str) -> str:
     for one in reversed(how):
         text = f"rpad({text}, 9, ' ')" if one == "pad9" else f"{one}({text})"
     return text
+
+
+def _respelled(node: exp.Expr) -> exp.Expr:
+    """Functions that DuckDB has under another name or in another form."""
+    if isinstance(node, exp.ToChar) and node.args.get("format") is not None:
+        return _formatted(node)
+    whole = node.this
+    is_named = isinstance(node, exp.Window) and isinstance(whole, exp.Anonymous)
+    if is_named and whole.name.lower() == "ratio_to_report" and len(whole.expressions) == 1:
+        value, window = whole.expressions[0], node.copy()
+        window.set("this", exp.Sum(this=value.copy()))
+        return exp.paren(exp.Div(this=exp.paren(value.copy()), expression=window, typed=False, safe=False))
+    if (
+        isinstance(node, exp.Bracket)
+        and isinstance(whole, exp.ApproxQuantiles)
+        and len(node.expressions) == 1
+    ):
+        parts = whole.expression or exp.Literal.number(1)
+        share = exp.Div(this=node.expressions[0].copy(), expression=parts.copy(), typed=False, safe=False)
+        return exp.func("quantile_disc", whole.this.copy(), share)
+    return node
 
 
 def _with_buckets(node: exp.Expr) -> exp.Expr:

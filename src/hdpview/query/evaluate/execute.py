@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -207,11 +208,6 @@ class Execution:
             heap = heaps.errors(scan)
             if heap is not None:
                 total += heap
-            if scan.extra_variance.any():
-                half = np.random.default_rng([seed & 0xFFFFFFFF, scan.n_groups]).standard_normal(
-                    (n_draws // 2, 1, scan.n_groups)
-                )
-                total += np.concatenate([half, -half]) * np.sqrt(scan.extra_variance)
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws, heaps)
@@ -294,20 +290,14 @@ class Execution:
 def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
     """SQL in which scans are the rows of one draw."""
 
-    def to_table(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table) and node.name.startswith(f"{SECRET}_scan"):
-            i = node.name.removeprefix(f"{SECRET}_scan")
-            source = sqlglot.parse_one(
-                f"SELECT k.*, b.* EXCLUDE ({SECRET}g, {SECRET}d) FROM {SECRET}_b{i} AS b "
-                f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw}",
-                read="duckdb",
-            )
-            return exp.Subquery(
-                this=source, alias=exp.TableAlias(this=exp.to_identifier(node.alias or node.name))
-            )
-        return node
+    def rows(place: re.Match[str]) -> str:
+        i = place.group(1)
+        return (
+            f"(SELECT k.*, b.* EXCLUDE ({SECRET}g, {SECRET}d) FROM {SECRET}_b{i} AS b "
+            f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw})"
+        )
 
-    return text_of(tree.copy().transform(to_table))
+    return re.sub(rf'"?{SECRET}_scan(\d+)"?', rows, text_of(tree))
 
 
 @dataclass(frozen=True, eq=False)

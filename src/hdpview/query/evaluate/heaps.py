@@ -65,7 +65,7 @@ class Heaps:
 
     def _cut_codes(self, scan: Scan, cluster: Cluster, axis: int) -> Ints:
         """Codes whose points are not all in one class."""
-        points = scan.database.points(cluster.attributes[axis])
+        points = scan.points(cluster.attributes[axis])
         cls, codes = cluster.class_of_point[axis], points.code
         same = codes[1:] == codes[:-1]
         cut = set(codes[1:][same & (cls[1:] != cls[:-1])].tolist())
@@ -76,7 +76,7 @@ class Heaps:
 
     def _add(self, found: Floats, scan: Scan, place: int, axis: int, a: int, codes: Ints) -> None:
         cluster, n_draws = scan.clusters[place], self.n_draws
-        points, cls = scan.database.points(a), cluster.class_of_point[axis]
+        points, cls = scan.points(a), cluster.class_of_point[axis]
         start = np.searchsorted(points.code, codes)
         stop = np.searchsorted(points.code, codes, side="right")
         # Points without a share are edges: records anywhere else lie at the others.

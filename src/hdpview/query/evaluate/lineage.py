@@ -105,8 +105,11 @@ class _Hidden:
 
     def _add_to_set(self, query: exp.SetOperation) -> None:
         if query.args.get("distinct") or isinstance(query, (exp.Except, exp.Intersect)):
+            uncertain = uncertain_outputs(query)
             for leaf in _leaves(query):
-                leaf.append("expressions", exp.alias_(_joined([i.unalias() for i in leaf.selects]), HIDDEN))
+                pairs = zip(leaf.selects, uncertain, strict=False)
+                keys = [item.unalias() for item, is_uncertain in pairs if not is_uncertain]
+                leaf.append("expressions", exp.alias_(_joined(keys or [exp.Literal.string("0")]), HIDDEN))
             return
         for i, whole in enumerate((query.left, query.right)):
             side: exp.Expr = whole.unnest() if isinstance(whole, exp.Subquery) else whole

@@ -54,7 +54,7 @@ def ordered_values(
 
 def _check_size(n: int) -> None:
     if n > MAX_NUMBERS:
-        raise QueryError("Quantiles of so many groups take too long. Group by less, or narrow with WHERE.")
+        raise QueryError("Quantiles of so many groups take too long. Use fewer groups, or narrow with WHERE.")
 
 
 def _of_bins(
@@ -63,7 +63,7 @@ def _of_bins(
     """Quantiles from counts of bins: records lie at the points of their bin."""
     inner = ordered.scan
     a, values = ordered.values_of_points(cursor)
-    points, attribute = inner.database.points(a), inner.database.schema.attributes[a]
+    points, attribute = inner.points(a), inner.database.schema.attributes[a]
     n_draws, n_groups, size = len(counts), scan.n_groups, attribute.size
     labels = inner.key_table().column(key_name(len(scan.keys))).to_pylist()
     code_of = {label: code for code, label in enumerate(inner.database.bin_labels(a))}
@@ -74,7 +74,7 @@ def _of_bins(
     of_codes = np.zeros((n_draws, n_groups, size))
     of_codes[:, group, code] = counts
     share = np.broadcast_to(points.share[order], (n_draws, len(order)))
-    if heaps is not None and inner.database.is_binned(a):
+    if heaps is not None and inner.database.is_binned(a, a in inner.fine):
         share = np.concatenate([share[:1], heaps.point_shares(a, points, size)[:, order]])
     histogram = of_codes[:, :, points.code[order]] * share[:, None, :]
     return quantiles(histogram, values[order], ordered.q, ordered.discrete)

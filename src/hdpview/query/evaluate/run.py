@@ -20,8 +20,7 @@ from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
-from hdpview.query.evaluate.released import is_material
-from hdpview.query.interval.answers import Kind, Reading, check_reading
+from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
@@ -129,8 +128,8 @@ def run(
     view: ViewData,
     statement: str | exp.Expr,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
     dialect: str = DIALECT,
     with_intervals: bool = True,
     ranks: bool = False,
@@ -142,7 +141,7 @@ def run(
     ranks: whether `presence` is wanted.
     """
     check_confidence(confidence)
-    check_reading(counts, interval)
+    check_kinds(counts, interval)
     tree = _tree(statement, dialect)
     return _guarded(lambda: _run(view, tree, confidence, counts, interval, dialect, with_intervals, ranks))
 
@@ -151,14 +150,14 @@ def _run(
     view: ViewData,
     tree: exp.Expr,
     confidence: float,
-    counts: Reading,
-    interval: Kind,
+    counts: CountKind,
+    interval: IntervalKind,
     dialect: str,
     with_intervals: bool,
     ranks: bool,
 ) -> Result:
     bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or _is_closed(bare, view)):
+    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
     from hdpview.query.evaluate.execute import Execution, deadline
 
@@ -170,12 +169,6 @@ def _run(
                 f"Intervals here are typical ones: {interval} intervals are for plain counts."
             )
         return _result(execution, confidence, counts, with_intervals, ranks)
-
-
-def _is_closed(bare: Bare, view: ViewData) -> bool:
-    """True if the closed form gives what the general path would."""
-    attributes = {*bare.keys, *(a for box in bare.boxes for a in box)}
-    return is_clear(bare, view.schema) and not (attributes and is_material(view, sorted(attributes)))
 
 
 def _guarded(ask: Callable[[], T]) -> T:
@@ -194,7 +187,12 @@ def _guarded(ask: Callable[[], T]) -> T:
 
 
 def _bare_result(
-    bare: Bare, view: ViewData, confidence: float, counts: Reading, interval: Kind, with_intervals: bool
+    bare: Bare,
+    view: ViewData,
+    confidence: float,
+    counts: CountKind,
+    interval: IntervalKind,
+    with_intervals: bool,
 ) -> Result:
     answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
     table = pa.table(answer.columns, names=list(bare.names))
@@ -254,7 +252,7 @@ def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
 
 
 def _result(
-    execution: Execution, confidence: float, counts: Reading, with_intervals: bool, ranks: bool
+    execution: Execution, confidence: float, counts: CountKind, with_intervals: bool, ranks: bool
 ) -> Result:
     from hdpview.query.evaluate.execute import numbers_of
 
@@ -344,7 +342,8 @@ def _counts(execution: Execution) -> tuple[str, ...]:
 
 
 def _inferred(execution: Execution) -> tuple[str, ...]:
-    if not any(scan.keys for scan in execution.statement.scans):
+    scans = execution.statement.scans
+    if not any(scan.keys or len(c.attributes) > 1 for scan in scans for c in scan.clusters):
         return ()
     attributes = {a for scan in execution.statement.scans for a in scan.attributes}
     note = inferred_note(execution.database.view, attributes)

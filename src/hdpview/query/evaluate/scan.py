@@ -20,8 +20,7 @@ from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
-from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase
-from hdpview.query.evaluate.released import corrections
+from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, point_type, points_table
 from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
@@ -37,6 +36,8 @@ MAX_COMBINATIONS = 600_000
 MAX_NUMBERS = 50_000_000
 # Numbers of a matrix of classes by codes that errors are computed with: 160 MB.
 MAX_SHARES = 20_000_000
+# Combinations of classes of attributes tied together that errors are drawn for: 64 MB for 200 draws.
+MAX_FIELD = 40_000
 # Numbers of an array of terms × components at a time: 32 MB.
 NUMBERS_AT_ONCE = 4_000_000
 # How far beyond the bounds of moments a value is looked at: 1,000 years.
@@ -47,6 +48,8 @@ MAX_STEPS = 2
 COARSER = (12, 4, 1)
 # A value that no text pattern matches: what is in `other` is unknown.
 _UNDECLARED = "\ue000"
+# What an expression holds that asks for hours, minutes or times of day.
+_INSIDE_DAYS = r"hour|minute|second|epoch_us|%-?[HIMSpfTX]|\btime\b|\d:\d\d|current_timestamp|now\("
 _NEVER_ATOMS = (exp.Tuple, exp.Interval, exp.If, exp.Ordered, exp.Distinct, exp.DataType, exp.Var)
 
 
@@ -145,11 +148,14 @@ def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorClust
     Classes beyond are merged, neighbours in what they add; errors then see their means.
     """
     functions, classes = cluster.values, []
+    sizes = [min(len(p.starts), n) for p, n in zip(cluster.points, functions.shape[2:], strict=True)]
+    is_large = math.prod(sizes) > MAX_FIELD
+    share_of_field = int(MAX_FIELD ** (1 / len(sizes))) if is_large else MAX_FIELD
     for axis, a in enumerate(cluster.attributes):
         n, size = functions.shape[2 + axis], int(cluster.points[axis].code[-1]) + 1
         cls, points = cluster.class_of_point[axis], cluster.points[axis]
-        most = max(MAX_SHARES // size, 64)
-        if n > size and size * size <= MAX_SHARES:
+        most = max(min(MAX_SHARES // size, share_of_field), 16)
+        if n > size and size * size <= MAX_SHARES and size <= most:
             moved = cluster.over_codes(np.moveaxis(functions, 2 + axis, -1), axis)
             functions = np.moveaxis(moved, -1, 2 + axis)
             classes.append(np.eye(size))
@@ -190,6 +196,8 @@ class Scan:
         self, database: ViewDatabase, number: int, keys: Sequence[exp.Expr], where: Sequence[exp.Expr]
     ) -> None:
         self.database, self.number, self.keys, self.where = database, number, list(keys), list(where)
+        # Attributes counted by days that an expression looks inside of.
+        self.fine = {a for node in [*keys, *where] for a in looked_inside(node, database)}
         self.bases: list[Base] = []
         self._known: dict[tuple[object, ...], int] = {}
         # Further scans with one more key, for quantiles and modes: (argument, scan, column, how).
@@ -198,7 +206,6 @@ class Scan:
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
         # Of what released counts have moved the estimate by, shape of the estimate, or (1, 1).
-        self.extra_variance: Floats = np.zeros((1, 1))
         # True if nothing but the existence of groups is asked for, by a statement around this one.
         self.counts_groups = False
         # Base sums whose least and greatest summands are wanted.
@@ -210,6 +217,8 @@ class Scan:
         if own.key not in self._known:
             self._known[own.key] = len(self.bases)
             self.bases.append(own)
+            for node in [*own.conditions, *own.factors]:
+                self.fine |= looked_inside(node, self.database)
         return self._known[own.key]
 
     def column(self, conditions: Sequence[exp.Expr], summand: exp.Expr | None = None) -> str:
@@ -228,6 +237,14 @@ class Scan:
     @property
     def n_groups(self) -> int:
         return math.prod(self.grid)
+
+    def points(self, a: int) -> Points:
+        """The points of an attribute."""
+        return self.database.points(a, a in self.fine)
+
+    def points_table(self, a: int) -> str:
+        """Their table."""
+        return points_table(a, a in self.fine)
 
     @property
     def attributes(self) -> set[int]:
@@ -282,11 +299,6 @@ class Scan:
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, weight)
-            corrected = corrections(part, self)
-            if corrected is not None:
-                added, variance = corrected
-                total += np.maximum(added, -total) if not raw else added
-                self.extra_variance = self.extra_variance + variance
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 
@@ -346,9 +358,10 @@ class OrderedColumn:
         """The attribute, and the argument at each of its points, NaN for NULL."""
         assert self.argument is not None
         (a,) = self.scan.attributes_of(self.argument)
-        self.scan.database.points(a)
+        self.scan.points(a)
         table = cursor.sql(  # type: ignore[attr-defined]
-            f"SELECT CAST({_over_points(self.argument)} AS DOUBLE) AS v FROM {SECRET}_points{a} ORDER BY i"
+            f"SELECT CAST({over_points(self.scan, self.argument)} AS DOUBLE) AS v "
+            f"FROM {self.scan.points_table(a)} ORDER BY i"
         ).to_arrow_table()
         return a, np.array(table.column("v").to_numpy(zero_copy_only=False), dtype=np.float64)
 
@@ -444,7 +457,7 @@ class _Compiler:
             keys,
             key_table,
             values.reshape(n_keys, max(len(functions), 1), *n_classes),
-            tuple(self.database.points(a) for a in attributes),
+            tuple(self.scan.points(a) for a in attributes),
             tuple(part.cls for part in parts),
             tuple(part.extras for part in parts),
             function,
@@ -455,27 +468,27 @@ class _Compiler:
 
         per_bin: so many points of each bin stand for all of them.
         """
-        database, attribute = self.database, self.database.schema.attributes[a]
-        points, own = database.points(a), atoms.of[a]
+        attribute = self.database.schema.attributes[a]
+        points, own = self.scan.points(a), atoms.of[a]
         used = np.arange(len(points.code)) if per_bin is None else points.representatives(per_bin)
         kept = np.unique(used)
-        table_of_points = f"{SECRET}_points{a}"
+        table_of_points = self.scan.points_table(a)
         if len(kept) < len(used):
             self.cursor.register(f"{SECRET}_some{a}", pa.table({"j": kept.astype(np.int32)}))  # type: ignore[attr-defined]
             table_of_points = f"(SELECT * FROM {table_of_points} WHERE i IN (SELECT j FROM {SECRET}_some{a}))"
         source = f"SELECT *, x AS u, 0 AS extra FROM {table_of_points}"
-        kinds = self._kinds(a, own)
         other = attribute.unknown_code if isinstance(attribute, Category) and attribute.other else None
         if other is not None:
             source = (
                 f"SELECT *, CASE WHEN code = {other} THEN '{_UNDECLARED}' ELSE x END AS u, 0 AS extra "
-                f"FROM {SECRET}_points{a}"
+                f"FROM {table_of_points}"
             )
+        kinds = self._kinds(a, own) if other is not None or isinstance(attribute, Ordered) else {}
         unknown = {name for name in kinds if name in atoms.inexact and kinds[name] == "BOOLEAN"}
         unknown = unknown if other is not None else set()
         exact = [c for c in single if other is None or _is_exact(c)]
         inexact = [c for c in single if other is not None and not _is_exact(c)]
-        where, guess = _conjunction(exact, "x"), _conjunction(inexact, "u")
+        where, guess = _conjunction(self.scan, exact, "x"), _conjunction(self.scan, inexact, "u")
         if self._asks_beyond(attribute, kinds, single):
             source += f" UNION ALL {self._beyond(a)}"
         rows = _rows(source, f"({where}) AND ({guess})", atoms.columns(a, unknown, "u"))
@@ -495,8 +508,8 @@ class _Compiler:
         distinct = table.drop_columns(["i", "code", "share", "extra"]).take(pa.array(first))
         self.cursor.register(f"{SECRET}_classes{a}", distinct)  # type: ignore[attr-defined]
         n_points = len(kept)
-        extra_codes = table.column("code").to_numpy()[n_points:].tolist()
-        extras = dict(zip(extra_codes, cls[n_points:].tolist(), strict=True))
+        conditions = ["w", *kinds] if isinstance(attribute, Ordered) else []
+        extras = _extras(table, n_points, conditions)
         cls = cls[:n_points]
         if per_bin is None:
             self._note_cuts(a, table, cls, kinds, atoms.used, extras)
@@ -509,7 +522,7 @@ class _Compiler:
             return {}
         listed = ", ".join(f"{sql} AS {name}" for sql, name in own.items())
         rows = self.cursor.execute(  # type: ignore[attr-defined]
-            f"DESCRIBE SELECT {listed} FROM {SECRET}_points{a}"
+            f"DESCRIBE SELECT {listed} FROM {self.scan.points_table(a)}"
         ).fetchall()
         return {name: kind for name, kind, *_ in rows}
 
@@ -520,10 +533,8 @@ class _Compiler:
 
     def _beyond(self, a: int) -> str:
         """Rows for values beyond the bounds of the schema, which are counted in the first and last bins."""
-        attribute, kind = (
-            self.database.schema.attributes[a],
-            self.database.types[self.database.names[a].lower()],
-        )
+        attribute = self.database.schema.attributes[a]
+        kind = point_type(attribute, a in self.scan.fine)
         assert isinstance(attribute, Ordered)
         low, high = attribute.ends
         if kind in ("DATE", "TIMESTAMP"):
@@ -549,7 +560,7 @@ class _Compiler:
         extras: dict[int, int],
     ) -> None:
         """Remember bins that conditions or keys cut, for the notes."""
-        codes, attribute = self.database.points(a).code, self.database.schema.attributes[a]
+        codes, attribute = self.scan.points(a).code, self.database.schema.attributes[a]
         if not isinstance(attribute, Ordered):
             return
         cuts = self.scan.cuts.bins.setdefault(a, set())
@@ -570,6 +581,22 @@ class _Compiler:
         for code, own in extras.items():
             if not (cls[codes == code] == own).any():
                 self.scan.cuts.beyond.add(a)
+
+
+def _extras(table: pa.Table, n_points: int, conditions: Sequence[str]) -> dict[int, int]:
+    """Code → class of values that no point shows.
+
+    Of conditions on values beyond the schema's bounds: only where one holds there and at no point of the bin.
+    What some values of a bin satisfy is asked of the whole bin, as in Python.
+    """
+    codes, cls = (table.column(name).to_numpy() for name in ("code", "cls"))
+    extras = dict(zip(codes[n_points:].tolist(), cls[n_points:].tolist(), strict=True))
+    if not conditions or not extras:
+        return extras
+    holds = np.stack([table.column(name).fill_null(False).to_numpy() for name in conditions]).astype(bool)
+    beyond = {code: i for i, code in enumerate(codes[n_points:].tolist(), n_points)}
+    inside = {code: holds[:, :n_points][:, codes[:n_points] == code].any(axis=1) for code in extras}
+    return {code: own for code, own in extras.items() if (holds[:, beyond[code]] & ~inside[code]).any()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,7 +624,7 @@ class _Atoms:
         """Atoms of an attribute as columns; those that are unknown for undeclared values look at `value`."""
         found = ""
         for sql, name in self.of[a].items():
-            text = _over_points(self._nodes[name], value) if name in unknown else sql
+            text = over_points(self.scan, self._nodes[name], value) if name in unknown else sql
             text = f"NOT ({text})" if negated and name in unknown else text
             found += f", CASE WHEN w THEN {text} END AS {name}"
         return found
@@ -609,7 +636,7 @@ class _Atoms:
         if len(about) == 1 and not isinstance(node, _NEVER_ATOMS):
             (a,) = about
             own = self.of[a]
-            name = own.setdefault(_over_points(node), f"x{a}_{len(own)}")
+            name = own.setdefault(over_points(self.scan, node), f"x{a}_{len(own)}")
             self.used.setdefault(name, set()).add(role)
             self._nodes[name] = node
             if not _is_exact(node):
@@ -622,12 +649,15 @@ class _Atoms:
         return node
 
 
-def _over_points(node: exp.Expr, value: str = "x") -> str:
+def over_points(scan: Scan, node: exp.Expr, value: str = "x") -> str:
     """SQL of an expression about one attribute over its table of points."""
+    number = scan.database.number
+    days = scan.fine - looked_inside(node, scan.database) if scan.fine else set()
 
     def to_point(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column):
-            return exp.column("bin" if part.name.endswith(BIN) else value)
+            point = exp.column("bin" if part.name.endswith(BIN) else value)
+            return exp.cast(point, "DATE") if number.get(part.name.lower()) in days else point
         return part
 
     return text_of(node.copy().transform(to_point))
@@ -640,8 +670,8 @@ def _rows(source: str, holds: str, columns: str) -> str:
     )
 
 
-def _conjunction(conditions: Sequence[exp.Expr], value: str) -> str:
-    return " AND ".join(f"COALESCE(({_over_points(c, value)}), FALSE)" for c in conditions) or "TRUE"
+def _conjunction(scan: Scan, conditions: Sequence[exp.Expr], value: str) -> str:
+    return " AND ".join(f"COALESCE(({over_points(scan, c, value)}), FALSE)" for c in conditions) or "TRUE"
 
 
 def _is_exact(node: exp.Expr) -> bool:
@@ -662,6 +692,17 @@ def _is_exact(node: exp.Expr) -> bool:
             for side in (whole.this, whole.expression)
         )
     return False
+
+
+def looked_inside(node: exp.Expr, database: ViewDatabase) -> set[int]:
+    """Attributes counted by days of which an expression asks hours, minutes or times of day."""
+    if not re.search(_INSIDE_DAYS, text_of(node).replace("00:00:00", ""), re.IGNORECASE):
+        return set()
+    numbers = (database.number.get(c.name.removesuffix(BIN).lower()) for c in node.find_all(exp.Column))
+    attributes = database.schema.attributes
+    return {
+        a for a in numbers if a is not None and point_type(attributes[a]) != point_type(attributes[a], True)
+    }
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

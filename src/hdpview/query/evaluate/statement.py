@@ -7,7 +7,7 @@ becomes SQL over base sums, and DuckDB runs the rest of the statement as it stan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -84,6 +84,8 @@ class Statement:
         """The statement in DuckDB's SQL, with tables by their plain names."""
         if isinstance(tree, exp.Pivot):
             tree = _pivoted(tree, self.database)
+        for source in [node for node in tree.find_all(exp.Subquery) if node.args.get("pivots")]:
+            source.replace(_pivoted_subquery(source))
         if not isinstance(tree, exp.Query):
             raise QueryError(f"Give one SELECT statement. {allowed.WHAT_WORKS}")
         tree = to_duckdb(tree, dialect, self.database.types)
@@ -281,6 +283,9 @@ class Statement:
         parts += select.args.get("windows") or []
         number = {key: i for i, key in enumerate(distinct)}
         of_records = [one for part in parts for one in aggregates_in(part)]
+        for part in parts:
+            _write_whole_counts(part)
+        of_records = [one for part in parts for one in aggregates_in(part)]
         for node in of_records:
             self._replace_aggregate(node, aggregates, number)
         self.scans.append(scan)
@@ -400,8 +405,6 @@ class Statement:
             if node.find_ancestor(exp.Select) is not select:
                 continue
             self._adapt_comparison(node)
-        for node in list(select.find_all(exp.Add, exp.Sub)):
-            self._adapt_arithmetic(node)
 
     def _adapt_comparison(self, node: exp.Expr) -> None:
         sides = _sides(node)
@@ -415,9 +418,7 @@ class Statement:
             return
         attribute, values = self.database.schema.attributes[a], [s for s in sides if s is not columns[0]]
         if isinstance(attribute, Datetime) and attribute.kind == "datetime":
-            if attribute.counts_days and all(map(self._is_day, values)):
-                column.replace(exp.cast(column.copy(), "DATE"))
-            if all(isinstance(v.unnest(), exp.Literal) for v in values):
+            if not attribute.counts_days and all(isinstance(v.unnest(), exp.Literal) for v in values):
                 for value in values:
                     value.replace(exp.cast(value.copy(), "DATE" if self._is_day(value) else "TIMESTAMP"))
         elif isinstance(attribute, Category):
@@ -455,20 +456,6 @@ class Statement:
         listed = listed or [exp.Null()]
         node.replace(exp.In(this=column.copy(), expressions=listed))
 
-    def _adapt_arithmetic(self, node: exp.Expr) -> None:
-        """A day plus or minus whole numbers or days counts in days."""
-        for side, other in ((node.this, node.expression), (node.expression, node.this)):
-            column = side.unnest()
-            if not isinstance(column, exp.Column) or column.table != OF_VIEW:
-                continue
-            a = self.database.number.get(column.name.lower())
-            attribute = None if a is None else self.database.schema.attributes[a]
-            if not isinstance(attribute, Datetime) or attribute.kind == "date" or not attribute.counts_days:
-                continue
-            constant = other.unnest()
-            if (isinstance(constant, exp.Literal) and not constant.is_string) or self._is_day(other):
-                column.replace(exp.cast(column.copy(), "DATE"))
-
     def _is_day(self, node: exp.Expr) -> bool:
         """True for a constant that is a plain date."""
         whole = node.unnest()
@@ -480,18 +467,7 @@ class Statement:
             return False
         if isinstance(whole, exp.Cast) and isinstance(whole.this, exp.Literal):
             return whole.to.is_type("date")
-        return self.kind_of(whole) == "DATE" or self._is_midnight(whole)
-
-    def _is_midnight(self, node: exp.Expr) -> bool:
-        """True for a date minus or plus whole days, months and so on, which DuckDB makes a moment."""
-        if not isinstance(
-            node, (exp.Add, exp.Sub, exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub)
-        ):
-            return False
-        if node.find(exp.CurrentTimestamp, exp.Column):
-            return False
-        value = self.constant(node)
-        return isinstance(value, datetime) and value.time() == datetime.min.time()
+        return self.kind_of(whole) == "DATE"
 
     def bin_of(self, key: exp.Expr) -> exp.Expr:
         """A plain binned attribute as a key means its bins."""
@@ -555,6 +531,30 @@ def _divide_counts(tree: exp.Expr) -> None:
             node.replace(exp.func("trunc", whole))
 
 
+_OF_WHOLE = (exp.Count, exp.CountIf, exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Round, exp.Literal)
+_TEXTS = exp.DataType.TEXT_TYPES
+
+
+def _write_whole_counts(root: exp.Expr) -> None:
+    """Counts written into texts are whole numbers."""
+    for node in list(root.find_all(exp.Cast, exp.DPipe, exp.Concat, exp.ConcatWs)):
+        if isinstance(node, exp.Cast) and not node.to.is_type(*_TEXTS):
+            continue
+        for side in [node.this] if isinstance(node, exp.Cast) else list(node.iter_expressions()):
+            whole = side.unnest()
+            if isinstance(whole, _OF_WHOLE) and whole.find(exp.Count, exp.CountIf) and _is_whole(whole):
+                side.replace(exp.cast(exp.func("round", side.copy()), "BIGINT"))
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    """True for arithmetic of counts and whole numbers."""
+    if isinstance(node, (exp.Count, exp.CountIf)):
+        return True
+    if isinstance(node, exp.Literal):
+        return node.is_int
+    return isinstance(node, _OF_WHOLE) and all(map(_is_whole, node.iter_expressions()))
+
+
 def _source(select: exp.Expr) -> exp.Expr | None:
     source = select.args.get("from_")
     found: exp.Expr | None = None if source is None else source.this
@@ -605,26 +605,25 @@ def _drop(cte: exp.CTE) -> None:
 def _lookup(join: exp.Join, ctes: dict[str, exp.CTE]) -> tuple[str, list[str], list[list[exp.Expr]]] | None:
     """Alias, column names and rows of a joined list of VALUES; None for anything else."""
     source = join.this
-    alias = source.args.get("alias")
-    values = source.this if isinstance(source, exp.Subquery) else source
-    if isinstance(source, exp.Table) and source.name in ctes:
-        cte = ctes[source.name]
-        values, alias = cte.this, cte.args["alias"]
-        if isinstance(values, exp.Select) and isinstance(_source(values), exp.Values):
-            values = _source(values)
+    values = _inner(source, ctes) or source
+    names = None
     if isinstance(values, exp.Select) and isinstance(_source(values), exp.Values):
-        inner = _source(values)
-        alias = alias if alias is not None and alias.columns else inner.args.get("alias")  # type: ignore[union-attr]
-        values = inner
+        names = {item.alias_or_name: item.unalias().name for item in values.selects}
+        values = _source(values)
     if not isinstance(values, exp.Values):
         return None
-    alias = alias if alias is not None and alias.columns else values.args.get("alias")
-    if alias is None or not alias.columns:
+    alias = next(
+        (a for node in (source, values) if (a := node.args.get("alias")) is not None and a.columns), None
+    )
+    if alias is None:
         return None
+    columns = [column.name for column in alias.columns]
+    names = names or dict(zip(columns, columns, strict=True))
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
-    if any(cell.find(exp.Column) for row in rows for cell in row):
+    if any(cell.find(exp.Column) for row in rows for cell in row) or not set(names.values()) <= set(columns):
         return None
-    return source.alias_or_name, [column.name for column in alias.columns], rows
+    chosen = [columns.index(column) for column in names.values()]
+    return source.alias_or_name, list(names), [[row[i] for i in chosen] for row in rows]
 
 
 def _members(part: exp.Expr) -> list[exp.Expr]:
@@ -702,15 +701,43 @@ def _pivoted(pivot: exp.Pivot, database: ViewDatabase) -> exp.Expr:
         raise QueryError(f"{attribute.name!r} is counted in bins, so PIVOT has no values for its columns.")
     labels = listed if listed is not None else sorted(attribute.value_labels())
     group = pivot.args.get("group")
-    keys = [key.copy() for key in group.expressions] if group is not None else []
-    select = exp.Select(expressions=[*(key.copy() for key in keys)])
-    for label in labels:
+    keys = list(group.expressions) if group is not None else []
+    return _with_filters(table, keys, on, {label: exp.Literal.string(label) for label in labels}, using)
+
+
+def _pivoted_subquery(source: exp.Subquery) -> exp.Expr:
+    """(SELECT …) PIVOT (aggregates FOR column IN (values)), as a subquery with FILTERs."""
+    (pivot, *others), inner = source.args["pivots"], source.this
+    fields = pivot.args.get("fields") or []
+    if others or len(fields) != 1 or pivot.args.get("unpivot") or not isinstance(fields[0], exp.In):
+        raise QueryError("PIVOT takes one column: PIVOT (COUNT(*) FOR column IN ('a', 'b')).")
+    on, using = fields[0].this, pivot.expressions
+    values = {value.alias or value.unalias().name: value.unalias() for value in fields[0].expressions}
+    used = {column.name for node in [on, *using] for column in node.find_all(exp.Column)}
+    keys = [exp.column(name) for name in inner.named_selects if name not in used]
+    plain = source.copy()
+    plain.set("pivots", None)
+    plain.set("alias", exp.TableAlias(this=exp.to_identifier(f"{SECRET}p")))
+    alias = pivot.alias or source.alias or f"{SECRET}q"
+    return _with_filters(plain, keys, on, values, using).subquery(alias)
+
+
+def _with_filters(
+    source: exp.Expr,
+    keys: Sequence[exp.Expr],
+    on: exp.Expr,
+    values: Mapping[str, exp.Expr],
+    using: Sequence[exp.Expr],
+) -> exp.Select:
+    """A SELECT with a column per value and aggregate."""
+    select = exp.Select(expressions=[key.copy() for key in keys])
+    for label, value in values.items():
         for one in using:
-            test = exp.EQ(this=on.copy(), expression=exp.Literal.string(label))
+            test = exp.EQ(this=on.copy(), expression=value.copy())
             item = exp.Filter(this=one.unalias().copy(), expression=exp.Where(this=test))
             suffix = f"_{one.alias or text_of(one)}" if len(using) > 1 or one.alias else ""
             select.append("expressions", exp.alias_(item, f"{label}{suffix}", quoted=True))
-    select.set("from_", exp.From(this=table.copy()))
+    select.set("from_", exp.From(this=source.copy()))
     if keys:
-        select.set("group", exp.Group(expressions=keys))
+        select.set("group", exp.Group(expressions=[key.copy() for key in keys]))
     return select

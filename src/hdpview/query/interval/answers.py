@@ -19,14 +19,13 @@ from hdpview.query.question.batch import Batch, pack
 from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import note_on
 from hdpview.query.question.quantities import Quantity, count_of, reaching_bins
-from hdpview.query.question.where import boxes_of
+from hdpview.query.question.where import Where, boxes_of
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
-Where = str | Mapping[str, Any] | None
 Floats = NDArray[np.float64]
-Reading = Literal["consistent", "raw"]
-Kind = Literal["typical", "guaranteed", "noise"]
+CountKind = Literal["consistent", "raw"]
+IntervalKind = Literal["typical", "guaranteed", "noise"]
 Basis = Literal["measured", "model"]
 
 
@@ -55,7 +54,7 @@ class Answer:
     typical: Interval
     guaranteed: Interval
     noise: Interval
-    interval: Kind = "typical"
+    interval: IntervalKind = "typical"
     basis: Basis = "model"
     notes: tuple[str, ...] = ()
 
@@ -87,8 +86,8 @@ class Answers(Sequence[Answer]):
     evaluation: Evaluation
     batch: Batch
     confidence: float
-    counts: Reading = "consistent"
-    interval: Kind = "typical"
+    counts: CountKind = "consistent"
+    interval: IntervalKind = "typical"
 
     @property
     def estimate(self) -> Floats:
@@ -169,8 +168,8 @@ def count_many(
     view: ViewData,
     wheres: Sequence[Where],
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> Answers:
     """Answer many counting questions at once."""
     if isinstance(wheres, (str, Mapping)):
@@ -183,17 +182,17 @@ def answer(
     view: ViewData,
     quantities: Sequence[Quantity],
     confidence: float,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> Answers:
     """Estimates of quantities, with intervals."""
     check_confidence(confidence)
-    check_reading(counts, interval)
+    check_kinds(counts, interval)
     batch = pack(quantities, view.schema)
     return Answers(view, quantities, evaluate(view, batch), batch, confidence, counts, interval)
 
 
-def typical_ends(of: Evaluation, confidence: float, counts: Reading) -> tuple[Floats, Floats]:
+def typical_ends(of: Evaluation, confidence: float, counts: CountKind) -> tuple[Floats, Floats]:
     """Estimate ± a multiple of the error to expect."""
     estimate, variance = (of.raw, of.raw_variance) if counts == "raw" else (of.estimate, of.variance)
     width = typical_tail(confidence) * np.sqrt(variance)
@@ -207,7 +206,7 @@ def notes_on(boxes: Sequence[Box], view: ViewData) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for note in found if note is not None))
 
 
-def check_reading(counts: Reading, interval: Kind) -> None:
+def check_kinds(counts: CountKind, interval: IntervalKind) -> None:
     """Raise a QueryError where either is not one of the words for it."""
     if counts not in ("consistent", "raw"):
         raise QueryError(f"counts is 'consistent' (never negative) or 'raw' (unbiased), not {counts!r}.")

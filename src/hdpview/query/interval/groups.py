@@ -61,17 +61,6 @@ class Groups:
         places = [place for place, _ in self._listed]
         self.rows = np.array(places, dtype=np.int64).reshape(len(places), len(axes)).T
 
-    def only(self, kept: Ints) -> Groups:
-        """Some of the groups, by their numbers."""
-        found = copy(self)
-        found.__dict__.pop("boxes", None)
-        found.rows = self.rows[:, kept]
-        if self._listed is not None:
-            found._listed = [self._listed[i] for i in kept.tolist()]
-        else:
-            found.cells = self.cells[kept]
-        return found
-
     def reaching_bins(self) -> Groups | None:
         """The same groups of all records that may be asked for, where the filter lies beyond the schema's
         bounds.

@@ -14,23 +14,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Datetime, Ordered, calendar
+from hdpview.domain import Attribute, Datetime, calendar
 from hdpview.errors import QueryError
 from hdpview.query.bounds.noise import check_confidence, confidence_of_each
 from hdpview.query.errors.closed import covariances
-from hdpview.query.errors.ends import typical_tail
+from hdpview.query.errors.ends import probability_above, typical_tail
 from hdpview.query.estimate.estimates import estimates
-from hdpview.query.interval.answers import Answer, Interval, Kind, Reading, Where, answer
-from hdpview.query.interval.columns import Column, arrow_table
+from hdpview.query.interval.answers import Answer, CountKind, Interval, IntervalKind, answer
 from hdpview.query.interval.groups import Groups, Histograms
-from hdpview.query.interval.spans import Measures, Span, delta_variance
+from hdpview.query.interval.spans import Estimates, delta_variance, group_estimates, smooth
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
-from hdpview.query.question.axes import attribute_axis
+from hdpview.query.question.axes import BinLabel, attribute_axis
 from hdpview.query.question.batch import pack
 from hdpview.query.question.boxes import Box, intersect
 from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of
-from hdpview.query.question.where import attribute_number, boxes_of
+from hdpview.query.question.where import Where, attribute_number, boxes_of
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
@@ -48,6 +47,17 @@ class Statistic:
     upper: float | datetime | None
     confidence: float
 
+    @classmethod
+    def of(
+        cls, estimate: float, lower: float, upper: float, confidence: float, of_moments: bool = False
+    ) -> Statistic:
+        """From numbers; NaN where there are no records, and microseconds for datetimes."""
+        if math.isnan(estimate):
+            return cls(None, None, None, confidence)
+        ends = (estimate, lower, upper)
+        shown = [calendar.moment(round(end)) if of_moments else end for end in ends]
+        return cls(shown[0], shown[1], shown[2], confidence)
+
     def __str__(self) -> str:
         ends = (self.estimate, self.lower, self.upper)
         shown = [f"{value:,.4g}" if isinstance(value, float) else str(value) for value in ends]
@@ -61,6 +71,7 @@ class Comparison:
     difference, ratio: of the first to the second, with intervals of the kind that was asked for, typical by
         default; a ratio without bounds has infinite ends.
     guaranteed_difference: holds whatever the data.
+    probability: how likely the first count is the larger one, from 0 to 1, by the typical errors.
     """
 
     first: Answer
@@ -71,6 +82,7 @@ class Comparison:
     guaranteed_difference: Interval
     ratio: float
     ratio_interval: Interval
+    probability: float
 
     @property
     def is_real(self) -> bool:
@@ -82,7 +94,7 @@ class Comparison:
         verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
         return (
             f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to "
-            f"{high:+,.0f}), {verdict}"
+            f"{high:+,.0f}), {verdict}; the first is larger with probability {self.probability:.0%}"
         )
 
 
@@ -105,8 +117,8 @@ def histograms(
     where: Where = None,
     names: Sequence[str] | None = None,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> list[Histogram]:
     """Histograms of the named attributes, or of all, of the records that satisfy a condition."""
     wanted = view.schema.names if names is None else names
@@ -118,8 +130,8 @@ def histograms_in(
     boxes: Sequence[Box],
     names: Sequence[str],
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> list[Histogram]:
     """Histograms of the named attributes, of the records in disjoint boxes."""
     check_confidence(confidence)
@@ -127,7 +139,7 @@ def histograms_in(
     if not numbers:
         return []
     groups = Histograms(view, boxes, numbers)
-    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
+    span = group_estimates(groups, aggregates.COUNT, confidence, counts, interval)
     every = np.zeros((3, *groups.shape))
     every[:, groups.cells] = span
     borders = np.cumsum([len(axis.keys) for axis in groups.axes])[:-1]
@@ -142,13 +154,13 @@ def histogram(
     name: str,
     where: Where = None,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> pa.Table:
     """A row per value of an attribute: the value or bin, its count, and the ends of its interval."""
     (found,) = histograms(view, where, [name], confidence, counts, interval)
     return _counted(
-        [(found.attribute.name, list(found.keys))], Span(found.estimate, found.lower, found.upper)
+        [(found.attribute.name, list(found.keys))], Estimates(found.estimate, found.lower, found.upper)
     )
 
 
@@ -157,8 +169,8 @@ def marginal(
     names: Sequence[str],
     where: Where = None,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> pa.Table:
     """A row per combination of values of several attributes that the condition leaves possible."""
     check_confidence(confidence)
@@ -168,7 +180,7 @@ def marginal(
     if len(set(numbers)) < len(numbers):
         raise QueryError("marginal takes each attribute once.")
     groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a) for a in numbers])
-    span = Measures(groups, counts, interval).span(aggregates.count([{}]), confidence)
+    span = group_estimates(groups, aggregates.COUNT, confidence, counts, interval)
     return _counted([(view.schema.attributes[a].name, groups.keys(i)) for i, a in enumerate(numbers)], span)
 
 
@@ -177,83 +189,44 @@ def statistic(
     aggregate: Aggregate,
     where: Where = None,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
+    of_moments: bool = False,
 ) -> Statistic:
-    """An aggregate of the records that satisfy a condition."""
+    """An aggregate of the records that satisfy a condition.
+
+    of_moments: whether its numbers are microseconds that stand for a datetime.
+    """
     check_confidence(confidence)
     groups = Groups(view, boxes_of(where, view.schema))
-    span = Measures(groups, counts, interval).span(aggregate, confidence)
-    if np.isnan(span.estimate[0]):
-        return Statistic(None, None, None, confidence)
-    estimate, lower, upper = (
-        calendar.moment(round(end[0])) if aggregate.of_moments else float(end[0]) for end in span
-    )
-    return Statistic(estimate, lower, upper, confidence)
+    found = group_estimates(groups, aggregate, confidence, counts, interval)
+    ends = float(found.estimate[0]), float(found.lower[0]), float(found.upper[0])
+    return Statistic.of(*ends, confidence, of_moments)
 
 
-def mean_of(view: ViewData, name: str) -> Aggregate:
+def mean(view: ViewData, name: str, where: Where = None, **how: Any) -> Statistic:
     """The mean of an attribute."""
-    attribute, parts = _parts(view, name)
-    return aggregates.mean(parts, of_moments=isinstance(attribute, Datetime))
+    attribute, part = _values(view, name)
+    return statistic(view, aggregates.mean(part), where, **how, of_moments=isinstance(attribute, Datetime))
 
 
-def sum_of(view: ViewData, name: str) -> Aggregate:
+def total(view: ViewData, name: str, where: Where = None, **how: Any) -> Statistic:
     """The sum of an attribute."""
-    attribute, parts = _parts(view, name)
+    attribute, part = _values(view, name)
     if isinstance(attribute, Datetime):
         raise QueryError(f"Moments cannot be added up. Ask for the mean or median of {name!r}.")
-    return aggregates.total(parts)
+    return statistic(view, aggregates.total(part), where, **how)
 
 
-def quantile_of(view: ViewData, name: str, q: float) -> Aggregate:
-    """A quantile of an attribute."""
-    if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-        raise QueryError("A quantile is a number from 0 to 1, such as 0.5 for the median.")
-    a = attribute_number(name, view.schema)
-    attribute = view.schema.attributes[a]
-    if not isinstance(attribute, Ordered):
-        raise QueryError(
-            f"Quantiles are taken of a numeric or datetime attribute; {name!r} is of type {attribute.kind}."
-        )
-    boxes = [{a: conditions.everything(attribute)}]
-    return aggregates.quantile(a, boxes, float(q), of_moments=isinstance(attribute, Datetime))
-
-
-def stddev_of(view: ViewData, name: str) -> Aggregate:
-    """The standard deviation of an attribute."""
-    _, parts = _parts(view, name)
-    return aggregates.variance(parts[0].values, [parts[0].box], of_sample=True, root=True)
-
-
-def correlation_of(view: ViewData, x: str, y: str) -> Aggregate:
-    """Pearson's correlation of two attributes."""
-    (_, (one,)), (_, (other,)) = _parts(view, x), _parts(view, y)
-    return aggregates.correlation(one.values, other.values, [{**one.box, **other.box}])
-
-
-def rate_of(view: ViewData, outcome: Where) -> Aggregate:
+def rate(view: ViewData, outcome: Where, where: Where = None, **how: Any) -> Statistic:
     """The share of records that satisfy a condition."""
-    holds = boxes_of(outcome, view.schema)
-    return Aggregate("rate", (count_of(holds), count_of([{}])), _ratio, (0.0, 1.0), (1,))
+    return statistic(view, aggregates.rate(boxes_of(outcome, view.schema)), where, **how)
 
 
-def association_of(view: ViewData, kind: str, outcome: Where, exposure: Where) -> Aggregate:
-    """How an outcome goes with an exposure: `odds_ratio`, `risk_ratio` or `risk_difference`."""
-    return aggregates.association(
-        kind, boxes_of(outcome, view.schema), boxes_of(exposure, view.schema), view.schema
-    )
-
-
-def _ratio(sums: Floats) -> Floats:
-    found: Floats = np.divide(sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=sums[1] > 1e-9)
-    return found
-
-
-def _parts(view: ViewData, name: str) -> tuple[Attribute, list[Part]]:
+def _values(view: ViewData, name: str) -> tuple[Attribute, Part]:
     a = attribute_number(name, view.schema)
     attribute = view.schema.attributes[a]
-    return attribute, [Part({a: conditions.everything(attribute)}, bin_values(attribute, a))]
+    return attribute, Part({a: conditions.everything(attribute)}, bin_values(attribute, a))
 
 
 def compare(
@@ -261,16 +234,17 @@ def compare(
     first: Where,
     second: Where,
     confidence: float = 0.95,
-    counts: Reading = "consistent",
-    interval: Kind = "typical",
+    counts: CountKind = "consistent",
+    interval: IntervalKind = "typical",
 ) -> Comparison:
     """Compare the counts of two conditions. Errors that both have in common cancel in typical intervals."""
     check_confidence(confidence)
     quantities = [count_of(boxes_of(where, view.schema)) for where in (first, second)]
     one, other = answer(view, quantities, confidence, counts, interval)
-    measures = Measures(Groups(view, [{}]), counts, interval)
-    difference = measures.smooth(quantities, lambda s: s[0] - s[1], (-math.inf, math.inf), (), confidence)
-    ratio = measures.smooth(quantities, _ratio, (0.0, math.inf), (1,), confidence)
+    groups, everything = Groups(view, [{}]), (-math.inf, math.inf)
+    difference = smooth(groups, quantities, lambda s: s[0] - s[1], everything, confidence, counts)
+    ratio = smooth(groups, quantities, aggregates.ratio, (0.0, math.inf), confidence, counts, (1,))
+    half = float(difference.upper[0] - difference.estimate[0])
     both = answer(view, quantities, confidence_of_each(2, confidence), counts, interval)
     if interval == "typical":
         of_difference = Interval(float(difference.lower[0]), float(difference.upper[0]))
@@ -286,6 +260,7 @@ def compare(
         guaranteed_difference=_difference_of(*(found.guaranteed for found in both)),
         ratio=float(ratio.estimate[0]),
         ratio_interval=of_ratio,
+        probability=probability_above(float(difference.estimate[0]), half, confidence),
     )
 
 
@@ -312,9 +287,9 @@ class SharesCompared(NamedTuple):
     """
 
     attribute: Attribute
-    first: Span
-    second: Span
-    difference: Span
+    first: Estimates
+    second: Estimates
+    difference: Estimates
 
 
 def compare_shares(
@@ -339,16 +314,16 @@ def compare_shares(
     ]
     sums, products = _sums(view, listed)
 
-    def span(value: Callable[[Floats], Floats], least: float) -> Span:
+    def span(value: Callable[[Floats], Floats], least: float) -> Estimates:
         estimate = value(sums)
         half = typical_tail(confidence) * np.sqrt(delta_variance(value, sums, products))
-        return Span(estimate, estimate - half, estimate + half).within(least, 1.0)
+        return Estimates(estimate, estimate - half, estimate + half).within(least, 1.0)
 
     return SharesCompared(
         attribute,
-        span(lambda s: _ratio(s[:2]), 0.0),
-        span(lambda s: _ratio(s[2:]), 0.0),
-        span(lambda s: _ratio(s[:2]) - _ratio(s[2:]), -1.0),
+        span(lambda s: aggregates.ratio(s[:2]), 0.0),
+        span(lambda s: aggregates.ratio(s[2:]), 0.0),
+        span(lambda s: aggregates.ratio(s[:2]) - aggregates.ratio(s[2:]), -1.0),
     )
 
 
@@ -360,7 +335,7 @@ def _sums(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> tuple[Flo
     return np.stack([estimates(view, own) for own in asked]), covariances(view, asked, quantities)
 
 
-def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Span:
+def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Estimates:
     """Of the records that satisfy a condition, the share with each value of an attribute, in code order,
     shape (size,). A share has an interval of its own: errors that a count and the total have in common
     cancel.
@@ -370,27 +345,27 @@ def value_shares(view: ViewData, name: str, where: Where = None, confidence: flo
     groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
     (sums, products), tail = _sums(view, listed), typical_tail(confidence)
-    estimate = _ratio(sums)
-    half = tail * np.sqrt(delta_variance(_ratio, sums, products))
+    estimate = aggregates.ratio(sums)
+    half = tail * np.sqrt(delta_variance(aggregates.ratio, sums, products))
     if len(groups) == 1:  # the condition leaves one value, so all records have it
         half = np.zeros(1)
-    span = Span(estimate, estimate - half, estimate + half).within(0.0, 1.0)
+    span = Estimates(estimate, estimate - half, estimate + half).within(0.0, 1.0)
     absent = np.isnan(estimate)
     every = np.zeros((3, groups.shape[0]))
     every[:, groups.cells] = np.where(absent, np.nan, np.stack(span))
-    return Span(*every)
+    return Estimates(*every)
 
 
-def _ratio_interval(ratio: Span) -> Interval:
+def _ratio_interval(ratio: Estimates) -> Interval:
     """Any ratio is possible where the second count is 0."""
     known = not math.isnan(float(ratio.estimate[0]))
     return Interval(float(ratio.lower[0]), float(ratio.upper[0])) if known else Interval(0.0, math.inf)
 
 
-def _counted(keys: Sequence[tuple[str, list[Any]]], span: Span) -> pa.Table:
-    count = "count" if all(name.lower() != "count" for name, _ in keys) else "n"
-    columns = [Column(name, values) for name, values in keys]
-    columns += [
-        Column(f"{count}{end}", values) for end, values in zip(("", "_lower", "_upper"), span, strict=True)
-    ]
-    return arrow_table(columns)
+def _counted(keys: Sequence[tuple[str, list[Any]]], counts: Estimates) -> pa.Table:
+    name = "count" if all(key.lower() != "count" for key, _ in keys) else "n"
+    columns = {key: pa.array([str(v) if isinstance(v, BinLabel) else v for v in own]) for key, own in keys}
+    columns |= {
+        f"{name}{end}": pa.array(own) for end, own in zip(("", "_lower", "_upper"), counts, strict=True)
+    }
+    return pa.table(columns)

@@ -12,10 +12,10 @@ import numpy as np
 from hdpview.domain import Attribute
 from hdpview.errors import QueryError, check_installed
 from hdpview.query.estimate.estimates import grid_estimates
-from hdpview.query.interval.answers import Kind, Where
+from hdpview.query.interval.answers import IntervalKind
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.quantities import count_of
-from hdpview.query.question.where import boxes_of, two_attribute_numbers
+from hdpview.query.question.where import Where, boxes_of, two_attribute_numbers
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
@@ -35,7 +35,12 @@ class Plots:
     view: ViewData
 
     def histogram(
-        self, attribute: str, where: Where = None, *, confidence: float = 0.95, interval: Kind = "typical"
+        self,
+        attribute: str,
+        where: Where = None,
+        *,
+        confidence: float = 0.95,
+        interval: IntervalKind = "typical",
     ) -> alt.LayerChart:
         """Bars of counts per value of an attribute, with whiskers for the ends of the chosen interval."""
         import altair as alt
@@ -122,9 +127,7 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
     """Write a picture; the name's ending says what kind."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise QueryError(
-            f"Pictures are written as {', '.join(_SUFFIXES)}; {target.name!r} has another ending."
-        )
+        raise QueryError(f"Unsupported file type {target.name!r}. Use {', '.join(_SUFFIXES)}.")
     if not target.parent.is_dir():
         raise QueryError(f"Cannot write {str(path)!r}: the folder does not exist.")
     if target.suffix.lower() in _RENDERED:

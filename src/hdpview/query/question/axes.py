@@ -94,11 +94,3 @@ def code_conditions(attribute: Attribute) -> list[Condition]:
     else:
         found = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
     return found + ([conditions.missing(attribute)] if attribute.nullable else [])
-
-
-def any_of(found: Sequence[Condition]) -> Condition:
-    """Values that satisfy one of the conditions."""
-    ranges = tuple(pair for condition in found for pair in condition.ranges)
-    codes = frozenset(itertools.chain.from_iterable(condition.codes for condition in found))
-    # `|` sorts and joins the ranges.
-    return Condition(ranges, codes, any(condition.null for condition in found)) | Condition()

@@ -82,13 +82,6 @@ class Functions:
         sizes = np.abs(self.values).max(axis=1)
         return np.append(sizes, np.abs(self.values_at_codes)) if self.at_codes else sizes
 
-    @cached_property
-    def is_share(self) -> Flags:
-        """Whether the values of every function lie between 0 and 1, as those of a condition, shape (n,)."""
-        inside = (self.values >= 0.0) & (self.values <= 1.0)
-        at_codes = [inside.reshape(-1), np.ones(inside.shape[1], dtype=bool)] if self.at_codes else []
-        return np.concatenate([inside.all(axis=1), *at_codes])
-
     def chosen(self, rows: NDArray[Any]) -> Functions:
         """Some of the functions that are not at one code alone."""
         columns = (self.share, self.value, self.spread, self.condition)

@@ -113,7 +113,7 @@ def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
 def _check_number(n_boxes: int) -> None:
     if n_boxes > MAX_BOXES:
         raise QueryError(
-            f"The condition falls apart into more than {MAX_BOXES:,} boxes. Ask for its parts one by one."
+            f"The condition is too complex (more than {MAX_BOXES:,} boxes). Split it into several queries."
         )
 
 

@@ -24,6 +24,7 @@ from hdpview.query.question import conditions
 from hdpview.query.question.boxes import Box, intersect, is_empty, unite
 from hdpview.query.question.conditions import Condition
 
+Where = str | Mapping[str, Any] | None
 MAX_TEXT = 200_000  # characters of one condition
 DIALECT = "duckdb"
 
@@ -42,15 +43,13 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
 }
-PATTERNS = (exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)  # looked at value by value, where they can be
-ComputedBoxes = Callable[[exp.Expr, bool], list[Box]]  # of a comparison, or of its negation
 _WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
 _WHAT_WORKS = (
     "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
 )
 
 
-def boxes_of(where: str | Mapping[str, Any] | None, schema: Schema) -> list[Box]:
+def boxes_of(where: Where, schema: Schema) -> list[Box]:
     """Disjoint boxes of a condition: SQL text, a dictionary, or None for everything.
 
     In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means
@@ -115,14 +114,10 @@ def two_attribute_numbers(first: str, second: str, schema: Schema) -> tuple[int,
     return numbers
 
 
-def boxes_of_tree(
-    tree: exp.Expr, schema: Schema, negated: bool = False, computed: ComputedBoxes | None = None
-) -> list[Box]:
-    """Disjoint boxes of a parsed condition, or of its negation. `computed` takes comparisons of anything but
-    an attribute with values.
-    """
+def boxes_of_tree(tree: exp.Expr, schema: Schema) -> list[Box]:
+    """Disjoint boxes of a parsed condition."""
     try:
-        return _Reader(schema, computed).boxes(tree, negated)
+        return _Reader(schema).boxes(tree, negated=False)
     except RecursionError:
         raise QueryError("The condition is nested too deeply.") from None
 
@@ -148,6 +143,28 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
     return [] if is_empty(box) else [box]
 
 
+def tree_of(where: Where, schema: Schema) -> exp.Expr | None:
+    """A condition as a tree of SQL; None for all records."""
+    if where is None:
+        return None
+    if isinstance(where, str):
+        return parse(where)
+    parts: list[exp.Expr] = []
+    for name, value in where.items():
+        column = exp.column(schema.attributes[attribute_number(name, schema)].name, quoted=True)
+        if isinstance(value, tuple):
+            low, high = (exp.convert(_plain(end)) for end in value)
+            parts.append(exp.Between(this=column, low=low, high=high))
+            continue
+        several = list(value) if isinstance(value, (list, set, frozenset)) else [value]
+        known = [exp.convert(_plain(one)) for one in several if _plain(one) is not None]
+        choices: list[exp.Expr] = [exp.In(this=column, expressions=known)] if known else []
+        if len(known) < len(several):
+            choices.append(exp.Is(this=column.copy(), expression=exp.Null()))
+        parts.append(exp.or_(*choices) if choices else exp.false())
+    return exp.and_(*parts) if parts else None
+
+
 def _plain(value: Any) -> Any:
     """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes, days dates."""
     if not isinstance(value, np.generic):
@@ -161,9 +178,8 @@ def _plain(value: Any) -> Any:
 class _Reader:
     """Reads one tree against one schema."""
 
-    def __init__(self, schema: Schema, computed: ComputedBoxes | None = None) -> None:
+    def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.computed = computed
 
     def boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
         node = node.unnest()
@@ -179,8 +195,6 @@ class _Reader:
             return [{}] if bool(node.this) != negated else []
         if isinstance(node, exp.Null):
             return []
-        if self.computed is not None and not _is_about_one_attribute(node):
-            return self.computed(node, negated)
         a, condition = self._leaf(node, negated)
         return intersect([{a: condition}], [{}])
 
@@ -274,7 +288,7 @@ class _Reader:
 
 
 def _as_comparisons(node: exp.Between) -> exp.Expr:
-    """`x BETWEEN low AND high` spelled out, so that a NULL on one side leaves the other side its say.
+    """`x BETWEEN low AND high` spelled out, so that NULL on one side does not decide the other.
     SYMMETRIC: in either order.
     """
 
@@ -291,17 +305,6 @@ def _as_comparisons(node: exp.Between) -> exp.Expr:
         if node.args.get("symmetric")
         else in_order(low, high)
     )
-
-
-def _is_about_one_attribute(node: exp.Expr) -> bool:
-    """Whether a comparison is one of a plain attribute with values, or no comparison at all."""
-    if isinstance(node, PATTERNS):
-        return False
-    if not isinstance(node, (*_COMPARISONS, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike)):
-        return True
-    sides = [node.this, node.expression] if type(node) in _COMPARISONS else [node.this]
-    subjects = sum(isinstance(side.unnest(), exp.Column) for side in sides)
-    return subjects == 1 and sum(1 for _ in node.find_all(exp.Column)) == 1
 
 
 def _number(text: str) -> int | float:
