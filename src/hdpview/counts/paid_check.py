@@ -18,6 +18,7 @@ from hdpview.counts.contributions import EACH_ROW_UNIT
 from hdpview.counts.encode import State
 from hdpview.counts.ingest import READ_ALL, ReadOptions, column_types, read_states
 from hdpview.counts.losses import MANY_SHARE, SchemaWarning
+from hdpview.counts.refusals import quoting_no_value
 from hdpview.domain import Schema
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger
@@ -49,20 +50,24 @@ def paid_check(
     columns = [CheckedColumn(i, each, types[each.name]) for i, each in enumerate(schema)]
     n_read = states.exact_rows - states.exact_counts.sum(axis=1, keepdims=True)
     exact_states = np.concatenate([states.exact_counts, n_read], axis=1)
-    with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
-        key, drawn = Randomness.fresh(), receipt.outcomes
-        mechanism = Mechanism(epsilon, key, max_rows=limits.max_rows, outcomes=drawn)
-        amount = mechanism.total / len(columns)  # a row has one state in each column
-        noisy = [
-            mechanism.noisy(f"{PURPOSE}: {column.attribute.name}", Exact(exact), amount)
-            for column, exact in zip(columns, exact_states, strict=True)
-        ]
-        mechanism.close()
-    receipt.outcomes.close(remove=True)
+
+    def draw() -> tuple[list[list[float]], float]:
+        with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
+            key, drawn = Randomness.fresh(), receipt.outcomes
+            mechanism = Mechanism(epsilon, key, max_rows=limits.max_rows, outcomes=drawn)
+            amount = mechanism.total / len(columns)  # a row has one state in each column
+            noisy = [
+                mechanism.noisy(f"{PURPOSE}: {column.attribute.name}", Exact(exact), amount)
+                for column, exact in zip(columns, exact_states, strict=True)
+            ]
+            mechanism.close()
+        receipt.outcomes.close(remove=True)
+        return [list(map(float, each)) for each in noisy], 1 / float(amount)
+
+    noisy, scale = quoting_no_value(source, draw)
     # Laplace noise of this scale stays below it everywhere, save with the probability stated.
-    scale = 1 / float(amount)
     threshold = scale * math.log(len(columns) * (len(State) + 1) / _FALSE_ALARM)
-    return _warnings(columns, [list(map(float, each)) for each in noisy], threshold)
+    return _warnings(columns, noisy, threshold)
 
 
 def _warnings(
