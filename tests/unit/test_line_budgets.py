@@ -29,7 +29,7 @@ BUDGETS = {
     "view": Budget(2_416, 2_100),
     "query": Budget(9_816, 5_400),
     "explore": Budget(4_584, 3_200),
-    "privacy": Budget(1_768, 1_200),
+    "privacy": Budget(1_615, 1_200),
     "counts": Budget(4_200, 2_700),
     "spark": Budget(1_166, 1_000),
     "partition": Budget(1_590, 1_500),
