@@ -30,6 +30,7 @@ from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
 from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.codes import RARE_SHARE
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, UNEVEN_WITHIN_BIN, error_model
 from hdpview.query.question.conditions import Condition, note_on
@@ -159,6 +160,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "levels": model.levels.tolist(),
+        "rareShare": RARE_SHARE,
         "minErrorRecords": MIN_ERROR_RECORDS,
         "unevenWithinBin": UNEVEN_WITHIN_BIN,
         "pieces": pieces,
