@@ -393,7 +393,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
                 elif piece is not None:
                     here = piece[rows]
                     binning = model.piece_binning[here, pairs.attribute[rows, other]]
-                    factor = factor + model.piece_kept[here] * terms.shift[place[rows, other], binning]
+                    factor = factor + model.of_pieces["kept"][here] * terms.shift[place[rows, other], binning]
                 found *= factor if len(sides) == 2 else factor**2
         return found
 
@@ -419,9 +419,9 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
             whole *= moments.covariance[which, 0]
             scattered *= of_bins + model.piece_scatter[number, attribute] * (of_codes - of_bins)
         rest = _without(mean[rows], positions)
-        noise[rows] += model.piece_noise[number] * energy * weight(positions, rows)
+        noise[rows] += model.of_pieces["noise"][number] * energy * weight(positions, rows)
         of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
-        within[rows] += model.piece_within[number] * (scattered - explained) * rest
+        within[rows] += model.of_pieces["within"][number] * (scattered - explained) * rest
     constant = left.batch.constant[i] * right.batch.constant[j]
     scale = model.total**2 * constant
     return _Errors(

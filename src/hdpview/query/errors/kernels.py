@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,32 +130,26 @@ class ErrorModel:
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
 
     @cached_property
-    def piece_noise(self) -> Floats:
-        return np.array([*(piece.noise for piece in self.pieces.values()), 0.0])
-
-    @cached_property
-    def piece_kept(self) -> Floats:
-        return np.array([*(piece.kept for piece in self.pieces.values()), 0.0])
-
-    @cached_property
-    def piece_within(self) -> Floats:
-        return np.array([*(piece.within for piece in self.pieces.values()), 0.0])
+    def of_pieces(self) -> dict[str, Floats]:
+        """`noise`, `kept` and `within` of each piece, shape (n_pieces + 1,)."""
+        names, pieces = ("noise", "kept", "within"), self.pieces.values()
+        return {name: np.array([*(getattr(piece, name) for piece in pieces), 0.0]) for name in names}
 
     @cached_property
     def piece_scatter(self) -> Floats:
         """Of each piece and attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        found = np.zeros((len(self.pieces) + 1, len(self.margins) + 1))
-        for number, piece in enumerate(self.pieces.values()):
-            found[number, list(piece.attributes)] = piece.scatter
-        return found
+        return self._by_attribute("scatter", np.float64)
 
     @cached_property
     def piece_binning(self) -> Ints:
         """Which binning each piece has of each attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        found = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), np.int64)
+        return self._by_attribute("binnings", np.int64)
+
+    def _by_attribute(self, name: str, kind: type) -> NDArray[Any]:
+        columns = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), kind)
         for number, piece in enumerate(self.pieces.values()):
-            found[number, list(piece.attributes)] = piece.binnings
-        return found
+            columns[number, list(piece.attributes)] = getattr(piece, name)
+        return columns
 
     @cached_property
     def _keys(self) -> dict[int, tuple[Ints, Ints]]:
