@@ -146,7 +146,7 @@ class ErrorModel:
         return self._by_attribute("binnings", np.int64)
 
     def _by_attribute(self, name: str, kind: type) -> NDArray[Any]:
-        columns = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), kind)
+        columns: NDArray[Any] = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), kind)
         for number, piece in enumerate(self.pieces.values()):
             columns[number, list(piece.attributes)] = getattr(piece, name)
         return columns
