@@ -143,10 +143,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         {
             "attributes": list(piece.attributes),
             "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
-            "noise": piece.noise,
-            "kept": piece.kept,
-            "within": piece.within,
-            "scatter": list(piece.scatter),
+            **{name: getattr(piece, name) for name in ("noise", "kept", "within", "scatter")},
         }
         for piece in model.pieces.values()
     ]
