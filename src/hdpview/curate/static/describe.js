@@ -51,10 +51,6 @@ export class Describe {
     );
   }
 
-  enter() {
-    /* nothing to prepare */
-  }
-
   /** To the next step: from now on every column that is incomplete is called so. */
   leave() {
     for (const { name } of this.page.document.columns) this.touched.add(name);

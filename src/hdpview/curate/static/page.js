@@ -45,7 +45,7 @@ class Page {
     for (const [key, step] of Object.entries(this.steps)) {
       $(key).hidden = key !== name;
       document.querySelector(`button[data-step="${key}"]`).removeAttribute("aria-current");
-      if (key === name) step.enter();
+      if (key === name) step.enter?.();
     }
     document.querySelector(`button[data-step="${name}"]`).setAttribute("aria-current", "step");
     document.body.dataset.step = name;
@@ -71,11 +71,11 @@ class Page {
       if (turn !== this.asked) return; // a newer one is under way
       this.check = found;
       this.commands.check = found.command;
-      this.complain("");
+      complain("");
     } catch (problem) {
       if (turn !== this.asked) return;
       this.check = { ...this.check, valid: false };
-      this.complain(problem.message);
+      complain(problem.message);
     }
     $("schema").textContent = this.check.text;
     this.showCommands();
@@ -108,11 +108,6 @@ class Page {
     $("budget").title = `Ledger: ${ledger.path}`;
   }
 
-  complain(words) {
-    $("banner").hidden = !words;
-    $("banner").textContent = words;
-  }
-
   async save() {
     try {
       const { path } = await post("api/save", { document: this.document });
@@ -135,12 +130,14 @@ class Page {
   }
 }
 
+function complain(words) {
+  $("banner").hidden = !words;
+  $("banner").textContent = words;
+}
+
 restoreTheme();
 if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie by now
 get("api/table").then(
   (told) => new Page(told),
-  (problem) => {
-    $("banner").hidden = false;
-    $("banner").textContent = problem.message;
-  },
+  (problem) => complain(problem.message),
 );

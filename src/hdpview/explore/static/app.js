@@ -7,7 +7,7 @@ import { Beside, shapeOf } from "./beside.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
 import { Columns } from "./columns.js";
-import { download, saveExhibit } from "./exhibit.js";
+import { download } from "./exhibit.js";
 import { MeasureControl } from "./measure.js";
 import { isMeasured, nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
@@ -19,7 +19,8 @@ import { restoreTheme, stored, switchTheme } from "./settings.js";
 import { State, inWords } from "./state.js";
 import { Steps } from "./steps.js";
 import { get, offline } from "./transport.js";
-import { reasons, spent, trust } from "./trust.js";
+import { reasons, trust } from "./trust.js";
+import { wishLine } from "./wishes.js";
 
 const $ = (id) => document.getElementById(id);
 const on = (id, kind, act) => $(id).addEventListener(kind, act);
@@ -517,11 +518,12 @@ class Page {
         ? "These attributes were counted together."
         : "These attributes were not counted together: their relationship is modelled.",
     ];
+    const where = this.state.where();
+    const wish = where ? [wishLine(this.view, where, this.count)] : [];
     const show = () =>
-      $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)));
+      $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)), ...wish);
     show();
     if (offline) return;
-    const where = this.state.where();
     const sure = guaranteed ?? (await this.#guaranteed(where));
     if (!sure || turn !== this.turn) return;
     lines.splice(1, 0, `Guaranteed, whatever the data: ${rounded(sure[0], ...sure).slice(1).join(" to ")}.`);
@@ -627,14 +629,6 @@ class Page {
       `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.view)})\n` +
       `view.count(${where ? JSON.stringify(where) : ""})\n`
     );
-  }
-
-  saveExhibit(exhibit, kind) {
-    return saveExhibit(this, exhibit, kind);
-  }
-
-  spent() {
-    return spent(this.schema);
   }
 
   async copy(text, said) {

@@ -135,9 +135,9 @@ export class Columns {
       const [above, below] = [">=", "<"].map((sign) => and(`${sql} ${sign} ${estimate}`));
       return { name: `${attribute} above its mean`, names: [attribute], first: above, second: below };
     }
-    if (page.closer.hasKept) {
-      const [a, b] = ["A", "B"].map((letter) => page.closer.nameOf(letter));
-      return { name: `${a} against ${b}`, names: [], first: page.closer.kept, second: where };
+    if (page.closer.compared.hasKept) {
+      const [a, b] = ["A", "B"].map((letter) => page.closer.compared.nameOf(letter));
+      return { name: `${a} against ${b}`, names: [], first: page.closer.compared.kept, second: where };
     }
     return null;
   }

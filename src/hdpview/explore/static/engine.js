@@ -99,10 +99,9 @@ export class Engine {
    * { kind: "mean", attribute }.
    * Answers counts and their totals; of a rate or a mean, its values and that of all records, too.
    */
-  histograms({ where, own = {}, attributes = null, shares: inShares = false, groups = {}, measure = null }) {
+  histograms({ where, own = {}, attributes = null, groups = {}, measure: asked = null }) {
     const histograms = {};
     const boxes = new Map();
-    const asked = inShares ? { kind: "percent" } : measure;
     this.attributes.forEach(({ name }, a) => {
       if (attributes && !attributes.includes(name)) return;
       const text = Object.hasOwn(own, name) ? own[name] : where;
@@ -110,7 +109,7 @@ export class Engine {
       const bars = groups[name] ?? null;
       const under = boxes.get(text);
       histograms[name] = { ...this.#histogram(a, under, bars), total: this.#total(under) };
-      if (asked && !(this.hasBlocks && inShares))
+      if (asked)
         Object.assign(histograms[name], this.#measured(a, under, bars, asked));
     });
     if (!boxes.has(where)) boxes.set(where, this.#boxes(where));

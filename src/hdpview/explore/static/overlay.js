@@ -34,7 +34,7 @@ export class Overlay {
     const option = (value, text) => element("option", { value }, text);
     this.list.replaceChildren(
       option("all", "all records"),
-      ...(closer.hasKept ? [option("A", `${closer.nameOf("A")} (filter A)`)] : []),
+      ...(closer.compared.hasKept ? [option("A", `${closer.compared.nameOf("A")} (filter A)`)] : []),
       ...views.filter(({ name }) => name !== view).map(({ name }) => option(`view ${name}`, `view ${name}`)),
       ...beside.offered.map((name) => option(`beside ${name}`, `${name}, side by side`)),
       option("none", "nothing"),
@@ -50,8 +50,8 @@ export class Overlay {
     const isView = kind.startsWith("view ");
     const { view, closer } = this.page;
     const from = isView ? kind.slice("view ".length) : view;
-    const condition = isView ? where : kind === "A" ? closer.kept : null;
-    const name = isView ? from : kind === "A" ? closer.nameOf("A") : "all records";
+    const condition = isView ? where : kind === "A" ? closer.compared.kept : null;
+    const name = isView ? from : kind === "A" ? closer.compared.nameOf("A") : "all records";
     const asked = { groups, measure: isMeasured(measure) ? measure : null };
     const key = JSON.stringify([from, condition, asked]);
     const missing = attributes.filter((each) => !this.known.get(key)?.[each]);
@@ -73,8 +73,8 @@ export class Overlay {
     const { page } = this;
     const isWanted = () => isNewest() && this.chosen === "A";
     if (!isWanted()) return;
-    const conditions = { first: page.closer.kept, second: page.state.where() };
-    const names = [page.closer.nameOf("A"), page.closer.nameOf("B")];
+    const conditions = { first: page.closer.compared.kept, second: page.state.where() };
+    const names = [page.closer.compared.nameOf("A"), page.closer.compared.nameOf("B")];
     if (isMeasured(page.measure)) return;
     for (const name of page.arrangement.visible()) {
       const chart = page.charts.get(name);

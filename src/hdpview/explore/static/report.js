@@ -3,6 +3,7 @@
 import { origin, paperStyle, pictureOf } from "./exhibit.js";
 import { about, element, rounded, tableOf } from "./parts.js";
 import { inWords } from "./state.js";
+import { spent } from "./trust.js";
 
 const STYLE = `body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; }
 body { max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
@@ -38,7 +39,7 @@ export function report(page) {
     ...(schema.private ? [] : [text("p", "This view is NOT PRIVATE.", { class: "warning" })]),
     text(
       "p",
-      `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; made ` +
+      `${new Date().toISOString().slice(0, 10)}. ${spent(schema)}; ${schema.neighbours}; made ` +
         `${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`,
     ),
     text("h2", "Filter"),

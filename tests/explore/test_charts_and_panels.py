@@ -40,6 +40,7 @@ from hdpview.domain import Category, Integer, Schema
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
 from hdpview.query.interval.statistics import compare_shares
+from hdpview.wishes import Wishes
 
 AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 SERIOUS = """([where, rules]) => axe
@@ -228,6 +229,21 @@ def test_results_are_taken_away(visitor: Visitor) -> None:
     page.locator("#copy-python").click()
     expect(page.locator("#said")).to_have_text("Python copied")
     compile(page.evaluate("navigator.clipboard.readText()"), "copied", "exec")
+
+
+def test_a_wish_is_saved(visitor: Visitor) -> None:
+    """The counts that an analyst needs sharper, and how close, are in a file that hdpview reads."""
+    page = visitor.visit()
+    page.locator("#sure summary").click()
+    expect(page.get_by_role("button", name="Save a wish")).to_have_count(0)  # not of all records
+    for where, within in (("sex = 'Female'", "20"), ("age < 40 OR sex = 'Male'", "50")):
+        run(page, where)
+        page.get_by_label("Within how many records").fill(within)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save a wish").click()
+    found = [(wish.where, wish.within) for wish in Wishes.load(download.value.path()).wishes]
+    assert found == [("sex IN ('Female')", 20), ("age < 40 OR sex = 'Male'", 50)]
+    assert download.value.suggested_filename == "hospital.wishes.json"
 
 
 def test_the_first_steps_and_what_is_protected(visitor: Visitor, hospital: PView) -> None:
