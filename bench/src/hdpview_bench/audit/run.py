@@ -202,6 +202,7 @@ def audit_builds(
     fresh = _FreshViews(build, runs, report)
     event = max((one for one, is_rho in found if not is_rho), key=lambda one: one.promise)
     hits = fresh.hits(event)
+    seen, missed = _kinds(claim, runs, each, max_rows)
     result = Audit(
         method=name,
         claimed=claim.epsilon,
@@ -214,7 +215,8 @@ def audit_builds(
         hits=hits,
         delta=claim.delta,
         visible=epsilon_lower_bound(runs, 0, runs, each, claim.delta),
-        **_kinds(claim, runs, each, max_rows),
+        kinds_seen=seen,
+        kinds_missed=missed,
     )
     if claim.rho is None:
         return result
@@ -223,7 +225,7 @@ def audit_builds(
     return replace(result, claimed_rho=claim.rho, rho_lower_bound=bound)
 
 
-def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> dict[str, tuple[str, ...]]:
+def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> tuple[tuple[str, ...], ...]:
     """Which kinds of bugs the best event would show, if it came up as often as is expected of it.
 
     A bug that makes the loss `factor` times ε shows best in an event of probability 1/(1 + a) on one table
@@ -236,13 +238,13 @@ def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> dict[st
         "half the noise on what takes half of the budget": 1.5,
         "half the noise on what takes a tenth of the budget": 1.1,
     }
-    kinds: dict[str, list[str]] = {"kinds_seen": [], "kinds_missed": []}
+    seen, missed = list[str](), list[str]()
     for kind, factor in factors.items():
         chance = 1 / (1 + np.exp(-factor * claim.epsilon))
         hits = round(runs * chance)
         bound = epsilon_lower_bound(hits, runs - hits, runs, confidence, claim.delta)
-        kinds["kinds_seen" if bound > claim.epsilon else "kinds_missed"].append(kind)
-    return {name: tuple(each) for name, each in kinds.items()}
+        (seen if bound > claim.epsilon else missed).append(kind)
+    return tuple(seen), tuple(missed)
 
 
 class _FreshViews:
