@@ -99,13 +99,7 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: boo
     counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
     if limits.unit is None:
         return counted if limits.count is not None else counted.mutate(n=exact_int(1))
-    # [P11] A row of nobody is nobody's choice: it is left out.
-    own = counted.filter(_names_somebody(counted["unit"], limits.no_person))
-    person = ["unit"]
-    if own["unit"].type().is_string() and not is_ours:
-        # [P11] Where a database takes `Ab` and `aB` for equal they would share a quota, and one of them could
-        # change which rows of the other are counted. Their hashes differ.
-        own, person = own.mutate(exact_unit=md5(own["unit"])), ["unit", "exact_unit"]
+    own, person = of_persons(counted, limits, is_ours)
     cell = words_in(own)
     same = [name for name in own.columns if name in (*cell, "n")]
     # Rows of a person that agree in everything are told apart by a number, so that each row has the same
@@ -124,6 +118,17 @@ def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: boo
     some = (room < running["n"].cast("float64"), room.cast("int64"))
     taken = running.mutate(n=ibis.cases((room <= exact_float(0), exact_int(0)), some, else_=running["n"]))
     return taken.filter(taken["n"] > 0)
+
+
+def of_persons(rows: ibis.Table, limits: Contributions, is_ours: bool) -> tuple[ibis.Table, list[str]]:
+    """The rows that are somebody's, and the columns that name that person."""
+    # [P11] A row of nobody is nobody's choice: it is left out.
+    own = rows.filter(_names_somebody(rows["unit"], limits.no_person))
+    if not own["unit"].type().is_string() or is_ours:
+        return own, ["unit"]
+    # [P11] Where a database takes `Ab` and `aB` for equal they would share a quota, and one of them could
+    # change which rows of the other are counted. Their hashes differ.
+    return own.mutate(exact_unit=md5(own["unit"])), ["unit", "exact_unit"]
 
 
 def words_in(rows: ibis.Table) -> list[str]:
