@@ -27,8 +27,8 @@ def check_people(people: Sequence[str], schema: Schema, limits: Contributions, e
             raise DataError(f"people: {unknown_name('attribute', name, schema.names, 'The schema has')}")
     if people and (limits.unit is None or limits.count is not None or engine != "local"):
         raise DataError(
-            "people counts persons, so it needs privacy_unit: the column that says whose row it is; rows that "
-            "stand for one record each; and engine='local'."
+            "people counts persons, so it needs privacy_unit, the column that says whose row it is; rows of "
+            "one record each; and engine='local'."
         )
 
 

@@ -43,9 +43,7 @@ def read_people(tree: exp.Expr, view: ViewData) -> Bare:
         asked = {*bare.keys, *bare.boxes[0]}
         if not asked or (len(asked) == 1 and view.schema.names[min(asked)] in names):
             return bare
-    known = (
-        f"over the whole view, or by one of {', '.join(names)} alone" if people else "nowhere in this view"
-    )
+    known = f"over the whole view, or by one of {', '.join(names)}" if people else "nowhere in this view"
     raise QueryError(
         f"COUNT(DISTINCT {unit}) is answered {known}: persons are counted where the curator asked for it "
         "(people=, --people), and numbers of persons do not add up, since one person may have several values."
@@ -64,9 +62,8 @@ def answer_people(bare: Bare, view: ViewData, confidence: float, counts: CountKi
         codes = codes[reach(view.schema.attributes[asked], box[asked]).possible]
     if not bare.keys and len(codes) != 1:
         raise QueryError(
-            f"COUNT(DISTINCT {view.manifest.privacy_unit}) of several values of "
-            f"{view.schema.names[asked]} cannot be told: one person may have several of them. Ask for one, or "
-            f"GROUP BY {view.schema.names[asked]}."
+            f"Persons with one of several values of {view.schema.names[asked]} are not counted: one person may"
+            f" have several of them. Ask for one value, or GROUP BY {view.schema.names[asked]}."
         )
     table = next(table for table in people[1:] if table.attributes == (asked,))
     keys = code_keys(view.schema.attributes[asked])
