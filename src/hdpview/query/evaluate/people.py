@@ -61,9 +61,10 @@ def answer_people(bare: Bare, view: ViewData, confidence: float, counts: CountKi
     if asked in box:
         codes = codes[reach(view.schema.attributes[asked], box[asked]).possible]
     if not bare.keys and len(codes) != 1:
+        name = view.schema.names[asked]
         raise QueryError(
-            f"Persons with one of several values of {view.schema.names[asked]} are not counted: one person may"
-            f" have several of them. Ask for one value, or GROUP BY {view.schema.names[asked]}."
+            f"Persons with one of several values of {name} are not counted: one person may have several of "
+            f"them. Ask for one value, or GROUP BY {name}."
         )
     table = next(table for table in people[1:] if table.attributes == (asked,))
     keys = code_keys(view.schema.attributes[asked])

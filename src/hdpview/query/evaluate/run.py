@@ -158,9 +158,9 @@ def _run(
     ranks: bool,
 ) -> Result:
     if asks_for_people(tree, view):
-        bare = read_people(tree, view)
+        asked = read_people(tree, view)
         return _bare_result(
-            bare, answer_people(bare, view, confidence, counts), view, confidence, with_intervals
+            asked, answer_people(asked, view, confidence, counts), view, confidence, with_intervals
         )
     bare = None if ranks else read_bare(tree, view.schema)
     if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
