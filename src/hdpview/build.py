@@ -20,6 +20,7 @@ from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.losses import SchemaWarning
 from hdpview.counts.people import check_people, person_counts
 from hdpview.counts.protocol import Counts
+from hdpview.counts.rows import States
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, MethodError, SchemaError, unknown_name
@@ -114,12 +115,10 @@ def build(
         progress: called with the fraction done (or None) and a few words.
         on_warning: called with each smaller loss that `preview` finds; by default Python warns of it.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
-            Whoever
-            gives it calls the receipt's `name_view` when the view is written; until then the build can be
-            resumed.
-        resume: finish a build that broke off after its charge. Nothing more is charged, and what was drawn
-            then is
-            used again. All other arguments have to be those of that build.
+            Whoever gives it calls the receipt's `name_view` when the view is written; until then the build
+            can be resumed.
+        resume: finish a build that broke off after its charge, with what was drawn then. Nothing more is
+            charged. All other arguments have to be those of that build.
         **settings: settings of the method, such as `focus=[("age", "income")]`.
 
     Returns:
@@ -143,8 +142,12 @@ def build(
     _log.info(budget_line(account, name, None if resume else budget))
     salt = salt_of(account, name, randomness) or randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
-    if not resume:
-        refuse_losses(_checked(source, schema, options, engine), accept_losses, on_warning)
+
+    def check(counts: Counts) -> None:
+        if not resume:
+            states = getattr(counts, "exact_states", None)
+            refuse_losses(_checked(source, schema, options, engine, states), accept_losses, on_warning)
+
     # Read, then charge, then draw.
     order = {
         "schema": schema.to_dict(),
@@ -159,13 +162,14 @@ def build(
     exact_people = person_counts(source, schema, options, people) if people else []
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
-        _right_table(chosen, counts),
+        _right_table(chosen, counts, check),
         _charged(
             account, name, budget, chosen, limits, _reasons(schema, randomness), salt, order, resume
         ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
             on_charge(receipt)
+        outcomes = None if receipt is None else receipt.outcomes
         view = release(
             counts,
             budget,
@@ -175,10 +179,10 @@ def build(
             progress,
             limits,
             where,
-            quality=quality,
-            outcomes=None if receipt is None else receipt.outcomes,
-            people=people,
-            exact_people=exact_people,
+            quality,
+            outcomes,
+            people,
+            exact_people,
         )
         choice = None if limits.unit is None else choice_of(salt, limits)
         view = _on_record(view, None if randomness.is_test else receipt, choice)
@@ -228,12 +232,14 @@ def preview(
     )
 
 
-def _checked(source: Any, schema: Schema, options: ReadOptions, engine: str) -> list[SchemaWarning]:
+def _checked(
+    source: Any, schema: Schema, options: ReadOptions, engine: str, states: States | None = None
+) -> list[SchemaWarning]:
     if engine == "local":
-        return check_table(source, schema, options)
+        return check_table(source, schema, options, states)
     from hdpview.spark.counts import check_on_spark
 
-    return check_on_spark(source, schema, options, None if engine == "spark" else engine)
+    return check_on_spark(source, schema, options, None if engine == "spark" else engine, states)
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
@@ -347,8 +353,9 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 
 
 @contextmanager
-def _right_table(method: Method, counts: Counts) -> Iterator[None]:
-    """Raise before the charge where the method knows that it is given the wrong table."""
+def _right_table(method: Method, counts: Counts, check: Callable[[Counts], None]) -> Iterator[None]:
+    """Raise before the charge where much would be lost, or the method is given the wrong table."""
+    check(counts)
     reason = method.why_not_this_table(counts)
     if reason is not None:
         raise MethodError(reason)

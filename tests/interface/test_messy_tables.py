@@ -183,7 +183,7 @@ MESSES: dict[str, Mess] = {
     "all empty": Mess(
         table(age=ages, pay=lambda i: ""), f"{AGE}\n{PAY}", ("pay: all values are empty",), stops=False
     ),
-    "constant": Mess(table(age=lambda i: "7"), AGE, ("age: all values are the same",), stops=False),
+    "constant": Mess(table(age=lambda i: "7"), AGE, ("age: all values fall into the same bin",), stops=False),
     "an identifier": Mess(
         table(number=lambda i: str(100_000 + 37 * i)),
         'number = { type = "integer", min = 0, max = 999999, every = 1000, nullable = true }',

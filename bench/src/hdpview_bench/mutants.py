@@ -32,6 +32,8 @@ _TESTS = (
     "tests/statistical/test_noise.py",
     "tests/security/test_path_losses.py",
     "tests/unit/test_architecture.py",
+    "tests/unit/test_randomness.py",
+    "tests/security/test_resume.py",
 )
 _AUDIT_RUNS = 200
 

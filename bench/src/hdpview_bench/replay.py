@@ -82,6 +82,7 @@ class Recording(Outcomes):
     asked: list[str] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
     growth: tuple[float, ...] = ()
+    sampled: list[NDArray[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -95,6 +96,14 @@ class Recording(Outcomes):
             self.strange.append(f"{purpose}: {terms}, where it was {then}")
             return None
         return arrays
+
+    def drew(self, purpose: str, arrays: list[NDArray[Any]]) -> None:
+        """What samplers returned since the last draw has to be what is released, as it is."""
+        if self.sampled:
+            values = np.concatenate([each.reshape(-1) for each in self.sampled])
+            if not any(values.tolist() == array.reshape(-1).tolist() for array in arrays):
+                self.strange.append(f"{purpose}: what is released is not what the sampler returned")
+        self.sampled.clear()
 
     def missing(self) -> list[str]:
         """What the other build drew and this one did not ask for."""
@@ -112,11 +121,14 @@ def noting(recording: Recording) -> Iterator[None]:
     def note_sampled(exact: Any, law: str, scale: float, *rest: Any) -> Any:
         noisy = sampled(exact, law, scale, *rest)
         recording.draws.append(Draw(law, np.array(exact, float), 1 / scale, np.array(noisy - exact, float)))
+        recording.sampled.append(noisy)
         return noisy
 
     def note_choice(scores: Any, rate: Fraction, *rest: Any) -> Any:
         recording.draws.append(Draw("choice", np.array(scores, float), float(rate)))
-        return chosen(scores, rate, *rest)
+        choice = chosen(scores, rate, *rest)
+        recording.sampled.append(np.array(choice))
+        return choice
 
     def note_texts(exact: Any, scale: float, epsilon: Fraction, delta: Fraction, k: int) -> Any:
         counts = np.array([exact[text] for text in sorted(exact)], float)
@@ -130,6 +142,7 @@ def noting(recording: Recording) -> Iterator[None]:
 
     def always_draw(self: Mechanism, purpose: str, terms: str, draw: Callable[[], Any]) -> Any:
         fresh = draw()
+        recording.drew(purpose, fresh)
         return recalled(self, purpose, terms, lambda: fresh)
 
     with (
@@ -231,7 +244,7 @@ def problems_of(case: Case) -> list[str]:
     """All that replay finds wrong with builds of a case; nothing for a private build."""
     first = Recording()
     file = built(case, case.rows, first)
-    found = [*_wrong_sums(case, first)]
+    found = [*first.strange, *_wrong_sums(case, first)]
     for name, rows in (("another table", another_table(case)), *neighbours(case)):
         second = Recording(of=first)
         again = built(case, rows, second)
@@ -420,6 +433,8 @@ def problems_of_learning() -> list[str]:
 
     first, found = Recording(), list[str]()
     said = learnt(first, people())
+    if first.strange:
+        return first.strange
     nominal = sum(draw.rate for draw in first.draws) * limits.max_rows
     if not math.isclose(nominal, float(epsilon), rel_tol=1e-9):
         return [f"learning draws at {nominal:g} where {float(epsilon):g} was paid"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ibis
 import numpy as np
 
-from hdpview.counts.contributions import Contributions, md5, of_persons
-from hdpview.counts.encode import encode
-from hdpview.counts.ingest import BATCH_ROWS, ReadOptions, read_with
+from hdpview.counts.contributions import Contributions, unit_sql
+from hdpview.counts.encode import code_sql, outcomes_sql, text_sql
+from hdpview.counts.ingest import ReadOptions, read_with
 from hdpview.counts.sources import OpenSource
-from hdpview.counts.values import exact_int
 from hdpview.domain import Schema
 from hdpview.errors import DataError, unknown_name
 from hdpview.privacy.exact import Exact
@@ -38,36 +36,25 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
     A person counts once per code, and in max_rows codes at most, chosen by lot. [P18]
     """
     limits = options.limits
-    numbers = [schema.names.index(name) for name in people]
 
     def read(opened: OpenSource) -> list[Exact]:
-        codes = encode(opened.table, schema, {"unit": str(limits.unit)}, is_ours=opened.is_ours)
-        own, person = of_persons(codes, limits, opened.is_ours)
-
-        def counted(query: ibis.Table, size: int) -> Exact:
-            exact_counts = np.zeros(size, np.int64)
-            for batch in opened.batches_of_numbers(query, BATCH_ROWS):
-                exact_counts[batch["code"].to_numpy()] = batch["n"].to_numpy()
-            return Exact(exact_counts)
-
-        everybody = own.select(*person, code=exact_int(0)).distinct()
-        found = [counted(_by_code(everybody), 1)]
-        for a in numbers:
-            pairs = own.select(*person, code=own[f"code_{a}"]).distinct()
-            chosen = _chosen(pairs, person, limits.max_rows, f"{options.salt}|{a}")
-            found.append(counted(_by_code(chosen), schema.sizes[a]))
+        unit = unit_sql(opened.types[str(limits.unit)], limits)
+        rows = outcomes_sql(schema, opened.types, {"unit": unit}, limits.unit)
+        (everybody,) = opened.rows(f"SELECT count(DISTINCT unit) AS n FROM ({rows}) AS own")
+        found = [Exact(np.array([everybody["n"]]))]
+        for a in map(schema.names.index, people):
+            code = code_sql(a, schema.attributes[a])
+            pairs = f"SELECT DISTINCT unit, {code} AS code FROM ({rows}) AS own WHERE unit IS NOT NULL"
+            lot = f"md5(concat_ws('|', {text_sql(f'{options.salt}|{a}')}, unit, code))"
+            keyed = f"SELECT *, {lot} AS lot FROM ({pairs}) AS pairs"
+            # A function of the salt and of that person's own codes alone. [P18]
+            place = "row_number() OVER (PARTITION BY unit ORDER BY lot, code)"
+            placed = f"SELECT code, {place} AS place FROM ({keyed}) AS keyed"
+            chosen = f"SELECT code FROM ({placed}) AS placed WHERE place <= {limits.max_rows}"
+            exact_counts = np.zeros(schema.sizes[a], np.int64)
+            for row in opened.rows(f"SELECT code, count(*) AS n FROM ({chosen}) AS chosen GROUP BY code"):
+                exact_counts[row["code"]] = row["n"]
+            found.append(Exact(exact_counts))
         return found
 
     return read_with(read, source, schema, options)
-
-
-def _chosen(pairs: ibis.Table, person: list[str], most: int, salt: str) -> ibis.Table:
-    """Of each person at most so many codes, by lot: a function of the salt and of that person's own. [P18]"""
-    text = ibis.literal(salt) + "|" + pairs["unit"].cast("string") + "|" + pairs["code"].cast("string")
-    lots = pairs.mutate(lot=md5(text))
-    ranked = lots.mutate(place=ibis.row_number().over(ibis.window(group_by=person, order_by=["lot", "code"])))
-    return ranked.filter(ranked["place"] < exact_int(most))
-
-
-def _by_code(pairs: ibis.Table) -> ibis.Table:
-    return pairs.group_by("code").aggregate(n=pairs.count())

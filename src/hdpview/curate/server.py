@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
@@ -100,16 +101,15 @@ def create_app(curation: Curation, token: str) -> FastAPI:
     _add_view(app, curation, job, opened)
     explorers = resources.files("hdpview.explore") / "static"
 
-    @app.get("/look.css")
-    def look() -> Response:
-        return FileResponse(str(explorers / "style.css"), media_type="text/css")
-
-    @app.get("/parts.js")
-    def parts() -> Response:
-        return FileResponse(str(explorers / "parts.js"), media_type="text/javascript")
-
+    for served, name in (("look.css", "style.css"), ("parts.js", "parts.js"), ("settings.js", "settings.js")):
+        app.add_api_route(f"/{served}", _file(explorers / name))
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.curate") / "static"), html=True))
     return app
+
+
+def _file(path: Traversable) -> Callable[[], FileResponse]:
+    """What answers with a file."""
+    return lambda: FileResponse(str(path))
 
 
 class _OwnPagesOnly:

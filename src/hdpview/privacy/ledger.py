@@ -17,7 +17,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -123,7 +123,6 @@ class Ledger:
         self.path = Path(path)
 
     def limit(self, table: str) -> Limits:
-        """What may be spent on a table in all."""
         return self._read(lambda con: _limit(con, table), Limits(None))
 
     def tables(self) -> list[str]:
@@ -161,7 +160,6 @@ class Ledger:
         return self._read(lambda con: _spent(con, table)[0], Fraction(0))
 
     def spent_delta(self, table: str) -> Fraction:
-        """The δ of all charges of a table: they add up as ε does."""
         return self._read(lambda con: _spent(con, table)[1], Fraction(0))
 
     def describe(self, table: str, coming: Fraction | None = None) -> str:
@@ -404,32 +402,25 @@ def _check_amounts(epsilon: Fraction, delta: Fraction) -> None:
 
 def _amount(written: object) -> Fraction:
     """A budget as the file holds it."""
-    try:
-        amount = Fraction(str(written))
-    except (ValueError, ZeroDivisionError):
-        amount = Fraction(-1)
-    if amount < 0:
-        raise BudgetError(
-            "The ledger was changed by hand: a budget in it is no number. Restore a copy of it."
-        )
-    return amount
+    with suppress(ValueError, ZeroDivisionError):
+        if (amount := Fraction(str(written))) >= 0:
+            return amount
+    raise BudgetError("The ledger was changed by hand: a budget in it is no number. Restore a copy of it.")
 
 
 def _limit(con: sqlite3.Connection, table: str) -> Limits:
     query = "SELECT epsilon, delta FROM limits WHERE account(name) = account(?)"
     rows = con.execute(query, (table,)).fetchall()
+    epsilons = [_amount(epsilon) for epsilon, _ in rows]
     deltas = [_amount(delta) for _, delta in rows if delta is not None]
-    return Limits(
-        min((_amount(epsilon) for epsilon, _ in rows), default=None),
-        min(deltas, default=DEFAULT_DELTA_LIMIT),
-    )
+    return Limits(min(epsilons, default=None), min(deltas, default=DEFAULT_DELTA_LIMIT))
 
 
 def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:
     """ε and δ of all charges of a table."""
     query = "SELECT epsilon, delta FROM charges WHERE account(name) = account(?)"
-    rows = [(_amount(epsilon), _amount(delta)) for epsilon, delta in con.execute(query, (table,))]
-    return sum((epsilon for epsilon, _ in rows), Fraction(0)), sum((delta for _, delta in rows), Fraction(0))
+    epsilons, deltas = zip(("0", "0"), *con.execute(query, (table,)), strict=True)
+    return sum(map(_amount, epsilons), Fraction(0)), sum(map(_amount, deltas), Fraction(0))
 
 
 def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction, delta: Fraction) -> None:
