@@ -9,7 +9,6 @@ import numpy as np
 
 from hdpview.domain import Schema
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.accounting import split
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
@@ -42,8 +41,8 @@ def measure_people(
     everybody = TableShape((numbers[0],), (np.zeros(schema.sizes[numbers[0]], np.int32),))
     tables = [Table(everybody, noisy, "laplace", of_all.noise(of_all.total).scale)]
     by_value = Mechanism(rest, randomness, max_rows=max_rows, outcomes=outcomes)
-    amounts = split(by_value.total, [1.0] * len(people))
-    for a, counts, amount in zip(numbers, exact[1:], amounts, strict=True):
+    amount = by_value.total / len(people)
+    for a, counts in zip(numbers, exact[1:], strict=True):
         shape = TableShape.of_codes([a], schema.sizes)
         noisy = by_value.noisy(f"persons by attribute: {a}", counts, amount)  # [P18]
         tables.append(Table(shape, noisy, "laplace", by_value.noise(amount).scale))
