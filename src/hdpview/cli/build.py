@@ -46,6 +46,14 @@ NoPerson = Annotated[
         show_default=False,
     ),
 ]
+People = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL",
+        help="With --privacy-unit: count persons by this attribute too. May be given several times.",
+        show_default=False,
+    ),
+]
 Count = Annotated[
     str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
 ]
@@ -100,6 +108,7 @@ def build(
     privacy_unit: PrivacyUnit = None,
     max_rows: MaxRows = 1,
     no_person: NoPerson = None,
+    people: People = None,
     count: Count = None,
     ledger: LedgerFile = None,
     table: TableName = None,
@@ -127,6 +136,7 @@ def build(
         "max_rows": max_rows,
         "count": count,
         "no_person": no_person or (),
+        "people": people or (),
         "ledger": False if no_ledger else ledger,
         "table": table,
         "threads": threads,
